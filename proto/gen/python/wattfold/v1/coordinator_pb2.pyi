@@ -1,0 +1,464 @@
+from wattfold.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class JobKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_KIND_UNSPECIFIED: _ClassVar[JobKind]
+    JOB_KIND_RIGID: _ClassVar[JobKind]
+    JOB_KIND_MOLDABLE: _ClassVar[JobKind]
+    JOB_KIND_MALLEABLE: _ClassVar[JobKind]
+    JOB_KIND_EVOLVING: _ClassVar[JobKind]
+
+class SizeUnit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SIZE_UNIT_UNSPECIFIED: _ClassVar[SizeUnit]
+    SIZE_UNIT_CORES: _ClassVar[SizeUnit]
+    SIZE_UNIT_NODES: _ClassVar[SizeUnit]
+
+class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_STATE_UNSPECIFIED: _ClassVar[JobState]
+    JOB_STATE_HELD: _ClassVar[JobState]
+    JOB_STATE_PENDING: _ClassVar[JobState]
+    JOB_STATE_STARTING: _ClassVar[JobState]
+    JOB_STATE_RUNNING: _ClassVar[JobState]
+    JOB_STATE_ENDING: _ClassVar[JobState]
+    JOB_STATE_COMPLETED: _ClassVar[JobState]
+    JOB_STATE_FAILED: _ClassVar[JobState]
+    JOB_STATE_CANCELLED: _ClassVar[JobState]
+    JOB_STATE_LOST: _ClassVar[JobState]
+
+class NodeState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_STATE_UNSPECIFIED: _ClassVar[NodeState]
+    NODE_STATE_CONNECTING: _ClassVar[NodeState]
+    NODE_STATE_UP: _ClassVar[NodeState]
+    NODE_STATE_SILENT: _ClassVar[NodeState]
+    NODE_STATE_DOWN: _ClassVar[NodeState]
+    NODE_STATE_REFUSED: _ClassVar[NodeState]
+JOB_KIND_UNSPECIFIED: JobKind
+JOB_KIND_RIGID: JobKind
+JOB_KIND_MOLDABLE: JobKind
+JOB_KIND_MALLEABLE: JobKind
+JOB_KIND_EVOLVING: JobKind
+SIZE_UNIT_UNSPECIFIED: SizeUnit
+SIZE_UNIT_CORES: SizeUnit
+SIZE_UNIT_NODES: SizeUnit
+JOB_STATE_UNSPECIFIED: JobState
+JOB_STATE_HELD: JobState
+JOB_STATE_PENDING: JobState
+JOB_STATE_STARTING: JobState
+JOB_STATE_RUNNING: JobState
+JOB_STATE_ENDING: JobState
+JOB_STATE_COMPLETED: JobState
+JOB_STATE_FAILED: JobState
+JOB_STATE_CANCELLED: JobState
+JOB_STATE_LOST: JobState
+NODE_STATE_UNSPECIFIED: NodeState
+NODE_STATE_CONNECTING: NodeState
+NODE_STATE_UP: NodeState
+NODE_STATE_SILENT: NodeState
+NODE_STATE_DOWN: NodeState
+NODE_STATE_REFUSED: NodeState
+
+class JobSpec(_message.Message):
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    APP_FIELD_NUMBER: _ClassVar[int]
+    ARGV_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_PATH_FIELD_NUMBER: _ClassVar[int]
+    STDERR_PATH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_MIN_FIELD_NUMBER: _ClassVar[int]
+    SIZE_MAX_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    app: str
+    argv: _containers.RepeatedScalarFieldContainer[str]
+    env: _containers.ScalarMap[str, str]
+    cwd: str
+    stdout_path: str
+    stderr_path: str
+    kind: JobKind
+    unit: SizeUnit
+    size_min: int
+    size_max: int
+    time_ns: int
+    priority: float
+    mode: _common_pb2.ResizeMode
+    exclusive: bool
+    cap_uw: int
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ...) -> None: ...
+
+class SubmitRequest(_message.Message):
+    __slots__ = ("spec", "idempotency_key", "held")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    spec: JobSpec
+    idempotency_key: str
+    held: bool
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., held: bool = ...) -> None: ...
+
+class SubmitResponse(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class CancelRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class CancelResponse(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: JobState
+    def __init__(self, state: _Optional[_Union[JobState, str]] = ...) -> None: ...
+
+class HoldRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class HoldResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReleaseRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class ReleaseResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class NodeShare(_message.Message):
+    __slots__ = ("node_id", "cpus")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    cpus: str
+    def __init__(self, node_id: _Optional[str] = ..., cpus: _Optional[str] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RESIZES_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_S_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TEAM_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CONFINED_FIELD_NUMBER: _ClassVar[int]
+    CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    spec: JobSpec
+    state: JobState
+    submitted_at_s: float
+    started_at_s: float
+    ended_at_s: float
+    size: int
+    cap_uw: int
+    shares: _containers.RepeatedCompositeFieldContainer[NodeShare]
+    exit_code: int
+    message: str
+    resizes: int
+    energy_uj: int
+    progress: _common_pb2.Progress
+    done: float
+    remaining_s: float
+    reason: str
+    team_size: int
+    confined: bool
+    cpu_ns: int
+    residual_cpu_ns: int
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ...) -> None: ...
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ("job_ids", "include_ended", "limit")
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_ENDED_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    include_ended: bool
+    limit: int
+    def __init__(self, job_ids: _Optional[_Iterable[str]] = ..., include_ended: bool = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListJobsResponse(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
+
+class ListNodesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class NodeZone(_message.Message):
+    __slots__ = ("name", "cap_uw", "cap_uw_min", "cap_uw_max", "floor_uw", "power_uw", "energy_uj")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_MIN_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_MAX_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_UW_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cap_uw: int
+    cap_uw_min: int
+    cap_uw_max: int
+    floor_uw: int
+    power_uw: int
+    energy_uj: int
+    def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    FREE_CPUS_FIELD_NUMBER: _ClassVar[int]
+    ZONES_FIELD_NUMBER: _ClassVar[int]
+    BASE_POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
+    EMULATED_FIELD_NUMBER: _ClassVar[int]
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    MASK_MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    DRIFT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    address: str
+    state: NodeState
+    message: str
+    cpus: str
+    free_cpus: str
+    zones: _containers.RepeatedCompositeFieldContainer[NodeZone]
+    base_power_uw: int
+    committed_uw: int
+    measured_uw: int
+    emulated: bool
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    mask_mechanism: str
+    throttle_mechanism: str
+    drift_count: int
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ...) -> None: ...
+
+class ListNodesResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+
+class GetPowerRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Power(_message.Message):
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy")
+    BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_UW_PEAK_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_UW_PEAK_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_UW_FIELD_NUMBER: _ClassVar[int]
+    PENDING_BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
+    PENDING_DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    budget_uw: int
+    committed_uw: int
+    measured_uw: int
+    committed_uw_peak: int
+    measured_uw_peak: int
+    floor_uw: int
+    pending_budget_uw: int
+    pending_deadline_s: float
+    energy_uj: int
+    policy: str
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
+
+class SetBudgetRequest(_message.Message):
+    __slots__ = ("budget_uw", "deadline_ns")
+    BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_NS_FIELD_NUMBER: _ClassVar[int]
+    budget_uw: int
+    deadline_ns: int
+    def __init__(self, budget_uw: _Optional[int] = ..., deadline_ns: _Optional[int] = ...) -> None: ...
+
+class SetBudgetResponse(_message.Message):
+    __slots__ = ("power",)
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    power: Power
+    def __init__(self, power: _Optional[_Union[Power, _Mapping]] = ...) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("interval_ns",)
+    INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
+    interval_ns: int
+    def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
+
+class PlanningRound(_message.Message):
+    __slots__ = ("policy", "solver", "outcome", "solve_ns", "objective", "bound", "jobs", "rounds")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    SOLVER_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    SOLVE_NS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    solver: str
+    outcome: str
+    solve_ns: int
+    objective: float
+    bound: float
+    jobs: int
+    rounds: int
+    def __init__(self, policy: _Optional[str] = ..., solver: _Optional[str] = ..., outcome: _Optional[str] = ..., solve_ns: _Optional[int] = ..., objective: _Optional[float] = ..., bound: _Optional[float] = ..., jobs: _Optional[int] = ..., rounds: _Optional[int] = ...) -> None: ...
+
+class ClusterView(_message.Message):
+    __slots__ = ("time_s", "power", "nodes", "jobs", "last_round")
+    TIME_S_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    LAST_ROUND_FIELD_NUMBER: _ClassVar[int]
+    time_s: float
+    power: Power
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    last_round: PlanningRound
+    def __init__(self, time_s: _Optional[float] = ..., power: _Optional[_Union[Power, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., last_round: _Optional[_Union[PlanningRound, _Mapping]] = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class ExplainResponse(_message.Message):
+    __slots__ = ("summary", "lines", "job")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    summary: str
+    lines: _containers.RepeatedScalarFieldContainer[str]
+    job: Job
+    def __init__(self, summary: _Optional[str] = ..., lines: _Optional[_Iterable[str]] = ..., job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class ProfilePoint(_message.Message):
+    __slots__ = ("size", "cap_uw", "seconds", "power_uw", "fitted_seconds")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    FITTED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    cap_uw: int
+    seconds: float
+    power_uw: int
+    fitted_seconds: float
+    def __init__(self, size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., seconds: _Optional[float] = ..., power_uw: _Optional[int] = ..., fitted_seconds: _Optional[float] = ...) -> None: ...
+
+class Profile(_message.Message):
+    __slots__ = ("app", "unit", "average_parallelism", "sigma", "t1_s", "a", "b", "c", "beta", "f_low_ghz", "f_high_ghz", "p_low_w", "p_high_w", "rms_error", "points", "source", "updated_at_s")
+    APP_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    AVERAGE_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    SIGMA_FIELD_NUMBER: _ClassVar[int]
+    T1_S_FIELD_NUMBER: _ClassVar[int]
+    A_FIELD_NUMBER: _ClassVar[int]
+    B_FIELD_NUMBER: _ClassVar[int]
+    C_FIELD_NUMBER: _ClassVar[int]
+    BETA_FIELD_NUMBER: _ClassVar[int]
+    F_LOW_GHZ_FIELD_NUMBER: _ClassVar[int]
+    F_HIGH_GHZ_FIELD_NUMBER: _ClassVar[int]
+    P_LOW_W_FIELD_NUMBER: _ClassVar[int]
+    P_HIGH_W_FIELD_NUMBER: _ClassVar[int]
+    RMS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    app: str
+    unit: SizeUnit
+    average_parallelism: float
+    sigma: float
+    t1_s: float
+    a: float
+    b: float
+    c: float
+    beta: float
+    f_low_ghz: float
+    f_high_ghz: float
+    p_low_w: float
+    p_high_w: float
+    rms_error: float
+    points: _containers.RepeatedCompositeFieldContainer[ProfilePoint]
+    source: str
+    updated_at_s: float
+    def __init__(self, app: _Optional[str] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., average_parallelism: _Optional[float] = ..., sigma: _Optional[float] = ..., t1_s: _Optional[float] = ..., a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., beta: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ..., p_low_w: _Optional[float] = ..., p_high_w: _Optional[float] = ..., rms_error: _Optional[float] = ..., points: _Optional[_Iterable[_Union[ProfilePoint, _Mapping]]] = ..., source: _Optional[str] = ..., updated_at_s: _Optional[float] = ...) -> None: ...
+
+class ListProfilesRequest(_message.Message):
+    __slots__ = ("app",)
+    APP_FIELD_NUMBER: _ClassVar[int]
+    app: str
+    def __init__(self, app: _Optional[str] = ...) -> None: ...
+
+class ListProfilesResponse(_message.Message):
+    __slots__ = ("profiles",)
+    PROFILES_FIELD_NUMBER: _ClassVar[int]
+    profiles: _containers.RepeatedCompositeFieldContainer[Profile]
+    def __init__(self, profiles: _Optional[_Iterable[_Union[Profile, _Mapping]]] = ...) -> None: ...
+
+class PutProfileRequest(_message.Message):
+    __slots__ = ("profile",)
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    profile: Profile
+    def __init__(self, profile: _Optional[_Union[Profile, _Mapping]] = ...) -> None: ...
+
+class PutProfileResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

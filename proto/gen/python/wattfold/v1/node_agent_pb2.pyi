@@ -1,0 +1,444 @@
+from wattfold.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ZoneKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ZONE_KIND_UNSPECIFIED: _ClassVar[ZoneKind]
+    ZONE_KIND_PACKAGE: _ClassVar[ZoneKind]
+    ZONE_KIND_DRAM: _ClassVar[ZoneKind]
+    ZONE_KIND_PSYS: _ClassVar[ZoneKind]
+    ZONE_KIND_GPU: _ClassVar[ZoneKind]
+
+class MaskMechanism(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MASK_MECHANISM_UNSPECIFIED: _ClassVar[MaskMechanism]
+    MASK_MECHANISM_CPUSET_V1: _ClassVar[MaskMechanism]
+    MASK_MECHANISM_CPUSET_V2: _ClassVar[MaskMechanism]
+    MASK_MECHANISM_AFFINITY: _ClassVar[MaskMechanism]
+
+class ThrottleMechanism(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    THROTTLE_MECHANISM_UNSPECIFIED: _ClassVar[ThrottleMechanism]
+    THROTTLE_MECHANISM_HARDWARE: _ClassVar[ThrottleMechanism]
+    THROTTLE_MECHANISM_CPU_BANDWIDTH: _ClassVar[ThrottleMechanism]
+    THROTTLE_MECHANISM_SIGNALS: _ClassVar[ThrottleMechanism]
+
+class ShimState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SHIM_STATE_UNSPECIFIED: _ClassVar[ShimState]
+    SHIM_STATE_ABSENT: _ClassVar[ShimState]
+    SHIM_STATE_ATTACHED: _ClassVar[ShimState]
+    SHIM_STATE_CONFINED: _ClassVar[ShimState]
+
+class CapStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CAP_STATUS_UNSPECIFIED: _ClassVar[CapStatus]
+    CAP_STATUS_OK: _ClassVar[CapStatus]
+    CAP_STATUS_BELOW_MINIMUM: _ClassVar[CapStatus]
+    CAP_STATUS_ABOVE_MAXIMUM: _ClassVar[CapStatus]
+    CAP_STATUS_DEVICE_ERROR: _ClassVar[CapStatus]
+    CAP_STATUS_UNKNOWN_ZONE: _ClassVar[CapStatus]
+    CAP_STATUS_NO_LEASE: _ClassVar[CapStatus]
+
+class ProcessState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROCESS_STATE_UNSPECIFIED: _ClassVar[ProcessState]
+    PROCESS_STATE_RUNNING: _ClassVar[ProcessState]
+    PROCESS_STATE_ENDED: _ClassVar[ProcessState]
+    PROCESS_STATE_LOST: _ClassVar[ProcessState]
+ZONE_KIND_UNSPECIFIED: ZoneKind
+ZONE_KIND_PACKAGE: ZoneKind
+ZONE_KIND_DRAM: ZoneKind
+ZONE_KIND_PSYS: ZoneKind
+ZONE_KIND_GPU: ZoneKind
+MASK_MECHANISM_UNSPECIFIED: MaskMechanism
+MASK_MECHANISM_CPUSET_V1: MaskMechanism
+MASK_MECHANISM_CPUSET_V2: MaskMechanism
+MASK_MECHANISM_AFFINITY: MaskMechanism
+THROTTLE_MECHANISM_UNSPECIFIED: ThrottleMechanism
+THROTTLE_MECHANISM_HARDWARE: ThrottleMechanism
+THROTTLE_MECHANISM_CPU_BANDWIDTH: ThrottleMechanism
+THROTTLE_MECHANISM_SIGNALS: ThrottleMechanism
+SHIM_STATE_UNSPECIFIED: ShimState
+SHIM_STATE_ABSENT: ShimState
+SHIM_STATE_ATTACHED: ShimState
+SHIM_STATE_CONFINED: ShimState
+CAP_STATUS_UNSPECIFIED: CapStatus
+CAP_STATUS_OK: CapStatus
+CAP_STATUS_BELOW_MINIMUM: CapStatus
+CAP_STATUS_ABOVE_MAXIMUM: CapStatus
+CAP_STATUS_DEVICE_ERROR: CapStatus
+CAP_STATUS_UNKNOWN_ZONE: CapStatus
+CAP_STATUS_NO_LEASE: CapStatus
+PROCESS_STATE_UNSPECIFIED: ProcessState
+PROCESS_STATE_RUNNING: ProcessState
+PROCESS_STATE_ENDED: ProcessState
+PROCESS_STATE_LOST: ProcessState
+
+class GetInventoryRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PowerZone(_message.Message):
+    __slots__ = ("name", "kind", "cap_uw_min", "cap_uw_max", "floor_uw", "cap_uw", "window_ns", "can_cap", "can_measure", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_MIN_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_MAX_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_UW_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_NS_FIELD_NUMBER: _ClassVar[int]
+    CAN_CAP_FIELD_NUMBER: _ClassVar[int]
+    CAN_MEASURE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kind: ZoneKind
+    cap_uw_min: int
+    cap_uw_max: int
+    floor_uw: int
+    cap_uw: int
+    window_ns: int
+    can_cap: bool
+    can_measure: bool
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ZoneKind, str]] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., cap_uw: _Optional[int] = ..., window_ns: _Optional[int] = ..., can_cap: bool = ..., can_measure: bool = ..., reason: _Optional[str] = ...) -> None: ...
+
+class FrequencyPowerModel(_message.Message):
+    __slots__ = ("a", "b", "c", "f_low_ghz", "f_high_ghz")
+    A_FIELD_NUMBER: _ClassVar[int]
+    B_FIELD_NUMBER: _ClassVar[int]
+    C_FIELD_NUMBER: _ClassVar[int]
+    F_LOW_GHZ_FIELD_NUMBER: _ClassVar[int]
+    F_HIGH_GHZ_FIELD_NUMBER: _ClassVar[int]
+    a: float
+    b: float
+    c: float
+    f_low_ghz: float
+    f_high_ghz: float
+    def __init__(self, a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ...) -> None: ...
+
+class Cpu(_message.Message):
+    __slots__ = ("cpu", "core", "package", "numa_node")
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    CORE_FIELD_NUMBER: _ClassVar[int]
+    PACKAGE_FIELD_NUMBER: _ClassVar[int]
+    NUMA_NODE_FIELD_NUMBER: _ClassVar[int]
+    cpu: int
+    core: int
+    package: int
+    numa_node: int
+    def __init__(self, cpu: _Optional[int] = ..., core: _Optional[int] = ..., package: _Optional[int] = ..., numa_node: _Optional[int] = ...) -> None: ...
+
+class Inventory(_message.Message):
+    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    AGENT_INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ZONES_FIELD_NUMBER: _ClassVar[int]
+    BASE_POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    EMULATED_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MASK_MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEASE_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    hostname: str
+    boot_id: str
+    agent_version: str
+    agent_instance: str
+    cpus: str
+    topology: _containers.RepeatedCompositeFieldContainer[Cpu]
+    memory_bytes: int
+    zones: _containers.RepeatedCompositeFieldContainer[PowerZone]
+    base_power_uw: int
+    emulated: bool
+    model: FrequencyPowerModel
+    mask_mechanism: MaskMechanism
+    throttle_mechanism: ThrottleMechanism
+    epoch: int
+    lease_remaining_ns: int
+    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ...) -> None: ...
+
+class StreamTelemetryRequest(_message.Message):
+    __slots__ = ("interval_ns",)
+    INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
+    interval_ns: int
+    def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
+
+class ZonePower(_message.Message):
+    __slots__ = ("name", "power_uw", "energy_uj", "cap_uw", "valid")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_FIELD_NUMBER: _ClassVar[int]
+    VALID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    power_uw: int
+    energy_uj: int
+    cap_uw: int
+    valid: bool
+    def __init__(self, name: _Optional[str] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ..., cap_uw: _Optional[int] = ..., valid: bool = ...) -> None: ...
+
+class JobUsage(_message.Message):
+    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    SHIM_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    TEAM_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    cpus: str
+    cpu_ns: int
+    energy_uj: int
+    threads: int
+    residual_cpu_ns: int
+    shim: ShimState
+    progress: _common_pb2.Progress
+    team_size: int
+    memory_bytes: int
+    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+
+class Telemetry(_message.Message):
+    __slots__ = ("node_id", "uptime_ns", "interval_ns", "zones", "jobs", "ended", "lease_remaining_ns", "at_floor", "drift_count")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_NS_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
+    ZONES_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    LEASE_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
+    AT_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    DRIFT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    uptime_ns: int
+    interval_ns: int
+    zones: _containers.RepeatedCompositeFieldContainer[ZonePower]
+    jobs: _containers.RepeatedCompositeFieldContainer[JobUsage]
+    ended: _containers.RepeatedCompositeFieldContainer[ProcessInfo]
+    lease_remaining_ns: int
+    at_floor: bool
+    drift_count: int
+    def __init__(self, node_id: _Optional[str] = ..., uptime_ns: _Optional[int] = ..., interval_ns: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[ZonePower, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobUsage, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ..., lease_remaining_ns: _Optional[int] = ..., at_floor: bool = ..., drift_count: _Optional[int] = ...) -> None: ...
+
+class ZoneCap(_message.Message):
+    __slots__ = ("name", "cap_uw")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CAP_UW_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cap_uw: int
+    def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ...) -> None: ...
+
+class SetCapsRequest(_message.Message):
+    __slots__ = ("header", "caps")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    CAPS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    caps: _containers.RepeatedCompositeFieldContainer[ZoneCap]
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., caps: _Optional[_Iterable[_Union[ZoneCap, _Mapping]]] = ...) -> None: ...
+
+class CapResult(_message.Message):
+    __slots__ = ("name", "requested_uw", "enforced_uw", "status", "message", "settles_in_ns")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_UW_FIELD_NUMBER: _ClassVar[int]
+    ENFORCED_UW_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SETTLES_IN_NS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    requested_uw: int
+    enforced_uw: int
+    status: CapStatus
+    message: str
+    settles_in_ns: int
+    def __init__(self, name: _Optional[str] = ..., requested_uw: _Optional[int] = ..., enforced_uw: _Optional[int] = ..., status: _Optional[_Union[CapStatus, str]] = ..., message: _Optional[str] = ..., settles_in_ns: _Optional[int] = ...) -> None: ...
+
+class SetCapsResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[CapResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[CapResult, _Mapping]]] = ...) -> None: ...
+
+class SetMaskRequest(_message.Message):
+    __slots__ = ("header", "job_id", "cpus", "deadline_ns")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_NS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    cpus: str
+    deadline_ns: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., deadline_ns: _Optional[int] = ...) -> None: ...
+
+class SetMaskResponse(_message.Message):
+    __slots__ = ("cpus", "shim", "acknowledged_in_ns")
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    SHIM_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_IN_NS_FIELD_NUMBER: _ClassVar[int]
+    cpus: str
+    shim: ShimState
+    acknowledged_in_ns: int
+    def __init__(self, cpus: _Optional[str] = ..., shim: _Optional[_Union[ShimState, str]] = ..., acknowledged_in_ns: _Optional[int] = ...) -> None: ...
+
+class SetProcessorMapRequest(_message.Message):
+    __slots__ = ("header", "job_id", "map", "deadline_ns")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    MAP_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_NS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    map: bytes
+    deadline_ns: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., map: _Optional[bytes] = ..., deadline_ns: _Optional[int] = ...) -> None: ...
+
+class SetProcessorMapResponse(_message.Message):
+    __slots__ = ("map",)
+    MAP_FIELD_NUMBER: _ClassVar[int]
+    map: bytes
+    def __init__(self, map: _Optional[bytes] = ...) -> None: ...
+
+class LaunchRequest(_message.Message):
+    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ARGV_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_PATH_FIELD_NUMBER: _ClassVar[int]
+    STDERR_PATH_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_CPUS_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    argv: _containers.RepeatedScalarFieldContainer[str]
+    env: _containers.ScalarMap[str, str]
+    cwd: str
+    stdout_path: str
+    stderr_path: str
+    cpus: str
+    mode: _common_pb2.ResizeMode
+    launch_cpus: int
+    rank: int
+    ranks: int
+    user: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ...) -> None: ...
+
+class LaunchResponse(_message.Message):
+    __slots__ = ("pid", "already_running")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    ALREADY_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    already_running: bool
+    def __init__(self, pid: _Optional[int] = ..., already_running: bool = ...) -> None: ...
+
+class SignalRequest(_message.Message):
+    __slots__ = ("header", "job_id", "signal", "grace_ns")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    GRACE_NS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    signal: int
+    grace_ns: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ...) -> None: ...
+
+class SignalResponse(_message.Message):
+    __slots__ = ("found",)
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    def __init__(self, found: bool = ...) -> None: ...
+
+class ProcessInfo(_message.Message):
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_NS_FIELD_NUMBER: _ClassVar[int]
+    CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    pid: int
+    state: ProcessState
+    exit_code: int
+    signal: int
+    cpus: str
+    elapsed_ns: int
+    cpu_ns: int
+    energy_uj: int
+    message: str
+    mode: _common_pb2.ResizeMode
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ...) -> None: ...
+
+class ListProcessesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListProcessesResponse(_message.Message):
+    __slots__ = ("processes",)
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    processes: _containers.RepeatedCompositeFieldContainer[ProcessInfo]
+    def __init__(self, processes: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ...) -> None: ...
+
+class ForgetProcessRequest(_message.Message):
+    __slots__ = ("header", "job_id")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ...) -> None: ...
+
+class ForgetProcessResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RenewLeaseRequest(_message.Message):
+    __slots__ = ("header", "duration_ns")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    DURATION_NS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    duration_ns: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., duration_ns: _Optional[int] = ...) -> None: ...
+
+class RenewLeaseResponse(_message.Message):
+    __slots__ = ("remaining_ns", "caps")
+    REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
+    CAPS_FIELD_NUMBER: _ClassVar[int]
+    remaining_ns: int
+    caps: _containers.RepeatedCompositeFieldContainer[ZoneCap]
+    def __init__(self, remaining_ns: _Optional[int] = ..., caps: _Optional[_Iterable[_Union[ZoneCap, _Mapping]]] = ...) -> None: ...
