@@ -1,4 +1,4 @@
-"""Identities shared by coordinator, agents and shims. Strings on the wire, distinct types in the code."""
+"""Identities shared by coordinator, agents and shims: distinct types, strings on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of the product: integer microwatts, microjoules, nanoseconds inside; watts and seconds for people.
+"""Units: integer microwatts, microjoules, nanoseconds inside; watts and seconds for people.
 
 This is the only place where the two are converted. A cap is rounded down, so that a printed or
 parsed figure never grants more than it says.

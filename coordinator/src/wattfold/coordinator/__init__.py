@@ -1,0 +1,1 @@
+"""The coordinator of Wattfold: decision core, policies, models, solvers, adapters, command line."""

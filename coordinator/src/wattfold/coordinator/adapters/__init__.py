@@ -1,0 +1,1 @@
+"""Adapters: gRPC, SQLite, the clock; everything that touches the outside."""

@@ -1,0 +1,206 @@
+"""Between the agents' messages and the core's types, checked where they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId, ZoneName, valid_name
+from wattfold.coordinator.adapters.observations import JobSample, NodeSample, ZoneSample
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import ResizeMode
+from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
+from wattfold.v1 import common_pb2
+from wattfold.v1 import node_agent_pb2 as pb
+
+ZONES_MAX = 64
+MODES = {
+    ResizeMode.FIXED: common_pb2.RESIZE_MODE_FIXED,
+    ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
+    ResizeMode.TEAM: common_pb2.RESIZE_MODE_TEAM,
+}
+_CHARGED = {
+    pb.ZONE_KIND_PACKAGE: ZoneKind.PACKAGE,
+    pb.ZONE_KIND_DRAM: ZoneKind.DRAM,
+    pb.ZONE_KIND_GPU: ZoneKind.GPU,
+}
+"""psys is left out: it contains the packages."""
+
+
+class MessageError(Exception):
+    """An agent said something that cannot be; the message names field and value."""
+
+
+def node_spec(message: pb.Inventory, expected: NodeId) -> NodeSpec:
+    """The inventory as the core's NodeSpec. Raises MessageError."""
+    if message.node_id != expected:
+        raise MessageError(f"the agent calls itself {message.node_id!r}, expected {expected!r}")
+    if len(message.zones) > ZONES_MAX:
+        raise MessageError(f"{len(message.zones)} power zones, at most {ZONES_MAX} make sense")
+    cpus = _cpus(message.cpus)
+    if not cpus:
+        raise MessageError("it offers no cores")
+    return NodeSpec(
+        node_id=expected,
+        cpus=cpus,
+        zones=tuple(_zone(z) for z in message.zones if z.kind in _CHARGED),
+        base_power_uw=message.base_power_uw,
+        curve=_curve(message),
+        emulated=message.emulated,
+        mask_mechanism=_short(pb.MaskMechanism.Name(message.mask_mechanism)),
+        throttle_mechanism=_short(pb.ThrottleMechanism.Name(message.throttle_mechanism)),
+    )
+
+
+def _short(name: str) -> str:
+    return name.split("_MECHANISM_", 1)[-1].lower().replace("_", " ")
+
+
+def _cpus(text: str) -> CpuSet:
+    try:
+        return CpuSet.parse(text)
+    except ValueError as error:
+        raise MessageError(str(error)) from error
+
+
+def _curve(message: pb.Inventory) -> Curve | None:
+    if not message.HasField("model"):
+        return None
+    m = message.model
+    if not (m.a > 0 and m.b >= 0 and m.c > 0 and 0 < m.f_low_ghz < m.f_high_ghz):
+        raise MessageError(f"its power model makes no sense: {m}")
+    return Curve(a=m.a, b=m.b, c=m.c, f_low_ghz=m.f_low_ghz, f_high_ghz=m.f_high_ghz)
+
+
+def _zone(message: pb.PowerZone) -> Zone:
+    low, high, floor = message.cap_uw_min, message.cap_uw_max, message.floor_uw
+    if not valid_name(message.name):
+        raise MessageError(f"zone name {message.name!r} is not allowed")
+    if message.can_cap and not low <= floor <= high:
+        raise MessageError(
+            f"zone {message.name}: floor {floor} uW is outside its range {low}..{high} uW",
+        )
+    return Zone(
+        name=ZoneName(message.name),
+        kind=_CHARGED[message.kind],
+        cap_uw_min=low,
+        cap_uw_max=high,
+        floor_uw=floor,
+        window_ns=message.window_ns,
+        can_cap=message.can_cap,
+    )
+
+
+def readings_of_inventory(message: pb.Inventory) -> tuple[ev.ZoneReading, ...]:
+    """Caps enforced now."""
+    return tuple(
+        ev.ZoneReading(zone=ZoneName(zone.name), cap_uw=zone.cap_uw)
+        for zone in message.zones
+        if zone.kind in _CHARGED and zone.can_cap
+    )
+
+
+def readings_of_caps(caps: Iterable[pb.ZoneCap]) -> tuple[ev.ZoneReading, ...]:
+    """Caps enforced now, from the answer to a lease."""
+    return tuple(ev.ZoneReading(zone=ZoneName(cap.name), cap_uw=cap.cap_uw) for cap in caps)
+
+
+def readings_of_results(results: Iterable[pb.CapResult]) -> tuple[ev.ZoneReading, ...]:
+    """What holds after a command, and which zones refused."""
+    return tuple(
+        ev.ZoneReading(
+            zone=ZoneName(result.name),
+            cap_uw=result.enforced_uw,
+            settles_in_ns=result.settles_in_ns,
+            error="" if result.status == pb.CAP_STATUS_OK else _cap_error(result),
+        )
+        for result in results
+    )
+
+
+def _cap_error(result: pb.CapResult) -> str:
+    status = pb.CapStatus.Name(result.status).removeprefix("CAP_STATUS_").lower()
+    asked, holds = result.requested_uw / 1e6, result.enforced_uw / 1e6
+    return f"{status}: asked for {asked:.3f} W, {holds:.3f} W holds. {result.message}".strip()
+
+
+def process(message: pb.ProcessInfo) -> ev.ProcessReading:
+    """A process as the agent sees it."""
+    code = message.exit_code
+    if message.signal and not code:
+        code = 128 + message.signal
+    lost = message.state == pb.PROCESS_STATE_LOST
+    return ev.ProcessReading(
+        job_id=JobId(message.job_id),
+        running=message.state == pb.PROCESS_STATE_RUNNING,
+        pid=message.pid,
+        cpus=_cpus(message.cpus),
+        exit_code=code,
+        lost=lost,
+        cpu_ns=message.cpu_ns,
+        energy_uj=message.energy_uj,
+        message=message.message,
+    )
+
+
+def sample(message: pb.Telemetry, node: NodeSpec, now_ns: int) -> NodeSample:
+    """A telemetry message as observations."""
+    charged = {zone.name for zone in node.zones}
+    return NodeSample(
+        node_id=node.node_id,
+        taken_ns=now_ns,
+        base_power_uw=node.base_power_uw,
+        zones={
+            ZoneName(zone.name): ZoneSample(
+                power_uw=zone.power_uw,
+                energy_uj=zone.energy_uj,
+                cap_uw=zone.cap_uw,
+                valid=zone.valid,
+            )
+            for zone in message.zones
+            if zone.name in charged
+        },
+        jobs={JobId(job.job_id): _job_sample(job) for job in message.jobs},
+        drift_count=message.drift_count,
+    )
+
+
+def _job_sample(job: pb.JobUsage) -> JobSample:
+    return JobSample(
+        cpu_ns=job.cpu_ns,
+        energy_uj=job.energy_uj,
+        residual_cpu_ns=job.residual_cpu_ns,
+        threads=job.threads,
+        team_size=job.team_size,
+        regions=job.progress.regions,
+        done=job.progress.done,
+        total=job.progress.total,
+        confined=job.shim == pb.SHIM_STATE_CONFINED,
+    )
+
+
+def launch_request(action: act.Launch, header: common_pb2.CommandHeader) -> pb.LaunchRequest:
+    """The command that starts a job's process."""
+    spec = action.spec
+    return pb.LaunchRequest(
+        header=header,
+        job_id=action.job_id,
+        argv=spec.argv,
+        env=dict(spec.env),
+        cwd=spec.cwd,
+        stdout_path=_per_rank(spec.stdout_path, action),
+        stderr_path=_per_rank(spec.stderr_path, action),
+        cpus=str(action.cpus),
+        mode=MODES[spec.mode],
+        launch_cpus=action.launch_cpus,
+        rank=action.rank,
+        ranks=action.ranks,
+        user=spec.user,
+    )
+
+
+def _per_rank(path: str, action: act.Launch) -> str:
+    """The processes of one job write to files of their own; %j and %n are its id and rank."""
+    path = path.replace("%j", action.job_id).replace("%n", str(action.rank))
+    return f"{path}.{action.rank}" if path and action.ranks > 1 else path

@@ -1,0 +1,401 @@
+"""The coordinator's side of the agents: contact, telemetry, commands.
+
+One `AgentLink` a node keeps contact: it asks for inventory and processes, then follows the
+telemetry; when that breaks or pauses, the node is silent and contact is sought again, for ever.
+Commands of the core go out as calls of their own; every outcome, a time-out too, becomes an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters import agent_messages as messages
+from wattfold.coordinator.adapters import channels
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.observations import NodeSample
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.node import NodeSpec
+from wattfold.v1 import common_pb2, node_agent_pb2_grpc
+from wattfold.v1 import node_agent_pb2 as pb
+
+log = logging.getLogger("wattfold.agents")
+
+SIGTERM = 15
+RECONNECT_S = 0.25
+RECONNECT_S_MAX = 2.0
+SILENT_AFTER_INTERVALS = 4
+LAUNCH_TIMEOUT_S = 10.0
+_PERMANENT = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+
+
+class FencedError(Exception):
+    """An agent obeys a newer coordinator: this one must stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """Times of the contact with agents."""
+
+    command_timeout_s: float = 2.0
+    mask_deadline_s: float = 1.0
+    term_grace_s: float = 5.0
+    telemetry_interval_s: float = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Hooks:
+    """Where an agent's news go."""
+
+    post: Callable[[ev.Event], None]
+    sampled: Callable[[NodeSample], None]
+    gone: Callable[[NodeId], None]
+    epoch: Callable[[], int]
+    fenced: Callable[[FencedError], None]
+
+
+class AgentLink:
+    """Contact with one agent."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        address: str,
+        token: str,
+        hooks: Hooks,
+        settings: AgentSettings,
+        clock: Clock,
+    ) -> None:
+        self.node_id = node_id
+        self.address = address
+        self._hooks = hooks
+        self._settings = settings
+        self._clock = clock
+        self._metadata = channels.metadata(token)
+        self._channel = channels.open_channel(address)
+        self._stub = node_agent_pb2_grpc.NodeAgentStub(self._channel)
+        self._reported: set[str] = set()
+        self._commands: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Keeps contact until cancelled."""
+        delay_s, last_reason = RECONNECT_S, ""
+        while True:
+            try:
+                spec = await self._connect()
+                delay_s, last_reason = RECONNECT_S, ""
+                await self._follow(spec)
+                reason = "its telemetry ended"
+            except TimeoutError:
+                reason = "its telemetry paused"
+            except messages.MessageError as error:
+                reason = f"it is not usable: {error}"
+            except grpc.aio.AioRpcError as error:
+                reason = _reason(error, self.address)
+            if reason != last_reason:
+                log.warning("node_silent node=%s reason=%r", self.node_id, reason)
+                self._hooks.gone(self.node_id)
+                self._hooks.post(ev.NodeSilent(node_id=self.node_id, reason=reason))
+                last_reason = reason
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 1.5, RECONNECT_S_MAX)
+
+    async def close(self) -> None:
+        """Gives commands under way up and closes the channel."""
+        for task in list(self._commands):
+            task.cancel()
+        await asyncio.gather(*self._commands, return_exceptions=True)
+        await self._channel.close()
+
+    async def _connect(self) -> NodeSpec:
+        timeout = self._settings.command_timeout_s
+        inventory: pb.Inventory = await self._stub.GetInventory(
+            pb.GetInventoryRequest(),
+            timeout=timeout,
+            metadata=self._metadata,
+        )
+        listed: pb.ListProcessesResponse = await self._stub.ListProcesses(
+            pb.ListProcessesRequest(),
+            timeout=timeout,
+            metadata=self._metadata,
+        )
+        spec = messages.node_spec(inventory, self.node_id)
+        if inventory.epoch > self._hooks.epoch():
+            raise self._fence(f"epoch {inventory.epoch} is newer than {self._hooks.epoch()}")
+        processes = tuple(messages.process(entry) for entry in listed.processes)
+        self._reported = {p.job_id for p in processes if not p.running}
+        self._hooks.post(
+            ev.NodeConnected(
+                spec=spec,
+                caps=messages.readings_of_inventory(inventory),
+                processes=processes,
+            ),
+        )
+        log.info("node_connected node=%s processes=%d", self.node_id, len(processes))
+        return spec
+
+    async def _follow(self, spec: NodeSpec) -> None:
+        interval_s = self._settings.telemetry_interval_s
+        request = pb.StreamTelemetryRequest(interval_ns=round(interval_s * 1e9))
+        call = self._stub.StreamTelemetry(request, metadata=self._metadata)
+        try:
+            while True:
+                async with asyncio.timeout(interval_s * SILENT_AFTER_INTERVALS):
+                    message = await call.read()
+                if message is grpc.aio.EOF:
+                    await _raise_status(call)
+                    return
+                self._take(message, spec)
+        finally:
+            call.cancel()
+
+    def _take(self, message: pb.Telemetry, spec: NodeSpec) -> None:
+        self._hooks.sampled(messages.sample(message, spec, self._clock.now_ns()))
+        ended = {entry.job_id for entry in message.ended}
+        for entry in message.ended:
+            if entry.job_id not in self._reported:
+                reading = messages.process(entry)
+                self._hooks.post(ev.ProcessEnded(node_id=self.node_id, process=reading))
+        self._reported = ended
+
+    def perform(self, action: act.Action) -> None:
+        """Starts the call of an action."""
+        task = asyncio.create_task(self._perform(action))
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
+
+    async def _perform(self, action: act.Action) -> None:
+        try:
+            match action:
+                case act.SetCaps():
+                    await self._set_caps(action)
+                case act.SetMask():
+                    await self._set_mask(action)
+                case act.Launch():
+                    await self._launch(action)
+                case act.Terminate():
+                    await self._terminate(action)
+                case act.ForgetProcess():
+                    await self._forget(action)
+                case act.RenewLease():
+                    await self._renew(action)
+        except FencedError as error:
+            self._hooks.fenced(error)
+
+    def _header(self, request_id: str, cause: str) -> common_pb2.CommandHeader:
+        return common_pb2.CommandHeader(
+            epoch=self._hooks.epoch(),
+            request_id=request_id,
+            cause=cause,
+        )
+
+    async def _call(
+        self,
+        method: Callable[..., Awaitable[Any]],
+        request: Any,
+        timeout_s: float | None = None,
+    ) -> Any:
+        timeout = timeout_s or self._settings.command_timeout_s
+        try:
+            return await method(request, timeout=timeout, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.FAILED_PRECONDITION and "epoch" in _text(error):
+                raise self._fence(_text(error)) from error
+            raise
+
+    def _fence(self, text: str) -> FencedError:
+        return FencedError(f"agent {self.node_id} obeys another coordinator: {text}")
+
+    async def _set_caps(self, action: act.SetCaps) -> None:
+        request = pb.SetCapsRequest(
+            header=self._header(action.request_id, action.cause),
+            caps=[pb.ZoneCap(name=name, cap_uw=cap) for name, cap in action.caps],
+        )
+        unconfirmed = ""
+        try:
+            answer = await self._call(self._stub.SetCaps, request)
+            if any(r.status == pb.CAP_STATUS_NO_LEASE for r in answer.results):
+                unconfirmed = "the lease had ended"
+        except grpc.aio.AioRpcError as error:
+            unconfirmed = _reason(error, self.address)
+        if unconfirmed:
+            event: ev.Event = ev.CapsUnconfirmed(
+                node_id=self.node_id,
+                request_id=action.request_id,
+                reason=unconfirmed,
+            )
+        else:
+            event = ev.CapsAnswered(
+                node_id=self.node_id,
+                request_id=action.request_id,
+                caps=messages.readings_of_results(answer.results),
+            )
+        self._hooks.post(event)
+
+    async def _set_mask(self, action: act.SetMask) -> None:
+        deadline_s = self._settings.mask_deadline_s
+        request = pb.SetMaskRequest(
+            header=self._header(action.request_id, action.cause),
+            job_id=action.job_id,
+            cpus=str(action.cpus),
+            deadline_ns=round(deadline_s * 1e9),
+        )
+        timeout_s = deadline_s + self._settings.command_timeout_s
+        event: ev.Event
+        try:
+            answer = await self._call(self._stub.SetMask, request, timeout_s)
+            event = ev.MaskConfirmed(
+                node_id=self.node_id,
+                job_id=action.job_id,
+                cpus=CpuSet.parse(answer.cpus),
+                confined=answer.shim == pb.SHIM_STATE_CONFINED,
+            )
+        except (grpc.aio.AioRpcError, ValueError) as error:
+            event = ev.MaskFailed(
+                node_id=self.node_id,
+                job_id=action.job_id,
+                reason=_reason(error, self.address),
+            )
+        self._hooks.post(event)
+
+    async def _launch(self, action: act.Launch) -> None:
+        request = messages.launch_request(
+            action,
+            self._header(action.request_id, action.cause),
+        )
+        event: ev.Event
+        try:
+            answer = await self._call(self._stub.Launch, request, LAUNCH_TIMEOUT_S)
+            event = ev.JobLaunched(
+                node_id=self.node_id,
+                job_id=action.job_id,
+                pid=answer.pid,
+            )
+        except grpc.aio.AioRpcError as error:
+            event = ev.LaunchFailed(
+                node_id=self.node_id,
+                job_id=action.job_id,
+                reason=_reason(error, self.address),
+                permanent=error.code() in _PERMANENT,
+            )
+        self._hooks.post(event)
+
+    async def _terminate(self, action: act.Terminate) -> None:
+        request = pb.SignalRequest(
+            header=self._header(action.request_id, action.cause),
+            job_id=action.job_id,
+            signal=SIGTERM,
+            grace_ns=round(self._settings.term_grace_s * 1e9),
+        )
+        try:
+            await self._call(self._stub.Signal, request)
+        except grpc.aio.AioRpcError as error:
+            self._unheard("terminate", action.job_id, error)
+
+    async def _forget(self, action: act.ForgetProcess) -> None:
+        request = pb.ForgetProcessRequest(
+            header=self._header(action.request_id, action.cause),
+            job_id=action.job_id,
+        )
+        try:
+            await self._call(self._stub.ForgetProcess, request)
+        except grpc.aio.AioRpcError as error:
+            self._unheard("forget", action.job_id, error)
+
+    async def _renew(self, action: act.RenewLease) -> None:
+        request = pb.RenewLeaseRequest(
+            header=self._header(action.request_id, action.cause),
+            duration_ns=action.duration_ns,
+        )
+        try:
+            answer = await self._call(self._stub.RenewLease, request)
+        except grpc.aio.AioRpcError as error:
+            reason = _reason(error, self.address)
+            self._hooks.post(
+                ev.LeaseUnconfirmed(
+                    node_id=self.node_id,
+                    request_id=action.request_id,
+                    reason=reason,
+                ),
+            )
+            return
+        self._hooks.post(
+            ev.LeaseRenewed(
+                node_id=self.node_id,
+                request_id=action.request_id,
+                caps=messages.readings_of_caps(answer.caps),
+            ),
+        )
+
+    def _unheard(self, what: str, job_id: JobId, error: grpc.aio.AioRpcError) -> None:
+        """A repeat comes with the next contact, when the agent lists its processes."""
+        log.warning(
+            "command_failed what=%s node=%s job=%s reason=%r",
+            what,
+            self.node_id,
+            job_id,
+            _reason(error, self.address),
+        )
+
+
+class Agents:
+    """All links; carries out the core's commands."""
+
+    def __init__(self) -> None:
+        self._links: dict[NodeId, AgentLink] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def add(self, link: AgentLink) -> None:
+        """Begins contact with an agent."""
+        self._links[link.node_id] = link
+        self._tasks.append(asyncio.create_task(link.run()))
+
+    def perform(self, action: act.Action) -> None:
+        """Sends a command to its node."""
+        assert not isinstance(action, act.Solve | act.WakeAt)
+        link = self._links.get(action.node_id)
+        if link is not None:
+            link.perform(action)
+
+    async def close(self) -> None:
+        """Ends all contact."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+
+
+async def _raise_status(call: Any) -> None:
+    code = await call.code()
+    if code is not grpc.StatusCode.OK:
+        details = await call.details()
+        raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
+
+
+def _text(error: grpc.aio.AioRpcError) -> str:
+    return error.details() or ""
+
+
+def _reason(error: Exception, address: str) -> str:
+    if not isinstance(error, grpc.aio.AioRpcError):
+        return str(error)
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return f"no agent answers at {address}"
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return f"the agent at {address} did not answer in time"
+    return _text(error) or error.code().name.lower()

@@ -1,0 +1,243 @@
+"""The coordinator's configuration: a TOML file, then flags. Strict: a wrong value names itself.
+
+Every setting has a type, a range and a unit in one table; a key that is not in it is refused with
+the nearest one that is. Errors carry file and line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wattfold.contract.ids import NodeId, valid_name
+from wattfold.contract.units import ns_from_s, uw_from_w
+
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm, Variant
+
+
+class ConfigError(Exception):
+    """The configuration is not usable; the message says where, what and what would be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A number's range and unit, or the choices of a text."""
+
+    kind: type
+    low: float = -math.inf
+    high: float = math.inf
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+
+
+POLICIES = ("parm-wse", "parm-nose", "parm-nomm", "fifo-easy", "fifo")
+_TOP = {
+    "listen": Setting(kind=str),
+    "state_dir": Setting(kind=str),
+    "token_file": Setting(kind=str),
+    "agent_token_file": Setting(kind=str),
+    "budget_w": Setting(kind=float, low=1, high=1e9, unit="W"),
+    "policy": Setting(kind=str, choices=POLICIES),
+    "lease_s": Setting(kind=float, low=1, high=3600, unit="s"),
+    "command_timeout_s": Setting(kind=float, low=0.1, high=60, unit="s"),
+    "mask_deadline_s": Setting(kind=float, low=0.01, high=60, unit="s"),
+    "term_grace_s": Setting(kind=float, low=0, high=600, unit="s"),
+    "telemetry_interval_s": Setting(kind=float, low=0.05, high=60, unit="s"),
+    "solver_deadline_s": Setting(kind=float, low=0.1, high=600, unit="s"),
+    "dram_cap_w": Setting(kind=float, low=0, high=10_000, unit="W"),
+}
+_PARM = {
+    "alpha": Setting(kind=float, low=0, high=10),
+    "levels": Setting(kind=int, low=1, high=64),
+    "sizes": Setting(kind=int, low=1, high=1024),
+    "resize_interval_s": Setting(kind=float, low=0, high=1e6, unit="s"),
+    "gap": Setting(kind=float, low=0, high=0.5),
+    "solver": Setting(kind=str, choices=("glpk", "greedy")),
+}
+_FIFO = {"size": Setting(kind=str, choices=("min", "max"))}
+_NODE = {"id": Setting(kind=str), "address": Setting(kind=str)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEntry:
+    """An agent to contact."""
+
+    node_id: NodeId
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings, checked; times in seconds, the budget in microwatts (None = from the journal)."""
+
+    listen: str = ""
+    state_dir: Path = field(default_factory=lambda: default_state_dir())
+    token_file: Path | None = None
+    agent_token_file: Path | None = None
+    budget_uw: int | None = None
+    policy: Policy = field(default_factory=Parm)
+    nodes: tuple[NodeEntry, ...] = ()
+    lease_s: float = 10.0
+    command_timeout_s: float = 2.0
+    mask_deadline_s: float = 1.0
+    term_grace_s: float = 5.0
+    telemetry_interval_s: float = 1.0
+    solver_deadline_s: float = 15.0
+    dram_cap_uw: int = 0
+
+
+def default_state_dir() -> Path:
+    """Where a coordinator of this account keeps its journal."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/wattfold/coordinator")
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home) / "wattfold" / "coordinator"
+
+
+def load(path: Path | None, flags: dict[str, Any]) -> Config:
+    """Reads the file, lays the flags over it and checks everything. Raises ConfigError."""
+    text, where = "", "command line"
+    if path is not None:
+        where = str(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}") from error
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return _build(_Source(where, text), raw, flags)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    where: str
+    text: str
+
+    def at(self, key: str) -> str:
+        """File and line of a key, for messages."""
+        pattern = re.compile(rf"^\s*(\[+\s*)?{re.escape(key)}\s*(=|\])")
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if pattern.match(line):
+                return f"{self.where}, line {number}"
+        return self.where
+
+
+def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
+    tables = {"parm", "fifo", "node"}
+    top = {key: value for key, value in raw.items() if key not in tables}
+    checked = _check(source, top, _TOP, "", extra=tables)
+    checked |= _check(_Source("command line", ""), flags, _TOP | {"nodes": Setting(kind=list)}, "")
+    parm = _check(source, _table(source, raw, "parm"), _PARM, "parm.")
+    fifo = _check(source, _table(source, raw, "fifo"), _FIFO, "fifo.")
+    names = {f: checked[f] for f in _PLAIN if f in checked}
+    for key in ("state_dir", "token_file", "agent_token_file"):
+        if key in checked:
+            names[key] = Path(checked[key]).expanduser()
+    if "budget_w" in checked:
+        names["budget_uw"] = uw_from_w(checked["budget_w"])
+    if "dram_cap_w" in checked:
+        names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
+    return Config(
+        policy=_policy(checked.get("policy", "parm-wse"), parm, fifo),
+        nodes=_nodes(source, raw.get("node", []), checked.get("nodes", [])),
+        **names,
+    )
+
+
+_PLAIN = (
+    "listen",
+    "lease_s",
+    "command_timeout_s",
+    "mask_deadline_s",
+    "term_grace_s",
+    "telemetry_interval_s",
+    "solver_deadline_s",
+)
+
+
+def _table(source: _Source, raw: dict[str, Any], name: str) -> dict[str, Any]:
+    table = raw.get(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{source.at(name)}: {name} must be a table, as in [{name}]")
+    return table
+
+
+def _check(
+    source: _Source,
+    values: dict[str, Any],
+    known: dict[str, Setting],
+    prefix: str,
+    extra: set[str] | None = None,
+) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        setting = known.get(key)
+        if setting is None:
+            near = difflib.get_close_matches(key, [*known, *(extra or ())], n=1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
+            raise ConfigError(f"{source.at(key)}: unknown setting {prefix}{key}{hint}")
+        out[key] = _value(f"{source.at(key)}: {prefix}{key}", value, setting)
+    return out
+
+
+def _value(name: str, value: Any, setting: Setting) -> Any:
+    if setting.kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, setting.kind) or isinstance(value, bool):
+        wanted = {float: "a number", int: "a whole number", str: "a text"}.get(setting.kind, "")
+        raise ConfigError(f"{name} = {value!r} is not {wanted}")
+    if isinstance(value, float | int):
+        unit = f" {setting.unit}" if setting.unit else ""
+        if not setting.low <= value <= setting.high:
+            limits = f"{setting.low:g}..{setting.high:g}{unit}"
+            raise ConfigError(f"{name} = {value:g}{unit} is outside {limits}")
+    if setting.choices and value not in setting.choices:
+        raise ConfigError(f"{name} = {value!r}; choose one of {', '.join(setting.choices)}")
+    return value
+
+
+def _policy(name: str, parm: dict[str, Any], fifo: dict[str, Any]) -> Policy:
+    if name.startswith("fifo"):
+        return FifoEasy(size=fifo.get("size", "max"), backfill=name == "fifo-easy")
+    default = Parm()
+    return Parm(
+        variant=Variant(name.removeprefix("parm-")),
+        alpha=parm.get("alpha", default.alpha),
+        levels_max=parm.get("levels", default.levels_max),
+        sizes_max=parm.get("sizes", default.sizes_max),
+        resize_interval_ns=ns_from_s(parm["resize_interval_s"])
+        if "resize_interval_s" in parm
+        else default.resize_interval_ns,
+        gap=parm.get("gap", default.gap),
+        solver=parm.get("solver", default.solver),
+    )
+
+
+def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, ...]:
+    if not isinstance(tables, list):
+        raise ConfigError(f"{source.at('node')}: nodes are given as [[node]] with id and address")
+    entries = [_check(source, table, _NODE, "node.") for table in tables]
+    for text in flags:
+        node_id, equals, address = text.partition("=")
+        if not equals:
+            raise ConfigError(f"command line: --node {text!r} is not ID=ADDRESS")
+        entries.append({"id": node_id, "address": address})
+    out: dict[str, NodeEntry] = {}
+    for entry in entries:
+        node_id, address = entry.get("id", ""), entry.get("address", "")
+        if not valid_name(node_id) or not address:
+            raise ConfigError(f"{source.at('id')}: node {node_id!r} at {address!r} needs both")
+        if node_id in out:
+            raise ConfigError(f"{source.at('id')}: node {node_id} is named twice")
+        out[node_id] = NodeEntry(node_id=NodeId(node_id), address=address)
+    return tuple(out.values())

@@ -1,0 +1,183 @@
+"""The coordinator at work: one task owns the core; adapters post events and carry out actions.
+
+An event is journalled, then handled, then its actions are started. Several that wait together are
+written in one transaction. A caller that must know its event is safe (`request`) waits for that
+transaction; if the disk does not take it, the event is withdrawn and the caller told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wattfold.contract.ids import Epoch
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.journal import Journal, JournalError
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.state import InvariantError
+
+log = logging.getLogger("wattfold.coordinator")
+
+BATCH_MAX = 256
+QUEUE_MAX = 100_000
+CHECKPOINT_EVERY = 20_000
+RECORDER_LENGTH = 500
+
+
+class Performer(Protocol):
+    """Carries out one kind of actions (commands to agents, planning)."""
+
+    def perform(self, action: act.Action) -> None:
+        """Starts an action and returns at once; its outcome comes back as an event."""
+
+
+@dataclass(slots=True)
+class _Item:
+    event: ev.Event
+    done: asyncio.Future[None] | None
+
+
+class Service:
+    """Owns the core. ``listeners`` are called after each batch of events."""
+
+    def __init__(self, core: CoordinatorCore, journal: Journal, clock: Clock) -> None:
+        self.core = core
+        self.clock = clock
+        self.listeners: list[Callable[[], None]] = []
+        self.performers: dict[type, Performer] = {}
+        self._journal = journal
+        self._queue: asyncio.Queue[_Item] = asyncio.Queue(QUEUE_MAX)
+        self._recorder: deque[str] = deque(maxlen=RECORDER_LENGTH)
+        self._wake: asyncio.TimerHandle | None = None
+        self._since_checkpoint = 0
+
+    def post(self, event: ev.Event) -> None:
+        """Hands an event in; from the event loop's thread only."""
+        self._queue.put_nowait(_Item(event, None))
+
+    async def request(self, event: ev.Event) -> None:
+        """Hands an event in and waits until it is on disk and handled. Raises JournalError."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await self._queue.put(_Item(event, done))
+        await done
+
+    async def run(self) -> None:
+        """Handles events until cancelled."""
+        while True:
+            batch = [await self._queue.get()]
+            while len(batch) < BATCH_MAX and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            self._take(batch)
+            for listener in self.listeners:
+                listener()
+
+    def start_epoch(
+        self,
+        lease_ns: int,
+        command_timeout_ns: int,
+        then: Sequence[ev.Event] = (),
+    ) -> None:
+        """Begins a new generation; call once, before `run` and before there are performers.
+
+        Nothing is in reach yet, so the only actions are wake-ups and a first planning round, which
+        the first contact asks for again.
+        """
+        epoch = Epoch(self.core.state.epoch + 1)
+        event = ev.CoordinatorStarted(
+            epoch=epoch,
+            lease_ns=lease_ns,
+            command_timeout_ns=command_timeout_ns,
+        )
+        self._take([_Item(item, None) for item in (event, *then)])
+        self._journal.commit()
+
+    def checkpoint(self) -> None:
+        """Stores the state, so that the next start need not replay."""
+        self._journal.checkpoint(self.core.state, self.clock.now_ns())
+        self._since_checkpoint = 0
+
+    def _take(self, batch: list[_Item]) -> None:
+        """Journals, then handles. A batch in which somebody waits is synced first."""
+        numbered: list[tuple[int, int, _Item]] = []
+        for item in batch:
+            now_ns = self.clock.now_ns()
+            numbered.append((self._journal.append(item.event, now_ns), now_ns, item))
+        numbered = self._sync(numbered)
+        for number, now_ns, item in numbered:
+            self._handle(number, now_ns, item)
+        self._since_checkpoint += len(numbered)
+        if self._since_checkpoint >= CHECKPOINT_EVERY:
+            self.checkpoint()
+
+    def _sync(self, numbered: list[tuple[int, int, _Item]]) -> list[tuple[int, int, _Item]]:
+        if all(isinstance(item.event, ev.TRANSIENT) for _, _, item in numbered):
+            return numbered
+        try:
+            self._journal.commit()
+        except JournalError as error:
+            log.error("journal_write_failed reason=%s", error)
+            return self._refuse(numbered, error)
+        return numbered
+
+    def _refuse(
+        self,
+        numbered: list[tuple[int, int, _Item]],
+        error: JournalError,
+    ) -> list[tuple[int, int, _Item]]:
+        """Takes back what somebody waits for; facts of the nodes stay, to be written later."""
+        kept = [entry for entry in numbered if entry[2].done is None]
+        for number, _, _ in reversed(numbered):
+            self._journal.withdraw(number)
+        for _, _, item in numbered:
+            if item.done is not None and not item.done.done():
+                item.done.set_exception(error)
+        return [(self._journal.append(i.event, now_ns), now_ns, i) for _, now_ns, i in kept]
+
+    def _handle(self, number: int, now_ns: int, item: _Item) -> None:
+        self._recorder.append(f"{number} {now_ns} {item.event!r}")
+        try:
+            actions = self.core.handle(item.event, now_ns, f"e{number}")
+        except InvariantError:
+            log.critical("invariant_broken event=%d last_events:\n%s", number, self.recorded())
+            raise
+        for action in actions:
+            self._perform(action)
+        if item.done is not None and not item.done.done():
+            item.done.set_result(None)
+
+    def recorded(self) -> str:
+        """The last events, for a defect report."""
+        return "\n".join(self._recorder)
+
+    def _perform(self, action: act.Action) -> None:
+        if isinstance(action, act.WakeAt):
+            self._wake_at(action.at_ns)
+        else:
+            self.performers[type(action)].perform(action)
+
+    def _wake_at(self, at_ns: int) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        delay_s = max(at_ns - self.clock.now_ns(), 0) / 1e9
+        loop = asyncio.get_running_loop()
+        self._wake = loop.call_later(delay_s + 0.0005, self.post, ev.TimePassed())
+
+
+def replay(journal: Journal, core: CoordinatorCore) -> int:
+    """Brings a core back from its journal. Returns the number of events replayed."""
+    state = journal.load_state()
+    if state is not None:
+        settings = core.state.settings
+        core.state = state
+        core.state.settings = settings
+    count = 0
+    for entry in journal.events():
+        core.handle(entry.event, entry.time_ns, f"e{entry.number}")
+        count += 1
+    return count

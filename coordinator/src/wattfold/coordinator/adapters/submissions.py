@@ -1,0 +1,136 @@
+"""Checks submissions and budgets where they come in: every refusal says value, limit and unit."""
+
+from __future__ import annotations
+
+import math
+import os
+import pwd
+from collections.abc import Iterable
+
+from wattfold.contract.ids import valid_name
+from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.node import NodeSpec
+from wattfold.v1 import common_pb2
+from wattfold.v1 import coordinator_pb2 as pb
+
+ARGV_MAX = 4096
+ENV_BYTES_MAX = 1 << 20
+PRIORITY_MAX = 1000.0
+
+KINDS = {
+    pb.JOB_KIND_UNSPECIFIED: JobKind.RIGID,
+    pb.JOB_KIND_RIGID: JobKind.RIGID,
+    pb.JOB_KIND_MOLDABLE: JobKind.MOLDABLE,
+    pb.JOB_KIND_MALLEABLE: JobKind.MALLEABLE,
+    pb.JOB_KIND_EVOLVING: JobKind.EVOLVING,
+}
+UNITS = {
+    pb.SIZE_UNIT_UNSPECIFIED: SizeUnit.CORES,
+    pb.SIZE_UNIT_CORES: SizeUnit.CORES,
+    pb.SIZE_UNIT_NODES: SizeUnit.NODES,
+}
+MODES = {
+    common_pb2.RESIZE_MODE_UNSPECIFIED: ResizeMode.MASK,
+    common_pb2.RESIZE_MODE_FIXED: ResizeMode.FIXED,
+    common_pb2.RESIZE_MODE_MASK: ResizeMode.MASK,
+    common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
+}
+
+
+class InvalidRequestError(Exception):
+    """A request that can never be met as it is; the message says which value and which limit."""
+
+
+def job_spec(message: pb.JobSpec) -> JobSpec:
+    """The submission as the core's JobSpec. Raises InvalidRequestError."""
+    argv = tuple(message.argv)
+    if not argv or not argv[0]:
+        raise InvalidRequestError("no command given")
+    if len(argv) > ARGV_MAX:
+        raise InvalidRequestError(f"{len(argv)} arguments, at most {ARGV_MAX} are taken")
+    env_bytes = sum(len(key) + len(value) for key, value in message.env.items())
+    if env_bytes > ENV_BYTES_MAX:
+        raise InvalidRequestError(f"environment of {env_bytes} bytes, limit {ENV_BYTES_MAX} bytes")
+    base = os.path.basename(argv[0])
+    name = message.name or base
+    app = message.app or base
+    if not valid_name(app):
+        raise InvalidRequestError(f"application name {app!r}: use 1-63 of A-Z a-z 0-9 . _ -")
+    if len(name) > 100 or not name.isprintable():
+        raise InvalidRequestError(f"job name {name[:40]!r}: at most 100 printable characters")
+    low, high = message.size_min or 1, message.size_max or message.size_min or 1
+    if high < low:
+        raise InvalidRequestError(f"size {low}-{high}: the least size is above the greatest")
+    kind = KINDS[message.kind]
+    if kind is JobKind.RIGID and low != high:
+        raise InvalidRequestError(f"a rigid job has one size, not {low}-{high}")
+    return JobSpec(
+        name=name,
+        app=app,
+        argv=argv,
+        env=tuple(sorted(message.env.items())),
+        cwd=_cwd(message.cwd),
+        stdout_path=message.stdout_path,
+        stderr_path=message.stderr_path,
+        kind=kind,
+        unit=UNITS[message.unit],
+        size_min=low,
+        size_max=high,
+        time_ns=message.time_ns,
+        priority=_priority(message.priority),
+        mode=MODES[message.mode],
+        exclusive=message.exclusive,
+        cap_uw=message.cap_uw,
+        user=_own_account(),
+    )
+
+
+def _cwd(text: str) -> str:
+    if text and not text.startswith("/"):
+        raise InvalidRequestError(f"working directory {text!r} is not absolute")
+    return text or "/"
+
+
+def _priority(value: float) -> float:
+    if value == 0:
+        return 1.0
+    if not (math.isfinite(value) and 0 < value <= PRIORITY_MAX):
+        raise InvalidRequestError(f"priority {value} is outside 0..{PRIORITY_MAX:g}")
+    return value
+
+
+def _own_account() -> str:
+    """Jobs run as the coordinator's account: only it can reach the coordinator's socket."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return ""
+
+
+def check_possible(spec: JobSpec, nodes: Iterable[NodeSpec]) -> None:
+    """Refuses what no node heard of could ever hold. Without nodes, everything may become true."""
+    known = list(nodes)
+    if not known:
+        return
+    if spec.unit is SizeUnit.NODES:
+        if spec.size_min > len(known):
+            raise InvalidRequestError(f"asks for {spec.size_min} nodes, there are {len(known)}")
+    else:
+        best = max(known, key=lambda node: len(node.cpus))
+        if spec.size_min > len(best.cpus):
+            raise InvalidRequestError(
+                f"asks for {spec.size_min} cores of one node; the largest node, {best.node_id}, "
+                f"has {len(best.cpus)}",
+            )
+    if spec.cap_uw:
+        _check_cap(spec.cap_uw, known)
+
+
+def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
+    low = max(node.package_floor_uw for node in nodes)
+    high = min(node.package_max_uw for node in nodes)
+    if not low <= cap_uw <= high:
+        raise InvalidRequestError(
+            f"cap of {cap_uw / 1e6:.3f} W per node is outside the range of the nodes, "
+            f"{low / 1e6:.3f}..{high / 1e6:.3f} W",
+        )

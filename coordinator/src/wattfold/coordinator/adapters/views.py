@@ -1,0 +1,206 @@
+"""The core's state as messages for people and programs."""
+
+from __future__ import annotations
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
+from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
+from wattfold.coordinator.core.job import Job, JobSpec, JobState
+from wattfold.coordinator.core.node import Node, NodeState
+from wattfold.coordinator.core.state import State, StoredProfile
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.v1 import common_pb2
+from wattfold.v1 import coordinator_pb2 as pb
+
+_STATES: dict[JobState, pb.JobState] = {
+    state: getattr(pb, f"JOB_STATE_{state.name}") for state in JobState
+}
+_NODE_STATES: dict[NodeState, pb.NodeState] = {
+    state: getattr(pb, f"NODE_STATE_{state.name}") for state in NodeState
+}
+_KINDS = {kind: number for number, kind in KINDS.items() if number}
+_UNITS = {unit: number for number, unit in UNITS.items() if number}
+_MODES = {mode: number for number, mode in MODES.items() if number}
+
+
+def job_state(state: JobState) -> pb.JobState:
+    """The wire value of a state."""
+    return _STATES[state]
+
+
+def spec_message(spec: JobSpec) -> pb.JobSpec:
+    """A submission as it was taken."""
+    return pb.JobSpec(
+        name=spec.name,
+        app=spec.app,
+        argv=spec.argv,
+        env=dict(spec.env),
+        cwd=spec.cwd,
+        stdout_path=spec.stdout_path,
+        stderr_path=spec.stderr_path,
+        kind=_KINDS[spec.kind],
+        unit=_UNITS[spec.unit],
+        size_min=spec.size_min,
+        size_max=spec.size_max,
+        time_ns=spec.time_ns,
+        priority=spec.priority,
+        mode=_MODES[spec.mode],
+        exclusive=spec.exclusive,
+        cap_uw=spec.cap_uw,
+    )
+
+
+def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.Job:
+    """A job with what was measured of it. ``job.done`` is brought up to ``now_ns``."""
+    job.advance_progress(now_ns)
+    samples = seen.of_job(job.job_id)
+    ends = [rank.end for rank in job.ranks.values() if rank.end]
+    total_s = job.target.expected_total_s if job.target else 0.0
+    message = pb.Job(
+        job_id=job.job_id,
+        spec=spec_message(job.spec),
+        state=_STATES[job.state],
+        submitted_at_s=clock.wall_s(job.submitted_ns),
+        started_at_s=clock.wall_s(job.started_ns),
+        ended_at_s=clock.wall_s(job.ended_ns),
+        size=job.target.size if job.target else 0,
+        cap_uw=job.target.cap_uw if job.target else 0,
+        exit_code=job.exit_code,
+        message=job.message,
+        resizes=job.resizes,
+        energy_uj=sum(e.energy_uj for e in ends) or sum(s.energy_uj for s in samples),
+        cpu_ns=sum(e.cpu_ns for e in ends) or sum(s.cpu_ns for s in samples),
+        residual_cpu_ns=sum(s.residual_cpu_ns for s in samples),
+        done=job.done,
+        remaining_s=total_s * (1 - job.done),
+        reason=job.reason,
+        team_size=max((s.team_size for s in samples), default=0),
+        confined=any(rank.confined for rank in job.ranks.values()),
+        progress=_progress(samples),
+    )
+    for rank in job.ranks.values():
+        message.shares.add(node_id=rank.node_id, cpus=str(rank.held))
+    return message
+
+
+def _progress(samples: list[JobSample]) -> common_pb2.Progress:
+    return common_pb2.Progress(
+        regions=sum(s.regions for s in samples),
+        done=sum(s.done for s in samples),
+        total=sum(s.total for s in samples),
+    )
+
+
+def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node:
+    """A node with its zones and who is on it."""
+    account = state.ledger.accounts.get(node.node_id)
+    message = pb.Node(
+        node_id=node.node_id,
+        address=node.address,
+        state=_NODE_STATES[node.state],
+        message=node.message,
+        committed_uw=account.charge_uw if account else 0,
+        measured_uw=sample.power_uw if sample else 0,
+        drift_count=sample.drift_count if sample else 0,
+    )
+    for job in state.placed():
+        if node.node_id in job.ranks and job.ranks[node.node_id].end is None:
+            message.job_ids.append(job.job_id)
+    spec = node.spec
+    if spec is None:
+        return message
+    free = spec.cpus - state.occupied(node.node_id) if node.usable else CpuSet()
+    message.cpus, message.free_cpus = str(spec.cpus), str(free)
+    message.base_power_uw, message.emulated = spec.base_power_uw, spec.emulated
+    message.mask_mechanism = spec.mask_mechanism
+    message.throttle_mechanism = spec.throttle_mechanism
+    for zone in spec.zones:
+        measured = sample.zones.get(zone.name) if sample else None
+        held = account.zones.get(zone.name) if account else None
+        message.zones.add(
+            name=zone.name,
+            cap_uw=held.confirmed_uw if held else 0,
+            cap_uw_min=zone.cap_uw_min,
+            cap_uw_max=zone.cap_uw_max,
+            floor_uw=zone.floor_uw,
+            power_uw=measured.power_uw if measured else 0,
+            energy_uj=measured.energy_uj if measured else 0,
+        )
+    return message
+
+
+def power_message(state: State, seen: Observations, clock: Clock, policy: str) -> pb.Power:
+    """Budget, committed and measured power."""
+    ledger = state.ledger
+    pending = ledger.over_deadline_ns
+    return pb.Power(
+        budget_uw=ledger.budget_uw,
+        committed_uw=ledger.committed_uw,
+        measured_uw=seen.power_uw,
+        committed_uw_peak=ledger.peak_uw,
+        measured_uw_peak=seen.peak_uw,
+        floor_uw=state.floor_uw(),
+        pending_budget_uw=ledger.budget_uw if pending else 0,
+        pending_deadline_s=clock.wall_s(pending) if pending else 0.0,
+        energy_uj=seen.energy_uj,
+        policy=policy,
+    )
+
+
+def round_message(state: State) -> pb.PlanningRound:
+    """The last planning round."""
+    last = state.last_round
+    if last is None:
+        return pb.PlanningRound()
+    return pb.PlanningRound(
+        policy=last.policy,
+        solver=last.solver,
+        outcome=last.outcome,
+        solve_ns=last.solve_ns,
+        objective=last.objective,
+        bound=last.bound,
+        jobs=last.jobs,
+        rounds=state.rounds,
+    )
+
+
+def profile_message(stored: StoredProfile, clock: Clock) -> pb.Profile:
+    """A stored profile."""
+    p = stored.profile
+    return pb.Profile(
+        app=p.app,
+        unit=_UNITS[SizeUnit(p.unit)],
+        average_parallelism=p.average_parallelism,
+        sigma=p.sigma,
+        t1_s=p.t1_s,
+        a=p.a,
+        b=p.b,
+        c=p.c,
+        beta=p.beta,
+        f_low_ghz=p.f_low_ghz,
+        f_high_ghz=p.f_high_ghz,
+        p_low_w=p.p_low_w,
+        p_high_w=p.p_high_w,
+        source=stored.source,
+        updated_at_s=clock.wall_s(stored.stored_ns),
+    )
+
+
+def profile_from(message: pb.Profile) -> PassProfile:
+    """A profile sent by a client. Raises ValueError for one that makes no sense."""
+    return PassProfile(
+        app=message.app,
+        unit=UNITS[message.unit],
+        average_parallelism=message.average_parallelism,
+        sigma=message.sigma,
+        t1_s=message.t1_s,
+        a=message.a,
+        b=message.b,
+        c=message.c,
+        beta=message.beta,
+        f_low_ghz=message.f_low_ghz,
+        f_high_ghz=message.f_high_ghz,
+        p_low_w=message.p_low_w,
+        p_high_w=message.p_high_w,
+    )

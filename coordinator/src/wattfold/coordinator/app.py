@@ -1,0 +1,295 @@
+"""`wattfold-coordinator`: the only place where core, policy and adapters are wired together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import grpc.aio
+
+from wattfold.contract.units import ns_from_s
+from wattfold.v1 import coordinator_pb2_grpc
+
+from wattfold.coordinator.adapters import channels
+from wattfold.coordinator.adapters.agents import (
+    AgentLink,
+    Agents,
+    AgentSettings,
+    FencedError,
+    Hooks,
+)
+from wattfold.coordinator.adapters.api import CoordinatorApi
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.adapters.journal import Journal, JournalError
+from wattfold.coordinator.adapters.learning import ProgressLearner
+from wattfold.coordinator.adapters.observations import NodeSample, Observations
+from wattfold.coordinator.adapters.planning import Planner
+from wattfold.coordinator.adapters.recorder import Recorder
+from wattfold.coordinator.adapters.service import Service, replay
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.solvers import glpk
+from wattfold.coordinator.solvers.worker import SolverWorker
+
+log = logging.getLogger("wattfold.coordinator")
+
+EXIT_CONFIG = 2
+EXIT_FENCED = 5
+COMMANDS = (
+    act.SetCaps,
+    act.SetMask,
+    act.Launch,
+    act.Terminate,
+    act.ForgetProcess,
+    act.RenewLease,
+)
+
+
+class StartError(Exception):
+    """The coordinator cannot start; the message says why and what to do."""
+
+
+@click.command()
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
+@click.option("--listen", help="Address: unix:/path (default) or host:port.")
+@click.option("--state-dir", help="Directory of the journal.")
+@click.option("--budget-w", type=float, help="Power budget, W. Later changes are remembered.")
+@click.option("--policy", help="parm-wse, parm-nose, parm-nomm, fifo-easy or fifo.")
+@click.option("--node", "nodes", multiple=True, metavar="ID=ADDRESS", help="An agent; repeatable.")
+@click.option("--lease-s", type=float, help="How long caps hold without renewal, s.")
+@click.option("--token-file", help="Token clients must show on TCP (mode 0600).")
+@click.option("--agent-token-file", help="Token the agents ask for (mode 0600).")
+@click.option("--record", type=click.Path(path_type=Path), help="Write power and cores to a file.")
+@click.option("--verbose", is_flag=True, help="Log planning rounds as well.")
+@click.version_option(package_name="wattfold")
+def main(
+    config: Path | None,
+    record: Path | None,
+    verbose: bool,
+    nodes: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Decides nodes, cores and watts of every job under one power budget."""
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    given = {key: value for key, value in flags.items() if value is not None}
+    if nodes:
+        given["nodes"] = list(nodes)
+    try:
+        sys.exit(asyncio.run(_serve(load(config, given), record)))
+    except (ConfigError, StartError, JournalError, channels.TokenError) as error:
+        click.echo(f"wattfold-coordinator: {error}", err=True)
+        sys.exit(EXIT_CONFIG)
+
+
+async def _serve(config: Config, record: Path | None) -> int:
+    """Runs until a signal or a newer coordinator ends it; returns the exit status."""
+    _make_private(config.state_dir)
+    journal = Journal(config.state_dir / "journal.sqlite")
+    origin = journal.get_meta("origin_s")
+    clock = Clock(float(origin) if origin else None, journal.last_time_ns)
+    journal.put_meta("origin_s", repr(clock.origin_s))
+    core = _core(config, journal)
+    service = Service(core, journal, clock)
+    seen = Observations(peak_uw=int(journal.get_meta("measured_peak_uw") or 0))
+    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(journal.close)
+        stack.callback(lambda: journal.put_meta("measured_peak_uw", str(seen.peak_uw)))
+        stack.callback(service.checkpoint)
+        budget = _configured_budget(config, journal)
+        service.start_epoch(ns_from_s(config.lease_s), ns_from_s(config.command_timeout_s), budget)
+        await _wire(config, service, seen, record, stopped, stack)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 0)
+        return await stopped
+
+
+def _core(config: Config, journal: Journal) -> CoordinatorCore:
+    """A core brought back from the journal."""
+    core = CoordinatorCore(
+        budget_uw=0,
+        settings=CoreSettings(dram_cap_uw=config.dram_cap_uw),
+    )
+    count = replay(journal, core)
+    if count:
+        log.info("journal_replayed events=%d jobs=%d", count, len(core.state.jobs))
+    if not core.state.ledger.budget_uw and not config.budget_uw:
+        raise StartError("no power budget: give --budget-w (or budget_w in the configuration)")
+    return core
+
+
+def _configured_budget(config: Config, journal: Journal) -> list[ev.Event]:
+    """The budget of the configuration counts when it is new; else the journal's stays.
+
+    So a budget set by an operator survives restarts until somebody edits the configuration.
+    """
+    configured = str(config.budget_uw or "")
+    if not configured or journal.get_meta("configured_budget_uw") == configured:
+        return []
+    journal.put_meta("configured_budget_uw", configured)
+    return [ev.BudgetChanged(budget_uw=config.budget_uw or 0)]
+
+
+async def _wire(
+    config: Config,
+    service: Service,
+    seen: Observations,
+    record: Path | None,
+    stopped: asyncio.Future[int],
+    stack: contextlib.AsyncExitStack,
+) -> None:
+    worker = await stack.enter_async_context(SolverWorker(warm_up=glpk.warm_up))
+    planner = Planner(
+        config.policy,
+        worker,
+        lambda: service.core.snapshot(service.clock.now_ns()),
+        service.post,
+        config.solver_deadline_s,
+    )
+    stack.push_async_callback(planner.close)
+    agents = Agents()
+    stack.push_async_callback(agents.close)
+    service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
+    api = CoordinatorApi(service, seen, config.policy, lambda: _settle_ns(config, service))
+    _listen_to_changes(service, seen, record, stack)
+    server = await _server(config, api)
+    stack.push_async_callback(server.stop, 0.2)
+    learner = ProgressLearner(service)
+
+    def sampled(sample: NodeSample) -> None:
+        seen.take(sample)
+        learner.take(sample)
+        for listener in service.listeners:
+            listener()
+
+    hooks = Hooks(
+        post=service.post,
+        sampled=sampled,
+        gone=seen.drop,
+        epoch=lambda: service.core.state.epoch,
+        fenced=lambda error: _fenced(stopped, error),
+    )
+    await _contact(config, service, agents, hooks)
+    runner = asyncio.create_task(service.run())
+    runner.add_done_callback(lambda task: _died(stopped, task))
+    stack.callback(runner.cancel)
+    print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
+
+
+def _listen_to_changes(
+    service: Service,
+    seen: Observations,
+    record: Path | None,
+    stack: contextlib.AsyncExitStack,
+) -> None:
+    if record is None:
+        return
+    try:
+        recorder = Recorder(record, service.clock, seen)
+    except OSError as error:
+        raise StartError(f"cannot record to {record}: {error.strerror}") from error
+    service.listeners.append(lambda: recorder.note(service.core.state))
+    stack.callback(recorder.close)
+
+
+async def _contact(config: Config, service: Service, agents: Agents, hooks: Hooks) -> None:
+    token = channels.read_token(config.agent_token_file) if config.agent_token_file else ""
+    settings = AgentSettings(
+        command_timeout_s=config.command_timeout_s,
+        mask_deadline_s=config.mask_deadline_s,
+        term_grace_s=config.term_grace_s,
+        telemetry_interval_s=config.telemetry_interval_s,
+    )
+    known = {node.node_id: node.address for node in service.core.state.nodes.values()}
+    addresses = known | {entry.node_id: entry.address for entry in config.nodes}
+    for entry in config.nodes:
+        if known.get(entry.node_id) != entry.address:
+            service.post(ev.NodeRegistered(node_id=entry.node_id, address=entry.address))
+    for node_id, address in addresses.items():
+        agents.add(AgentLink(node_id, address, token, hooks, settings, service.clock))
+
+
+async def _server(config: Config, api: CoordinatorApi) -> grpc.aio.Server:
+    address = _address(config)
+    interceptors: list[grpc.aio.ServerInterceptor] = []
+    if not channels.is_local(address):
+        if config.token_file is None:
+            raise StartError(f"listening on {address} needs --token-file: anyone could submit jobs")
+        interceptors.append(channels.TokenInterceptor(channels.read_token(config.token_file)))
+    server = grpc.aio.server(interceptors=interceptors)
+    coordinator_pb2_grpc.add_CoordinatorServicer_to_server(api, server)
+    path = Path(address.removeprefix("unix:"))
+    if channels.is_local(address):
+        _make_private(path.parent)
+    try:
+        bound = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise StartError(f"cannot listen on {address}: {error}") from error
+    if not bound:
+        raise StartError(f"cannot listen on {address}")
+    await server.start()
+    if channels.is_local(address):
+        path.chmod(0o600)
+    return server
+
+
+def _address(config: Config) -> str:
+    return config.listen or f"unix:{config.state_dir / 'coordinator.sock'}"
+
+
+def _budget_w(service: Service) -> float:
+    return service.core.state.ledger.budget_uw / 1e6
+
+
+def _settle_ns(config: Config, service: Service) -> int:
+    """How long lowering every cap may take: a command, its averaging window, and a retry."""
+    windows = [
+        zone.window_ns
+        for node in service.core.state.nodes.values()
+        if node.spec
+        for zone in node.spec.zones
+    ]
+    return ns_from_s(config.command_timeout_s) + max(windows, default=0)
+
+
+def _make_private(directory: Path) -> None:
+    """Makes a directory of our own with mode 0700, or checks that an existing one is safe."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        info = directory.stat()
+    except OSError as error:
+        raise StartError(f"directory {directory}: {error.strerror}") from error
+    if info.st_uid not in (0, os.geteuid()):
+        raise StartError(f"directory {directory} belongs to user {info.st_uid}")
+    if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
+        raise StartError(f"directory {directory} can be written by anyone")
+
+
+def _stop(stopped: asyncio.Future[int], code: int) -> None:
+    if not stopped.done():
+        stopped.set_result(code)
+
+
+def _fenced(stopped: asyncio.Future[int], error: FencedError) -> None:
+    log.critical("fenced reason=%r", str(error))
+    _stop(stopped, EXIT_FENCED)
+
+
+def _died(stopped: asyncio.Future[int], task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None and not stopped.done():
+        stopped.set_exception(task.exception() or RuntimeError("the core stopped"))

@@ -1,0 +1,94 @@
+"""Actions: what the core wants done, each with the id of its cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.coordinator.core.job import JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCaps:
+    """Set these caps (microwatts) on a node, read back."""
+
+    node_id: NodeId
+    caps: tuple[tuple[ZoneName, int], ...]
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMask:
+    """Move a job to these cores of a node."""
+
+    node_id: NodeId
+    job_id: JobId
+    cpus: CpuSet
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Start a job's process on a node; ``launch_cpus`` is the most cores it can ever get there."""
+
+    node_id: NodeId
+    job_id: JobId
+    spec: JobSpec
+    cpus: CpuSet
+    launch_cpus: int
+    rank: int
+    ranks: int
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminate:
+    """End a job's process on a node: SIGTERM, and SIGKILL after the grace time."""
+
+    node_id: NodeId
+    job_id: JobId
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetProcess:
+    """Drop the record of an ended process."""
+
+    node_id: NodeId
+    job_id: JobId
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewLease:
+    """Let caps above the floor hold for a while longer."""
+
+    node_id: NodeId
+    duration_ns: int
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solve:
+    """Ask the policy for a plan."""
+
+    round: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeAt:
+    """Send TimePassed at this time."""
+
+    at_ns: int
+    cause: str
+
+
+Action = SetCaps | SetMask | Launch | Terminate | ForgetProcess | RenewLease | Solve | WakeAt

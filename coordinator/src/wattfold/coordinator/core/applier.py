@@ -1,0 +1,210 @@
+"""The plan applier: checks a plan against the newest state and takes what still holds.
+
+A policy planned on a snapshot; since then jobs may have ended, nodes fallen silent, the budget
+changed. Running jobs come first, then starts in the order of the plan. A part that no longer holds
+is left out with a reason; nothing of it is mended here, the next round plans anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import Assignment, Job, JobState, Share, SizeUnit
+from wattfold.coordinator.core.plan import Plan
+from wattfold.coordinator.core.state import State, snapshot
+from wattfold.coordinator.core.targets import dynamic_uw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A part of a plan that was not taken, and why."""
+
+    job_id: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The parts of a plan that were taken, and the others."""
+
+    changes: tuple[Assignment, ...]
+    starts: tuple[Assignment, ...]
+    refusals: tuple[Refusal, ...]
+
+
+def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
+    """Splits a plan into what can be made real now and what cannot."""
+    refusals: dict[JobId, str] = {}
+    changes: list[Assignment] = []
+    starts: list[Assignment] = []
+    for assignment in plan.assignments:
+        job = state.jobs.get(assignment.job_id)
+        reason = _individual(assignment, job, state)
+        if reason or job is None:
+            refusals[assignment.job_id] = reason
+        elif not job.ranks:
+            starts.append(assignment)
+        else:
+            changes.append(assignment)
+    changes = _without_clashes(changes, state, refusals)
+    taken = _Claims(state)
+    for assignment in (*changes, *_kept(changes, state)):
+        taken.add(assignment)
+    accepted = _starts(starts, taken, state, now_ns, refusals)
+    return Accepted(
+        changes=tuple(changes),
+        starts=tuple(accepted),
+        refusals=tuple(Refusal(job_id=job, reason=why) for job, why in refusals.items()),
+    )
+
+
+class _Claims:
+    """Cores given away so far, node by node, and their power above the floors."""
+
+    def __init__(self, state: State) -> None:
+        self._nodes = state.nodes
+        self._jobs = state.jobs
+        self.cpus: dict[NodeId, CpuSet] = {}
+        self.dynamic_uw = 0
+
+    def _footprint(self, assignment: Assignment, share: Share) -> CpuSet:
+        """Cores nobody else may have: its own, or the whole node."""
+        asked = self._jobs[assignment.job_id].spec
+        node = self._nodes[share.node_id].spec
+        alone = asked.exclusive or asked.unit is SizeUnit.NODES
+        return node.cpus if alone and node else share.cpus
+
+    def clash(self, assignment: Assignment) -> str:
+        for share in assignment.shares:
+            footprint = self._footprint(assignment, share)
+            double = footprint & self.cpus.get(share.node_id, CpuSet())
+            if double:
+                return f"cores {double} of {share.node_id} are given to another job"
+        return ""
+
+    def power_uw(self, assignment: Assignment) -> int:
+        total_uw = 0
+        for share in assignment.shares:
+            spec = self._nodes[share.node_id].spec
+            total_uw += dynamic_uw(spec, len(share.cpus), assignment.cap_uw) if spec else 0
+        return total_uw
+
+    def add(self, assignment: Assignment) -> None:
+        for share in assignment.shares:
+            held = self.cpus.get(share.node_id, CpuSet())
+            self.cpus[share.node_id] = held | self._footprint(assignment, share)
+        self.dynamic_uw += self.power_uw(assignment)
+
+
+def _kept(changes: Iterable[Assignment], state: State) -> list[Assignment]:
+    """Targets of jobs with processes that no accepted change replaces."""
+    changed = {assignment.job_id for assignment in changes}
+    return [
+        job.target
+        for job in state.placed()
+        if job.target and job.ranks and job.job_id not in changed
+    ]
+
+
+def _without_clashes(
+    changes: list[Assignment],
+    state: State,
+    refusals: dict[JobId, str],
+) -> list[Assignment]:
+    """Leaves out changes that need cores a kept job has, until none is left.
+
+    Every change left out keeps its old cores, which may stand in the way of another one: hence
+    the repetition. It ends because the list only shrinks.
+    """
+    while True:
+        claims = _Claims(state)
+        for assignment in _kept(changes, state):
+            claims.add(assignment)
+        good: list[Assignment] = []
+        for assignment in changes:
+            reason = claims.clash(assignment)
+            if reason:
+                refusals[assignment.job_id] = reason
+            else:
+                claims.add(assignment)
+                good.append(assignment)
+        if len(good) == len(changes):
+            return good
+        changes = good
+
+
+def _starts(
+    starts: list[Assignment],
+    taken: _Claims,
+    state: State,
+    now_ns: int,
+    refusals: dict[JobId, str],
+) -> list[Assignment]:
+    spendable_uw = snapshot(state, now_ns).spendable_uw
+    accepted: list[Assignment] = []
+    for assignment in starts:
+        reason = taken.clash(assignment)
+        needed_uw = taken.power_uw(assignment)
+        left_uw = spendable_uw - taken.dynamic_uw
+        if not reason and needed_uw > left_uw:
+            reason = (
+                f"needs {needed_uw / 1e6:.2f} W above the floors, {left_uw / 1e6:.2f} W are left"
+            )
+        if reason:
+            refusals[assignment.job_id] = reason
+        else:
+            taken.add(assignment)
+            accepted.append(assignment)
+    return accepted
+
+
+def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
+    """Why an assignment cannot be taken by itself, empty if it can."""
+    if job is None or job.state not in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
+        return "the job has ended or is on its way out"
+    reason = _wrong_size(assignment, job) or _wrong_nodes(assignment, job, state)
+    if reason or not job.ranks or job.target is None or assignment.shares == job.target.shares:
+        return reason
+    if job.state is JobState.STARTING:
+        return "it is being started"
+    if not job.resizable:
+        return f"a {job.spec.kind.value} job ({job.spec.mode.value}) keeps its cores while it runs"
+    if {s.node_id for s in assignment.shares} != {s.node_id for s in job.target.shares}:
+        return "a running job stays on its nodes"
+    return ""
+
+
+def _wrong_size(assignment: Assignment, job: Job) -> str:
+    spec = job.spec
+    if not spec.size_min <= assignment.size <= spec.size_max:
+        return f"size {assignment.size} is outside {spec.size_min}..{spec.size_max}"
+    counted = (
+        sum(len(share.cpus) for share in assignment.shares)
+        if spec.unit is SizeUnit.CORES
+        else len(assignment.shares)
+    )
+    if counted != assignment.size:
+        return f"size {assignment.size} does not agree with {counted} {spec.unit.value}"
+    if spec.unit is SizeUnit.CORES and len(assignment.shares) != 1:
+        return "a job that counts cores stays within one node"
+    return ""
+
+
+def _wrong_nodes(assignment: Assignment, job: Job, state: State) -> str:
+    seen: set[NodeId] = set()
+    for share in assignment.shares:
+        node = state.nodes.get(share.node_id)
+        if node is None or node.spec is None or share.node_id in seen:
+            return f"node {share.node_id} is unknown or named twice"
+        seen.add(share.node_id)
+        if not node.usable and (not job.target or share.cpus != job.target.on(share.node_id)):
+            return f"node {share.node_id} is {node.state.value}"
+        if not share.cpus or not share.cpus <= node.spec.cpus:
+            return f"cores {share.cpus} are not all cores of {share.node_id} ({node.spec.cpus})"
+        for foreign in node.foreign.values():
+            if not foreign.isdisjoint(share.cpus):
+                return f"cores {foreign & share.cpus} are held by a process not of this journal"
+    return ""

@@ -1,0 +1,259 @@
+"""Events: past facts, the only input of the core. The journal stores them all, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
+from wattfold.coordinator.core.job import JobSpec
+from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.plan import Plan, PlanningRound
+from wattfold.coordinator.models.pass_model import PassProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorStarted:
+    """A coordinator took over with a new epoch; every node is unknown until it is heard of."""
+
+    epoch: Epoch
+    lease_ns: int
+    command_timeout_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetChanged:
+    """The budget is another one, to be kept by ``deadline_ns`` after the event."""
+
+    budget_uw: int
+    deadline_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistered:
+    """The configuration names a node."""
+
+    node_id: NodeId
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted:
+    """A job was accepted."""
+
+    job_id: JobId
+    spec: JobSpec
+    held: bool = False
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelRequested:
+    """A user wants a job gone."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHeld:
+    """A waiting job must not start."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReleased:
+    """A held job may start."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileStored:
+    """What is known of an application changed."""
+
+    profile: PassProfile
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneReading:
+    """A cap read back from a node, and after how long it holds on average."""
+
+    zone: ZoneName
+    cap_uw: int
+    settles_in_ns: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessReading:
+    """A process an agent has: running on ``cpus``, or ended and not yet forgotten."""
+
+    job_id: JobId
+    running: bool
+    pid: int
+    cpus: CpuSet
+    exit_code: int = 0
+    lost: bool = False
+    cpu_ns: int = 0
+    energy_uj: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConnected:
+    """An agent answered: what its node is, the caps it enforces and the processes it has."""
+
+    spec: NodeSpec
+    caps: tuple[ZoneReading, ...]
+    processes: tuple[ProcessReading, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSilent:
+    """An agent does not answer."""
+
+    node_id: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewed:
+    """An agent took a lease; ``caps`` are enforced now."""
+
+    node_id: NodeId
+    request_id: str
+    caps: tuple[ZoneReading, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseUnconfirmed:
+    """A renewal got no answer: the agent may or may not have it."""
+
+    node_id: NodeId
+    request_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapsAnswered:
+    """An agent read its caps back after a command."""
+
+    node_id: NodeId
+    request_id: str
+    caps: tuple[ZoneReading, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapsUnconfirmed:
+    """A cap command got no answer: it may or may not hold."""
+
+    node_id: NodeId
+    request_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskConfirmed:
+    """A job is on exactly these cores of a node."""
+
+    node_id: NodeId
+    job_id: JobId
+    cpus: CpuSet
+    confined: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskFailed:
+    """A mask change was refused or got no answer."""
+
+    node_id: NodeId
+    job_id: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLaunched:
+    """A process of a job runs on a node."""
+
+    node_id: NodeId
+    job_id: JobId
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchFailed:
+    """A process could not be started. ``permanent``: trying again will not help."""
+
+    node_id: NodeId
+    job_id: JobId
+    reason: str
+    permanent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnded:
+    """The process of a job on a node is gone."""
+
+    node_id: NodeId
+    process: ProcessReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressReported:
+    """A running job told what share of its work is done (0..1)."""
+
+    job_id: JobId
+    done: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanProposed:
+    """A policy answered the round of that number."""
+
+    plan: Plan
+    round: PlanningRound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFailed:
+    """Every solver of a round failed; the last plan stays."""
+
+    round: PlanningRound
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePassed:
+    """A time the core asked to be woken at has come."""
+
+
+Event = (
+    CoordinatorStarted
+    | BudgetChanged
+    | NodeRegistered
+    | JobSubmitted
+    | JobCancelRequested
+    | JobHeld
+    | JobReleased
+    | ProfileStored
+    | NodeConnected
+    | NodeSilent
+    | LeaseRenewed
+    | LeaseUnconfirmed
+    | CapsAnswered
+    | CapsUnconfirmed
+    | MaskConfirmed
+    | MaskFailed
+    | JobLaunched
+    | LaunchFailed
+    | ProcessEnded
+    | ProgressReported
+    | PlanProposed
+    | PlanFailed
+    | TimePassed
+)
+
+TRANSIENT = (LeaseRenewed, LeaseUnconfirmed, TimePassed, ProgressReported)
+"""Nobody waits for these to be on disk; the journal still has them, in order, with the next one."""

@@ -1,0 +1,202 @@
+"""Jobs as the core knows them: what was asked for (JobSpec) and what has become of it (Job)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.models.pass_model import SizeUnit
+
+
+class JobKind(enum.Enum):
+    """Who chooses the size, and when (Feitelson's classes)."""
+
+    RIGID = "rigid"
+    MOLDABLE = "moldable"
+    MALLEABLE = "malleable"
+    EVOLVING = "evolving"
+
+
+class ResizeMode(enum.Enum):
+    """What follows a resize: nothing, the cores alone, or the number of threads as well."""
+
+    FIXED = "fixed"
+    MASK = "mask"
+    TEAM = "team"
+
+
+class JobState(enum.Enum):
+    """Life of a job. HELD and PENDING wait; the last four are final."""
+
+    HELD = "held"
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDING = "ending"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+
+FINAL_STATES = frozenset(
+    {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.LOST},
+)
+PLACED_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.ENDING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A submission. Sizes count ``unit``; ``cap_uw`` 0 leaves the cap to the policy."""
+
+    name: str
+    app: str
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = "/"
+    stdout_path: str = ""
+    stderr_path: str = ""
+    kind: JobKind = JobKind.RIGID
+    unit: SizeUnit = SizeUnit.CORES
+    size_min: int = 1
+    size_max: int = 1
+    time_ns: int = 0
+    priority: float = 1.0
+    mode: ResizeMode = ResizeMode.MASK
+    exclusive: bool = False
+    cap_uw: int = 0
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The cores of a job on one node."""
+
+    node_id: NodeId
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a policy wants for one job.
+
+    ``cap_uw`` is the package cap per whole node its size was chosen with (P_j of PARM);
+    ``expected_total_s`` is t[j, n, p], the time of the whole job at this size and cap, from which
+    the core integrates the share done. 0 = unknown.
+    """
+
+    job_id: JobId
+    size: int
+    cap_uw: int
+    shares: tuple[Share, ...]
+    expected_total_s: float = 0.0
+
+    def on(self, node_id: NodeId) -> CpuSet:
+        """Cores on a node, empty where it has none."""
+        for share in self.shares:
+            if share.node_id == node_id:
+                return share.cpus
+        return CpuSet()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankEnd:
+    """How the process of a job on one node ended."""
+
+    exit_code: int
+    cpu_ns: int
+    energy_uj: int
+    lost: bool = False
+    message: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rank:
+    """The process of a job on one node, as far as is confirmed.
+
+    ``held`` are the cores it may be running on, ``moving_to`` the ones of a mask change under way.
+    ``launching`` and ``running`` exclude each other; neither after the end. After a failed command
+    nothing more is tried before ``retry_ns``.
+    """
+
+    node_id: NodeId
+    held: CpuSet
+    moving_to: CpuSet | None = None
+    launching: bool = False
+    running: bool = False
+    pid: int = 0
+    confined: bool = False
+    signalled: bool = False
+    retry_ns: int = 0
+    end: RankEnd | None = None
+
+    @property
+    def occupied(self) -> CpuSet:
+        """Every core it may use before the next confirmation."""
+        if self.end is not None:
+            return CpuSet()
+        return self.held if self.moving_to is None else self.held | self.moving_to
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """State of a job. Times are coordinator time in nanoseconds, -1 = not yet."""
+
+    job_id: JobId
+    spec: JobSpec
+    state: JobState
+    submitted_ns: int
+    started_ns: int = -1
+    ended_ns: int = -1
+    resized_ns: int = -1
+    target: Assignment | None = None
+    ranks: dict[NodeId, Rank] = field(default_factory=dict)
+    done: float = 0.0
+    done_at_ns: int = 0
+    resizes: int = 0
+    exit_code: int = 0
+    message: str = ""
+    reason: str = ""
+    cancelled: bool = False
+
+    @property
+    def final(self) -> bool:
+        """Whether it has ended."""
+        return self.state in FINAL_STATES
+
+    @property
+    def resizable(self) -> bool:
+        """Whether its cores may change while it runs."""
+        return (
+            self.spec.kind in (JobKind.MALLEABLE, JobKind.EVOLVING)
+            and self.spec.mode is not ResizeMode.FIXED
+        )
+
+    def advance_progress(self, now_ns: int) -> None:
+        """Adds the share done since the last call: interval / t[j, n, p], as PARM does."""
+        if self.state is JobState.RUNNING and self.target and self.target.expected_total_s > 0:
+            elapsed_s = (now_ns - self.done_at_ns) / 1e9
+            self.done = min(self.done + elapsed_s / self.target.expected_total_s, MAX_DONE)
+        self.done_at_ns = now_ns
+
+
+MAX_DONE = 0.99
+"""A running job is never taken for finished: a model that was too fast leaves it one hundredth."""
+
+__all__ = [
+    "FINAL_STATES",
+    "MAX_DONE",
+    "PLACED_STATES",
+    "Assignment",
+    "Job",
+    "JobKind",
+    "JobSpec",
+    "JobState",
+    "Rank",
+    "RankEnd",
+    "ResizeMode",
+    "Share",
+    "SizeUnit",
+]

@@ -1,0 +1,196 @@
+"""How events about jobs change the state."""
+
+from __future__ import annotations
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.state import State
+
+
+def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Action]:
+    """A job enters the queue."""
+    job_state = JobState.HELD if event.held else JobState.PENDING
+    state.jobs[event.job_id] = Job(
+        job_id=event.job_id,
+        spec=event.spec,
+        state=job_state,
+        submitted_ns=now_ns,
+        done_at_ns=now_ns,
+        reason="held by its user" if event.held else "new",
+    )
+    state.submissions += 1
+    if event.key:
+        state.keys[event.key] = event.job_id
+    if not event.held:
+        state.plan_needed = "job submitted"
+    _drop_oldest(state)
+    return []
+
+
+def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) -> list[act.Action]:
+    """A waiting job ends at once, a placed one when its processes have."""
+    job = state.jobs[event.job_id]
+    if job.final:
+        return []
+    job.cancelled = True
+    job.advance_progress(now_ns)
+    if job.ranks:
+        job.state = JobState.ENDING
+    else:
+        _finish(state, job, now_ns)
+    return []
+
+
+def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
+    """A waiting job is kept from starting; others are not touched."""
+    del now_ns
+    job = state.jobs[event.job_id]
+    if job.state is JobState.PENDING:
+        job.state, job.reason = JobState.HELD, "held by its user"
+        state.plan_needed = "job held"
+    return []
+
+
+def released(state: State, event: ev.JobReleased, now_ns: int) -> list[act.Action]:
+    """A held job joins the queue again."""
+    del now_ns
+    job = state.jobs[event.job_id]
+    if job.state is JobState.HELD:
+        job.state, job.reason = JobState.PENDING, "released"
+        state.plan_needed = "job released"
+    return []
+
+
+def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Action]:
+    """A process runs; the job runs when all of them do."""
+    job, rank = _rank(state, event.job_id, event.node_id)
+    if job is None or rank is None or rank.end is not None:
+        return []
+    rank.launching, rank.running, rank.pid = False, True, event.pid
+    if job.state is JobState.ENDING:
+        rank.signalled = False  # A signal sent before the process was there found nothing.
+    _all_running(job, now_ns)
+    return []
+
+
+def _all_running(job: Job, now_ns: int) -> None:
+    if job.state is JobState.STARTING and all(r.running or r.end for r in job.ranks.values()):
+        job.state = JobState.RUNNING
+        job.started_ns = now_ns
+        job.done_at_ns = now_ns
+
+
+def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act.Action]:
+    """A launch that can never work fails the job; another one is tried again."""
+    job, rank = _rank(state, event.job_id, event.node_id)
+    if job is None or rank is None or rank.running or rank.end:
+        return []
+    rank.launching = False
+    if event.permanent or job.state is JobState.ENDING:
+        rank.end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message=event.reason)
+        _one_ended(state, job, now_ns)
+    else:
+        rank.retry_ns = now_ns + state.settings.retry_ns
+        job.reason = f"start is tried again: {event.reason}"
+    return []
+
+
+def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[act.Action]:
+    """A job is on these cores and no others of the node."""
+    del now_ns
+    _, rank = _rank(state, event.job_id, event.node_id)
+    if rank is not None and rank.end is None:
+        rank.held, rank.moving_to, rank.confined = event.cpus, None, event.confined
+    return []
+
+
+def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Action]:
+    """Where the job is now is unknown: on the old cores, on the new ones, or on both."""
+    job, rank = _rank(state, event.job_id, event.node_id)
+    if job is not None and rank is not None and rank.moving_to is not None:
+        rank.held, rank.moving_to = rank.held | rank.moving_to, None
+        rank.retry_ns = now_ns + state.settings.retry_ns
+        job.reason = f"resize is tried again: {event.reason}"
+    return []
+
+
+def progress_reported(state: State, event: ev.ProgressReported, now_ns: int) -> list[act.Action]:
+    """The program's own word replaces the share integrated from its model."""
+    job = state.jobs.get(event.job_id)
+    if job is not None and job.state is JobState.RUNNING:
+        job.done, job.done_at_ns = min(max(event.done, 0.0), 1.0), now_ns
+    return []
+
+
+def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act.Action]:
+    """Takes the end of a process in, once, and lets the agent forget it."""
+    reading = event.process
+    forget: list[act.Action] = [
+        act.ForgetProcess(
+            node_id=event.node_id,
+            job_id=reading.job_id,
+            request_id=next_request(state),
+            cause=reading.job_id,
+        ),
+    ]
+    state.nodes[event.node_id].foreign.pop(reading.job_id, None)
+    job, rank = _rank(state, reading.job_id, event.node_id)
+    if job is None or rank is None or rank.end is not None:
+        return forget
+    rank.launching = rank.running = False
+    rank.moving_to = None
+    if job.started_ns < 0:
+        job.started_ns = now_ns  # It ended before its start was heard of.
+    rank.end = RankEnd(
+        exit_code=reading.exit_code,
+        cpu_ns=reading.cpu_ns,
+        energy_uj=reading.energy_uj,
+        lost=reading.lost,
+        message=reading.message,
+    )
+    _one_ended(state, job, now_ns)
+    return forget
+
+
+def _one_ended(state: State, job: Job, now_ns: int) -> None:
+    """Ends the job when its last process has, and its other processes when one failed."""
+    job.advance_progress(now_ns)
+    ends = [rank.end for rank in job.ranks.values()]
+    if all(ends):
+        _finish(state, job, now_ns)
+    elif any(end and (end.exit_code or end.lost) for end in ends):
+        job.state = JobState.ENDING
+
+
+def _finish(state: State, job: Job, now_ns: int) -> None:
+    ends = [rank.end for rank in job.ranks.values() if rank.end]
+    failed = next((end for end in ends if end.exit_code), None)
+    lost = next((end for end in ends if end.lost), None)
+    if job.cancelled:
+        job.state = JobState.CANCELLED
+    elif lost:
+        job.state, job.message = JobState.LOST, lost.message or "its process vanished"
+    elif failed:
+        job.state, job.message = JobState.FAILED, failed.message
+    else:
+        job.state, job.done = JobState.COMPLETED, 1.0
+    job.exit_code = failed.exit_code if failed else 0
+    job.ended_ns, job.target, job.reason = now_ns, None, ""
+    state.plan_needed = "job ended"
+
+
+def _rank(state: State, job_id: JobId, node_id: NodeId) -> tuple[Job | None, Rank | None]:
+    job = state.jobs.get(job_id)
+    return job, job.ranks.get(node_id) if job else None
+
+
+def _drop_oldest(state: State) -> None:
+    """Bounds the memory of ended jobs."""
+    surplus = len(state.jobs) - state.settings.kept_ended_jobs
+    if surplus > 0:
+        gone = {job.job_id for job in [j for j in state.jobs.values() if j.final][:surplus]}
+        state.jobs = {key: job for key, job in state.jobs.items() if key not in gone}
+        state.keys = {key: job_id for key, job_id in state.keys.items() if job_id not in gone}

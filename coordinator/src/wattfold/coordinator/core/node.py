@@ -1,0 +1,119 @@
+"""Nodes as the core knows them: what they are (NodeSpec) and how they are (Node)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId, ZoneName
+
+
+class ZoneKind(enum.Enum):
+    """Role of a power zone."""
+
+    PACKAGE = "package"
+    DRAM = "dram"
+    PSYS = "psys"
+    GPU = "gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """A power zone of a node; powers in microwatts.
+
+    ``cap_uw_max`` of a zone that cannot be capped is the most it can draw.
+    """
+
+    name: ZoneName
+    kind: ZoneKind
+    cap_uw_min: int
+    cap_uw_max: int
+    floor_uw: int
+    window_ns: int
+    can_cap: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Package power of a node over frequency: p = a f^3 + b f + c (PARM, Eq. 18); GHz and W."""
+
+    a: float
+    b: float
+    c: float
+    f_low_ghz: float
+    f_high_ghz: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """What an agent says of its node. ``zones`` are the ones charged to the budget."""
+
+    node_id: NodeId
+    cpus: CpuSet
+    zones: tuple[Zone, ...]
+    base_power_uw: int
+    curve: Curve | None = None
+    emulated: bool = False
+    mask_mechanism: str = ""
+    throttle_mechanism: str = ""
+
+    @property
+    def packages(self) -> tuple[Zone, ...]:
+        """The zones a policy chooses caps for."""
+        return tuple(z for z in self.zones if z.kind is ZoneKind.PACKAGE and z.can_cap)
+
+    @property
+    def package_floor_uw(self) -> int:
+        """Sum of the floors of the packages."""
+        return sum(zone.floor_uw for zone in self.packages)
+
+    @property
+    def package_max_uw(self) -> int:
+        """Sum of the greatest caps of the packages."""
+        return sum(zone.cap_uw_max for zone in self.packages)
+
+
+class NodeState(enum.Enum):
+    """CONNECTING before the first contact and until admitted; SILENT while its lease may run."""
+
+    CONNECTING = "connecting"
+    UP = "up"
+    SILENT = "silent"
+    DOWN = "down"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """State of a node. ``spec`` is None before the first contact.
+
+    ``lease_until_ns`` is an upper bound, in coordinator time, of when the agent's lease ends.
+    ``foreign`` are the cores of processes the journal does not know.
+    """
+
+    node_id: NodeId
+    address: str
+    state: NodeState = NodeState.CONNECTING
+    spec: NodeSpec | None = None
+    message: str = ""
+    admitted: bool = False
+    reachable: bool = False
+    caps_request: str = ""
+    caps_retry_ns: int = 0
+    lease_request: str = ""
+    lease_next_ns: int = 0
+    lease_until_ns: int = 0
+    leased: bool = False
+    dead_zones: set[ZoneName] = field(default_factory=set)
+    foreign: dict[JobId, CpuSet] = field(default_factory=dict)
+
+    @property
+    def usable(self) -> bool:
+        """Whether new work may go there."""
+        return self.state is NodeState.UP and self.admitted and self.spec is not None
+
+    @property
+    def awaits_room(self) -> bool:
+        """Whether it will be admitted once the other nodes have made room for it."""
+        return self.reachable and not self.admitted and self.state is not NodeState.REFUSED

@@ -1,0 +1,283 @@
+"""How events about nodes change the state: contact, admission, leases, caps."""
+
+from __future__ import annotations
+
+from wattfold.contract.ids import NodeId, ZoneName
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import job_events
+from wattfold.coordinator.core.job import Job, JobState
+from wattfold.coordinator.core.node import Node, NodeSpec, NodeState
+from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.targets import fixed_uw
+
+
+def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Action]:
+    """An agent is back, or there for the first time: takes its truth over."""
+    node = state.nodes.get(event.spec.node_id)
+    if node is None:
+        return []
+    node.spec, node.reachable, node.leased = event.spec, True, False
+    node.lease_request, node.lease_next_ns, node.caps_request = "", now_ns, ""
+    node.dead_zones.clear()
+    node.foreign.clear()
+    if node.admitted:
+        _read_caps(state, node, event.caps, now_ns)
+        node.state, node.message = NodeState.UP, ""
+    else:
+        admit(state, node, now_ns, {caps.zone: caps.cap_uw for caps in event.caps})
+    out = _take_processes(state, node, event.processes, now_ns)
+    state.plan_needed = "node connected"
+    return out
+
+
+def admit(
+    state: State,
+    node: Node,
+    now_ns: int,
+    caps_uw: dict[ZoneName, int] | None = None,
+) -> None:
+    """Takes a node into the ledger if its floor fits the budget, now or when room was made."""
+    del now_ns
+    spec = node.spec
+    if spec is None or not node.reachable:
+        return
+    fixed = fixed_uw(spec, state.settings.dram_cap_uw)
+    others_uw = sum(
+        fixed_uw(other.spec, state.settings.dram_cap_uw)
+        for other in state.nodes.values()
+        if other.admitted and other.spec is not None
+    )
+    if not spec.packages:
+        _refuse(node, "it has no power zone that can be capped")
+    elif others_uw + fixed > state.ledger.budget_uw:
+        _refuse(
+            node,
+            f"its base power and floors of {fixed / 1e6:.1f} W do not fit: the budget is "
+            f"{state.ledger.budget_uw / 1e6:.1f} W and other nodes need {others_uw / 1e6:.1f} W",
+        )
+    else:
+        _open_account(state, node, spec, caps_uw or _floors(spec))
+
+
+def _refuse(node: Node, reason: str) -> None:
+    node.state, node.message = NodeState.REFUSED, reason
+
+
+def _open_account(
+    state: State,
+    node: Node,
+    spec: NodeSpec,
+    caps_uw: dict[ZoneName, int],
+) -> None:
+    charges_uw = {
+        zone.name: caps_uw.get(zone.name, zone.cap_uw_max) if zone.can_cap else zone.cap_uw_max
+        for zone in spec.zones
+    }
+    if spec.base_power_uw + sum(charges_uw.values()) > state.ledger.room_uw:
+        node.state = NodeState.CONNECTING
+        node.message = "waits until the other nodes have made room for it"
+        return
+    state.ledger.open(node.node_id, spec.base_power_uw, charges_uw)
+    node.admitted, node.state, node.message = True, NodeState.UP, ""
+    state.plan_needed = "node admitted"
+
+
+def _floors(spec: NodeSpec) -> dict[ZoneName, int]:
+    return {zone.name: zone.floor_uw for zone in spec.zones if zone.can_cap}
+
+
+def _take_processes(
+    state: State,
+    node: Node,
+    processes: tuple[ev.ProcessReading, ...],
+    now_ns: int,
+) -> list[act.Action]:
+    """Brings the ranks of this node in line with the processes the agent has."""
+    out: list[act.Action] = []
+    for reading in processes:
+        job = state.jobs.get(reading.job_id)
+        if not reading.running:
+            ended = ev.ProcessEnded(node_id=node.node_id, process=reading)
+            out += job_events.process_ended(state, ended, now_ns)
+        elif job is None:
+            node.foreign[reading.job_id] = reading.cpus
+            node.message = f"runs {reading.job_id}, which this journal does not know"
+        elif node.node_id in job.ranks and job.ranks[node.node_id].end is None:
+            _adopt(job, node.node_id, reading)
+            launch = ev.JobLaunched(node_id=node.node_id, job_id=job.job_id, pid=reading.pid)
+            job_events.launched(state, launch, now_ns)
+        else:
+            node.foreign[reading.job_id] = reading.cpus
+            out.append(_end_stray(state, node, reading))
+    there = {reading.job_id for reading in processes}
+    for job in state.placed():
+        if job.job_id not in there:
+            _missing(state, job, node, now_ns)
+    return out
+
+
+def _adopt(job: Job, node_id: NodeId, reading: ev.ProcessReading) -> None:
+    rank = job.ranks[node_id]
+    rank.held, rank.moving_to, rank.signalled, rank.retry_ns = reading.cpus, None, False, 0
+
+
+def _end_stray(state: State, node: Node, reading: ev.ProcessReading) -> act.Action:
+    """A process of a job that has ended for us meanwhile."""
+    return act.Terminate(
+        node_id=node.node_id,
+        job_id=reading.job_id,
+        request_id=next_request(state),
+        cause=reading.job_id,
+    )
+
+
+def _missing(state: State, job: Job, node: Node, now_ns: int) -> None:
+    rank = job.ranks.get(node.node_id)
+    if rank is None or rank.end is not None:
+        return
+    if rank.launching:
+        rank.launching = False  # The command was lost: reconcile launches it again.
+        if job.state is JobState.ENDING:
+            job_events.launch_failed(
+                state,
+                ev.LaunchFailed(
+                    node_id=node.node_id,
+                    job_id=job.job_id,
+                    reason="cancelled before it started",
+                    permanent=True,
+                ),
+                now_ns,
+            )
+    elif rank.running:
+        vanished = ev.ProcessReading(
+            job_id=job.job_id,
+            running=False,
+            pid=rank.pid,
+            cpus=rank.held,
+            lost=True,
+            message=f"its process on {node.node_id} vanished (node restarted?)",
+        )
+        job_events.process_ended(
+            state,
+            ev.ProcessEnded(node_id=node.node_id, process=vanished),
+            now_ns,
+        )
+
+
+def silent(state: State, event: ev.NodeSilent, now_ns: int) -> list[act.Action]:
+    """An agent does not answer: charged as it was until its lease has surely run out."""
+    node = state.nodes[event.node_id]
+    if node.reachable or node.state is NodeState.CONNECTING:
+        lose_contact(state, node, now_ns)
+        node.message = event.reason
+        state.plan_needed = "node silent"
+    return []
+
+
+def lose_contact(state: State, node: Node, now_ns: int) -> None:
+    """Forgets what was under way with a node; what it may hold stays charged."""
+    was_known = node.admitted
+    node.reachable = node.leased = False
+    node.caps_request = node.lease_request = ""
+    state.ledger.lose(node.node_id)
+    if was_known:
+        node.state = NodeState.SILENT
+        longest_ns = state.lease_ns + state.command_timeout_ns + state.settings.lease_slack_ns
+        node.lease_until_ns = (
+            min(
+                max(node.lease_until_ns, now_ns + 1),
+                now_ns + longest_ns,
+            )
+            if node.lease_until_ns
+            else now_ns + longest_ns
+        )
+    for job in state.placed():
+        rank = job.ranks.get(node.node_id)
+        if rank is not None:
+            rank.signalled = False
+
+
+def pass_time(state: State, now_ns: int) -> list[act.Action]:
+    """What time alone changes: lowered caps count, leases of silent nodes end."""
+    freed = state.ledger.settle(now_ns)
+    for node in state.nodes.values():
+        if node.state is NodeState.SILENT and now_ns >= node.lease_until_ns and node.spec:
+            node.state = NodeState.DOWN
+            node.message = f"its lease has run out; {node.message}"
+            state.ledger.fall_to_floor(node.node_id, _floors(node.spec))
+            freed, state.plan_needed = True, "node down"
+    if freed:
+        for node in state.nodes.values():
+            if node.reachable and not node.admitted:
+                admit(state, node, now_ns)
+    return []
+
+
+def lease_renewed(state: State, event: ev.LeaseRenewed, now_ns: int) -> list[act.Action]:
+    """Caps above the floor hold for a lease from now; what is enforced was read on the way."""
+    node = state.nodes[event.node_id]
+    if event.request_id != node.lease_request:
+        return []
+    node.lease_request, node.leased = "", True
+    node.lease_until_ns = now_ns + state.lease_ns + state.settings.lease_slack_ns
+    node.lease_next_ns = now_ns + state.lease_ns // 3
+    if not node.caps_request:
+        if node.admitted:
+            _read_caps(state, node, event.caps, now_ns)
+        else:
+            admit(state, node, now_ns, {caps.zone: caps.cap_uw for caps in event.caps})
+    return []
+
+
+def lease_unconfirmed(state: State, event: ev.LeaseUnconfirmed, now_ns: int) -> list[act.Action]:
+    """Asked again soon; the bound of `lease_until_ns` already counts the lost one as granted."""
+    node = state.nodes[event.node_id]
+    if event.request_id == node.lease_request:
+        node.lease_request = ""
+        node.lease_next_ns = now_ns + state.settings.retry_ns // 4
+        node.message = f"lease not renewed: {event.reason}"
+    return []
+
+
+def caps_answered(state: State, event: ev.CapsAnswered, now_ns: int) -> list[act.Action]:
+    """The answer to a command: the ledger charges what was read back, asked for or not."""
+    node = state.nodes[event.node_id]
+    if event.request_id != node.caps_request:
+        return []
+    node.caps_request = ""
+    _read_caps(state, node, event.caps, now_ns)
+    for reading in event.caps:
+        if reading.error:
+            node.caps_retry_ns = now_ns + state.settings.retry_ns
+            node.message = f"{reading.zone}: {reading.error}"
+            node.dead_zones.add(reading.zone)
+            state.plan_needed = "zone failed"
+        elif reading.zone in node.dead_zones:
+            node.dead_zones.discard(reading.zone)
+            node.message = ""
+            state.plan_needed = "zone recovered"
+    return []
+
+
+def caps_unconfirmed(state: State, event: ev.CapsUnconfirmed, now_ns: int) -> list[act.Action]:
+    """No answer: both values may hold until a renewal of the lease has read them."""
+    node = state.nodes[event.node_id]
+    if event.request_id == node.caps_request:
+        node.caps_request, node.lease_next_ns = "", now_ns
+        node.caps_retry_ns = now_ns + state.settings.retry_ns
+        state.ledger.lose(node.node_id)
+    return []
+
+
+def _read_caps(
+    state: State,
+    node: Node,
+    caps: tuple[ev.ZoneReading, ...],
+    now_ns: int,
+) -> None:
+    windows = {zone.name: zone.window_ns for zone in node.spec.zones} if node.spec else {}
+    for reading in caps:
+        settles_ns = max(reading.settles_in_ns, windows.get(reading.zone, 0))
+        state.ledger.confirm(node.node_id, reading.zone, reading.cap_uw, now_ns + settles_ns)

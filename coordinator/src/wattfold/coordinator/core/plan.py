@@ -1,0 +1,110 @@
+"""What a policy sees (Snapshot), what it answers (Plan), and the interface of policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.job import Assignment, JobSpec
+from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.models.pass_model import PassProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """A node that may be planned for. ``blocked`` are cores no policy may give away."""
+
+    spec: NodeSpec
+    fixed_uw: int
+    blocked: CpuSet = CpuSet()  # noqa: RUF009 - immutable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job that waits (``current`` None) or runs.
+
+    ``done`` is the share done (0..1), ``resized_ns`` the last resize (-1 = never), ``movable``
+    whether its sizes may change now at all (its nodes answer).
+    """
+
+    job_id: JobId
+    spec: JobSpec
+    submitted_ns: int
+    current: Assignment | None
+    done: float
+    started_ns: int
+    resized_ns: int
+    profile: PassProfile | None
+    movable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state a round plans with. ``budget_uw`` less ``reserved_uw`` (nodes out of reach) is
+    what base power, floors and jobs of the nodes listed may use."""
+
+    now_ns: int
+    budget_uw: int
+    reserved_uw: int
+    nodes: tuple[NodeView, ...]
+    jobs: tuple[JobView, ...]
+
+    @property
+    def spendable_uw(self) -> int:
+        """Power above base and floors, to be given to jobs."""
+        return self.budget_uw - self.reserved_uw - sum(node.fixed_uw for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Why a job is not in a plan. ``never``: no change of load alone will let it start."""
+
+    job_id: JobId
+    reason: str
+    never: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Assignments of all jobs that run or start; the others wait, with their reasons.
+
+    ``revisit_ns``: plan again then even if nothing happens (0 = no need).
+    """
+
+    assignments: tuple[Assignment, ...]
+    waiting: tuple[Waiting, ...] = ()
+    revisit_ns: int = 0
+    objective: float = 0.0
+    bound: float = 0.0
+    solver: str = ""
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningRound:
+    """The record of one planning round: one line of the log."""
+
+    number: int
+    policy: str
+    solver: str
+    outcome: str
+    jobs: int
+    solve_ns: int
+    objective: float = 0.0
+    bound: float = 0.0
+
+
+class Policy(Protocol):
+    """A scheduling policy: a function of a snapshot, without side effects."""
+
+    @property
+    def name(self) -> str:
+        """Its name in configuration and logs."""
+
+    def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
+        """Plans all jobs of the snapshot; returns within about ``deadline_s`` seconds."""
+
+    def fallback(self) -> Policy | None:
+        """The policy to ask when this one crashed or was late; None = keep the last plan."""

@@ -1,0 +1,191 @@
+"""The state of the core, what holds in it at every instant, and the snapshot policies see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
+from wattfold.coordinator.core.ledger import PowerLedger
+from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
+from wattfold.coordinator.core.targets import fixed_uw
+from wattfold.coordinator.models.pass_model import PassProfile
+
+NO_EPOCH = Epoch(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreSettings:
+    """What does not change while the coordinator runs. ``lease_slack_ns`` covers the agent's
+    second to fall to its floor and the drift of two clocks over one lease."""
+
+    dram_cap_uw: int = 0
+    lease_slack_ns: int = 1_500_000_000
+    retry_ns: int = 1_000_000_000
+    kept_ended_jobs: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredProfile:
+    """A profile and where it came from: "measured" or "progress"."""
+
+    profile: PassProfile
+    source: str
+    stored_ns: int
+
+
+def profile_key(app: str, unit: str) -> str:
+    """Key of a profile: sizes in cores and in nodes are different profiles."""
+    return f"{app}/{unit}"
+
+
+@dataclass(slots=True)
+class State:
+    """Everything the core knows. ``solving`` is the number of the round under way, 0 = none."""
+
+    settings: CoreSettings
+    ledger: PowerLedger
+    epoch: Epoch = NO_EPOCH
+    lease_ns: int = 10_000_000_000
+    command_timeout_ns: int = 2_000_000_000
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    nodes: dict[NodeId, Node] = field(default_factory=dict)
+    profiles: dict[str, StoredProfile] = field(default_factory=dict)
+    keys: dict[str, JobId] = field(default_factory=dict)
+    requests: int = 0
+    submissions: int = 0
+    rounds: int = 0
+    solving: int = 0
+    plan_needed: str = ""
+    revisit_ns: int = 0
+    last_round: PlanningRound | None = None
+    woken_at_ns: int = 0
+
+    def placed(self) -> list[Job]:
+        """Jobs that hold or are about to hold cores, in order of submission."""
+        return [job for job in self.jobs.values() if job.state in PLACED_STATES]
+
+    def occupied(self, node_id: NodeId, but: JobId | None = None) -> CpuSet:
+        """Cores of a node that processes may be running on, without one job's own."""
+        cpus = CpuSet()
+        for job in self.placed():
+            if job.job_id != but and node_id in job.ranks:
+                cpus |= job.ranks[node_id].occupied
+        for job_id, held in self.nodes[node_id].foreign.items():
+            if job_id != but:
+                cpus |= held
+        return cpus
+
+    def floor_uw(self) -> int:
+        """Base power and standing caps of all nodes heard of: no budget below it can be kept."""
+        return sum(
+            fixed_uw(node.spec, self.settings.dram_cap_uw)
+            for node in self.nodes.values()
+            if node.spec is not None and (node.admitted or node.awaits_room)
+        )
+
+    def profile_of(self, job: Job) -> PassProfile | None:
+        """The stored profile of a job's application and unit, None if there is none."""
+        entry = self.profiles.get(profile_key(job.spec.app, job.spec.unit.value))
+        return entry.profile if entry else None
+
+
+def snapshot(state: State, now_ns: int) -> Snapshot:
+    """What a policy may plan with: usable nodes, jobs that wait or run, power left for them."""
+    views, reserved_uw = _nodes(state)
+    jobs: list[JobView] = []
+    for job in state.jobs.values():
+        if job.state is JobState.PENDING or job.state in PLACED_STATES:
+            job.advance_progress(now_ns)
+        if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
+            jobs.append(_job_view(state, job))
+    return Snapshot(
+        now_ns=now_ns,
+        budget_uw=state.ledger.budget_uw,
+        reserved_uw=reserved_uw,
+        nodes=tuple(views),
+        jobs=tuple(jobs),
+    )
+
+
+def _nodes(state: State) -> tuple[list[NodeView], int]:
+    views: list[NodeView] = []
+    reserved_uw = 0
+    for node in state.nodes.values():
+        if node.usable and node.spec is not None and not node.dead_zones:
+            fixed = fixed_uw(node.spec, state.settings.dram_cap_uw)
+            views.append(NodeView(spec=node.spec, fixed_uw=fixed, blocked=_blocked(state, node)))
+        elif node.node_id in state.ledger.accounts:
+            reserved_uw += state.ledger.accounts[node.node_id].charge_uw
+        elif node.awaits_room and node.spec is not None:
+            # Waits for admission: its share is kept free, so that the next plan makes room.
+            reserved_uw += fixed_uw(node.spec, state.settings.dram_cap_uw)
+    return views, reserved_uw
+
+
+def _blocked(state: State, node: Node) -> CpuSet:
+    """Cores of jobs on their way out and of processes the journal does not know."""
+    cpus = CpuSet()
+    for held in node.foreign.values():
+        cpus |= held
+    for job in state.placed():
+        if job.state is JobState.ENDING and node.node_id in job.ranks:
+            cpus |= job.ranks[node.node_id].occupied
+    return cpus
+
+
+def _job_view(state: State, job: Job) -> JobView:
+    # Accepted but not launched yet counts as waiting: it may still go elsewhere.
+    waits = job.state is JobState.PENDING or not job.ranks
+    nodes = [state.nodes[rank.node_id] for rank in job.ranks.values()]
+    return JobView(
+        job_id=job.job_id,
+        spec=job.spec,
+        submitted_ns=job.submitted_ns,
+        current=None if waits else job.target,
+        done=job.done,
+        started_ns=job.started_ns,
+        resized_ns=job.resized_ns,
+        profile=state.profile_of(job),
+        movable=job.state is JobState.RUNNING
+        and all(node.usable and not node.dead_zones for node in nodes),
+    )
+
+
+def check_invariants(state: State) -> None:
+    """Raises InvariantError if what must always hold does not.
+
+    Budget (unless a lowered one is on its way or a zone broke its word), masks of different jobs
+    disjoint and inside their node, states and ranks in agreement.
+    """
+    ledger = state.ledger
+    if ledger.committed_uw > ledger.budget_uw and not (ledger.over_deadline_ns or ledger.breaches):
+        raise InvariantError(
+            f"committed {ledger.committed_uw} uW above the budget of {ledger.budget_uw} uW",
+        )
+    for node in state.nodes.values():
+        _check_masks(state, node)
+    for job in state.jobs.values():
+        if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
+            raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
+        if job.target and job.spec.unit is SizeUnit.CORES and len(job.target.shares) != 1:
+            raise InvariantError(f"job {job.job_id} counts cores but has not one node")
+
+
+def _check_masks(state: State, node: Node) -> None:
+    seen = CpuSet()
+    for job in state.placed():
+        rank = job.ranks.get(node.node_id)
+        if rank is None or not rank.occupied:
+            continue
+        if not seen.isdisjoint(rank.occupied):
+            raise InvariantError(f"cores {rank.occupied & seen} of {node.node_id} are held twice")
+        if node.spec and not rank.occupied <= node.spec.cpus:
+            raise InvariantError(f"job {job.job_id} is outside the cores of {node.node_id}")
+        seen |= rank.occupied
+
+
+class InvariantError(Exception):
+    """The state contradicts itself: a defect, reported with the last events."""

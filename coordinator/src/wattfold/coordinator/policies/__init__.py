@@ -1,0 +1,1 @@
+"""Policies: one file, one policy, each a function of a snapshot."""

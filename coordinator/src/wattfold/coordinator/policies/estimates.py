@@ -1,0 +1,72 @@
+"""What a policy assumes of a job's run time: its profile, the user's word, or a stated default.
+
+The user's estimate, where there is one, is the time at the greatest size and full power; a profile
+gives the shape of the curve. A job with neither is taken for one of an hour, half as sensitive to
+size and frequency as possible (`default_profile`), until its own progress says more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.plan import JobView, NodeView
+from wattfold.coordinator.models.pass_model import PassProfile, default_profile
+from wattfold.coordinator.models.power_curve import PowerCurve
+
+DEFAULT_TIME_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A profile scaled to this job, and in words where it comes from."""
+
+    profile: PassProfile
+    source: str
+
+
+def estimate(view: JobView, nodes: tuple[NodeView, ...]) -> Estimate:
+    """The profile to plan a job with."""
+    stated_s = view.spec.time_ns / 1e9
+    if view.profile is None:
+        curve = node_curve(nodes[0].spec)
+        profile = default_profile(
+            curve,
+            view.spec.size_max,
+            stated_s or DEFAULT_TIME_S,
+            app=view.spec.app,
+            unit=view.spec.unit,
+        )
+        said = f"the user's {stated_s:.0f} s" if stated_s else f"an assumed {DEFAULT_TIME_S:.0f} s"
+        return Estimate(profile=profile, source=f"default profile with {said}")
+    if not stated_s:
+        return Estimate(profile=view.profile, source=f"profile of {view.spec.app}")
+    at_best_s = view.profile.time_s(view.spec.size_max, view.profile.p_high_w)
+    return Estimate(
+        profile=view.profile.scaled(stated_s / at_best_s),
+        source=f"profile of {view.spec.app}, scaled to the user's {stated_s:.0f} s",
+    )
+
+
+def node_curve(node: NodeSpec) -> PowerCurve:
+    """Power by frequency of a node: what its agent says, or a cubic through its cap range.
+
+    Without a model the frequency is only a scale: 1 at the least cap and 2 at the greatest, all
+    growth in the cubic term.
+    """
+    if node.curve is not None:
+        return PowerCurve(
+            a=node.curve.a,
+            b=node.curve.b,
+            c=node.curve.c,
+            f_low_ghz=node.curve.f_low_ghz,
+            f_high_ghz=node.curve.f_high_ghz,
+        )
+    low_w = w_from_uw(sum(zone.cap_uw_min for zone in node.packages))
+    high_w = w_from_uw(node.package_max_uw)
+    # F(1) = a + b + c = low, F(2) = 8 a + 2 b + c = high, with a small linear term b.
+    b = 0.05 * low_w
+    a = max((high_w - low_w - b) / 7, 1e-3)
+    c = max(low_w - a - b, 0.01 * low_w)
+    return PowerCurve(a=a, b=b, c=c, f_low_ghz=1.0, f_high_ghz=2.0)

@@ -1,0 +1,153 @@
+"""Why a job waits, or why it has its size and cap: statements for people, with values and units.
+
+Computed from the snapshot the next round would see, with the policy's own options, so it says what
+is true now, not what was true when the last plan was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.plan import JobView, Policy, Snapshot
+from wattfold.coordinator.policies.estimates import estimate
+from wattfold.coordinator.policies.parm import Menu, Option, Parm
+from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One sentence, and the statements behind it."""
+
+    summary: str
+    lines: tuple[str, ...]
+
+
+def explain(snapshot: Snapshot, job_id: JobId, policy: Policy, reason: str) -> Explanation:
+    """Explains a waiting or running job of the snapshot. Raises KeyError for another one."""
+    view = next((v for v in snapshot.jobs if v.job_id == job_id), None)
+    if view is None:
+        raise KeyError(job_id)
+    if not snapshot.nodes:
+        return Explanation(
+            summary="No node is in reach."
+            if view.current is None
+            else "Its nodes are out of reach.",
+            lines=("See `wattfold nodes` for the reason of each.",),
+        )
+    if view.current is None:
+        return _waiting(snapshot, view, policy, reason)
+    return _running(snapshot, view, policy)
+
+
+def _room(snapshot: Snapshot) -> Room:
+    room = Room(snapshot.nodes, snapshot.spendable_uw)
+    for view in snapshot.jobs:
+        if view.current is not None:
+            power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+            room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
+    return room
+
+
+def _menu(snapshot: Snapshot, view: JobView, policy: Policy) -> Menu | None:
+    if not isinstance(policy, Parm):
+        return None
+    menus = policy.menus(snapshot, snapshot.now_ns)
+    return next((menu for menu in menus if menu.view.job_id == view.job_id), None)
+
+
+def _waiting(snapshot: Snapshot, view: JobView, policy: Policy, reason: str) -> Explanation:
+    room = _room(snapshot)
+    free = sum(len(cpus) for cpus in room.free.values())
+    largest = max(len(cpus) for cpus in room.free.values())
+    lines = [
+        f"Policy {policy.name}; the job has waited "
+        f"{(snapshot.now_ns - view.submitted_ns) / 1e9:.0f} s.",
+        f"Free now: {free} cores (at most {largest} on one node), "
+        f"{max(room.power_uw, 0) / 1e6:.1f} W above idle of a budget of "
+        f"{snapshot.budget_uw / 1e6:.1f} W.",
+    ]
+    menu = _menu(snapshot, view, policy)
+    if menu and menu.options:
+        cheapest = min(menu.options, key=lambda o: (o.power_uw, o.units))
+        lines.append(
+            f"Its cheapest option is {_what(view, cheapest)}: {cheapest.power_uw / 1e6:.1f} W "
+            f"above idle, done in {cheapest.total_s:.0f} s.",
+        )
+        lines.append(f"Weight {menu.weight:.3g} (Eq. 8); it grows while the job waits.")
+    lines.append(f"Run time from: {estimate(view, snapshot.nodes).source}.")
+    lines += _next_ends(snapshot)
+    return Explanation(
+        summary=f"Waits: {reason or 'no plan has been made yet'}.", lines=tuple(lines)
+    )
+
+
+def _next_ends(snapshot: Snapshot) -> list[str]:
+    ends = sorted(
+        (view.current.expected_total_s * (1 - view.done), view.job_id)
+        for view in snapshot.jobs
+        if view.current is not None and view.current.expected_total_s
+    )
+    return [f"Job {job_id} is expected to end in about {left:.0f} s." for left, job_id in ends[:3]]
+
+
+def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
+    current = view.current
+    assert current is not None
+    places = ", ".join(f"{s.node_id}:{s.cpus}" for s in current.shares)
+    guess = estimate(view, snapshot.nodes)
+    room = _room(snapshot)
+    lines = [
+        f"Cores: {places}.",
+        f"Expected {current.expected_total_s:.0f} s in all at this size and cap; "
+        f"{view.done:.0%} done.",
+        f"Run time from: {guess.source}.",
+        f"Budget: {snapshot.budget_uw / 1e6:.1f} W, of which {max(room.power_uw, 0) / 1e6:.1f} W "
+        "above idle are not given to jobs.",
+    ]
+    menu = _menu(snapshot, view, policy)
+    if menu and isinstance(policy, Parm):
+        lines += _alternatives(menu, view)
+        until_ns = policy.locked_until_ns(view)
+        if until_ns > snapshot.now_ns:
+            lines.append(
+                f"Keeps its size for {(until_ns - snapshot.now_ns) / 1e9:.0f} s more: resized "
+                f"{(snapshot.now_ns - view.resized_ns) / 1e9:.0f} s ago.",
+            )
+    unit = view.spec.unit.value
+    summary = f"Runs on {current.size} {unit} at {current.cap_uw / 1e6:.1f} W per node."
+    return Explanation(summary=summary, lines=tuple(lines))
+
+
+def _alternatives(menu: Menu, view: JobView) -> list[str]:
+    """What the neighbours of the present choice would cost and gain."""
+    current = view.current
+    assert current is not None
+    here = [o for o in menu.options if o.size == current.size]
+    at = min(here, key=lambda o: abs(o.cap_uw - current.cap_uw), default=None)
+    if at is None:
+        return []
+    lines = [
+        f"Speedup {at.speedup:.2f} over its least size and cap for {at.power_uw / 1e6:.1f} W.",
+    ]
+    for option in _neighbours(menu.options, at):
+        gain = option.speedup / at.speedup - 1
+        cost_w = (option.power_uw - at.power_uw) / 1e6
+        lines.append(f"With {_what(view, option)}: {gain:+.0%} speed for {cost_w:+.1f} W.")
+    if len({o.size for o in menu.options}) == 1:
+        lines.append(f"Only {at.size} {view.spec.unit.value} are possible for it now.")
+    return lines
+
+
+def _neighbours(options: tuple[Option, ...], at: Option) -> list[Option]:
+    same_size = sorted((o for o in options if o.size == at.size), key=lambda o: o.cap_uw)
+    same_cap = sorted((o for o in options if o.cap_uw == at.cap_uw), key=lambda o: o.size)
+    out: list[Option] = []
+    for series in (same_size, same_cap):
+        index = series.index(at)
+        out += series[max(index - 1, 0) : index] + series[index + 1 : index + 2]
+    return out
+
+
+def _what(view: JobView, option: Option) -> str:
+    return f"{option.size} {view.spec.unit.value} at {option.cap_uw / 1e6:.1f} W"

@@ -1,0 +1,206 @@
+"""FIFO with EASY backfill, unaware of power: the baseline (Lifka 1995; Mu'alem and Feitelson 2001).
+
+Every job gets the size it asked for and its cores run at the greatest cap, as on a machine without
+power management; what does not fit the budget at that cap waits. Jobs start in the order of
+priority and submission. When the first does not fit, the earliest time at which it will, by the
+estimates of the running jobs, is reserved for it (the *shadow* time); later jobs may start before
+it if they end by then, or take only what the first leaves over.
+
+Fitting is exact, per node and in watts, not a count of processors. ``size`` chooses which end of a
+range counts as asked for: users of rigid systems ask for the greatest they know to work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.core.job import Assignment, Share
+from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot, Waiting
+from wattfold.coordinator.policies.estimates import estimate
+from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """What a running job gives back, and when."""
+
+    ends_ns: int
+    shares: tuple[Share, ...]
+    power_uw: int
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FifoEasy(Policy):
+    """The baseline. ``size``: "max" or "min" of the range a job gives."""
+
+    size: str = "max"
+    backfill: bool = True
+
+    @property
+    def name(self) -> str:
+        """``fifo-easy``, or ``fifo`` without backfill."""
+        return "fifo-easy" if self.backfill else "fifo"
+
+    def fallback(self) -> Policy | None:
+        """None: it has no solver that could fail."""
+        return None
+
+    def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
+        """Keeps what runs, starts what fits in order, backfills."""
+        del deadline_s
+        return _Round(self, snapshot, now_ns).plan()
+
+    def size_of(self, view: JobView, snapshot: Snapshot) -> int:
+        """The size the job gets, 0 if it can never have one."""
+        most = largest_size(view.spec, snapshot.nodes)
+        asked = view.spec.size_min if self.size == "min" else min(view.spec.size_max, most)
+        return asked if view.spec.size_min <= asked <= most else 0
+
+
+class _Round:
+    """One planning round: the room left and the assignments so far."""
+
+    def __init__(self, policy: FifoEasy, snapshot: Snapshot, now_ns: int) -> None:
+        self._policy = policy
+        self._snapshot = snapshot
+        self._now_ns = now_ns
+        self._room = Room(snapshot.nodes, snapshot.spendable_uw)
+        self._running: list[_Running] = []
+        self._assignments: list[Assignment] = []
+        self._waiting: list[Waiting] = []
+
+    def plan(self) -> Plan:
+        for view in self._snapshot.jobs:
+            if view.current is not None:
+                self._keep(view, view.current)
+        queue = self._startable()
+        while queue and self._start(queue[0], self._room):
+            queue.pop(0)
+        if queue:
+            self._reserve_and_backfill(queue)
+        return Plan(
+            assignments=tuple(self._assignments),
+            waiting=tuple(self._waiting),
+            solver="none",
+            outcome="optimal",
+        )
+
+    def _keep(self, view: JobView, current: Assignment) -> None:
+        self._assignments.append(current)
+        self._book(view, current.shares, current.cap_uw, max(view.started_ns, 0) or self._now_ns)
+
+    def _book(
+        self,
+        view: JobView,
+        shares: tuple[Share, ...],
+        cap_uw: int,
+        started_ns: int,
+    ) -> _Running:
+        power_uw = self._room.power_of(shares, cap_uw)
+        entry = _Running(
+            ends_ns=max(started_ns + self._duration_ns(view, shares), self._now_ns + 1),
+            shares=shares,
+            power_uw=power_uw,
+            alone=takes_whole_nodes(view.spec),
+        )
+        self._room.take(shares, power_uw, entry.alone)
+        self._running.append(entry)
+        return entry
+
+    def _startable(self) -> list[JobView]:
+        queue: list[JobView] = []
+        waiting = [view for view in self._snapshot.jobs if view.current is None]
+        for view in sorted(waiting, key=lambda v: (-v.spec.priority, v.submitted_ns)):
+            size = self._policy.size_of(view, self._snapshot)
+            if size and self._fits_empty(view, size):
+                queue.append(view)
+            else:
+                asked = f"{view.spec.size_min} {view.spec.unit.value} at full power"
+                reason = f"asks for {asked}, more than the machine or its budget has"
+                self._waiting.append(Waiting(job_id=view.job_id, reason=reason, never=True))
+        return queue
+
+    def _fits_empty(self, view: JobView, size: int) -> bool:
+        empty = Room(self._snapshot.nodes, self._snapshot.spendable_uw)
+        return self._place(view, size, empty) is not None
+
+    def _cap_uw(self, view: JobView) -> int:
+        return view.spec.cap_uw or max(n.spec.package_max_uw for n in self._snapshot.nodes)
+
+    def _place(self, view: JobView, size: int, room: Room) -> tuple[Share, ...] | None:
+        shares = room.find(view.spec, size)
+        if shares is None or room.power_of(shares, self._cap_uw(view)) > room.power_uw:
+            return None
+        return shares
+
+    def _start(self, view: JobView, room: Room) -> _Running | None:
+        size = self._policy.size_of(view, self._snapshot)
+        shares = self._place(view, size, room)
+        if shares is None:
+            return None
+        cap_uw = self._cap_uw(view)
+        entry = self._book(view, shares, cap_uw, self._now_ns)
+        self._assignments.append(
+            Assignment(
+                job_id=view.job_id,
+                size=size,
+                cap_uw=cap_uw,
+                shares=shares,
+                expected_total_s=self._duration_ns(view, shares) / 1e9,
+            ),
+        )
+        return entry
+
+    def _duration_ns(self, view: JobView, shares: Iterable[Share]) -> int:
+        del shares
+        if view.spec.time_ns:
+            return view.spec.time_ns
+        profile = estimate(view, self._snapshot.nodes).profile
+        size = self._policy.size_of(view, self._snapshot) or view.spec.size_min
+        return round(profile.time_s(size, w_from_uw(self._cap_uw(view))) * 1e9)
+
+    def _reserve_and_backfill(self, queue: list[JobView]) -> None:
+        head, later = queue[0], queue[1:]
+        shadow_ns, extra = self._shadow(head)
+        self._wait(head, f"first in the queue; expected to start in {_in(shadow_ns, self._now_ns)}")
+        for view in later:
+            if self._policy.backfill and self._backfill(view, shadow_ns, extra):
+                continue
+            self._wait(view, "does not fit now without delaying the first in the queue")
+
+    def _shadow(self, head: JobView) -> tuple[int, Room]:
+        """When the first job will fit, and what is left beside it then."""
+        size = self._policy.size_of(head, self._snapshot)
+        future = self._room.copy()
+        for entry in sorted(self._running, key=lambda e: e.ends_ns):
+            future.give_back(entry.shares, entry.power_uw, entry.alone)
+            shares = self._place(head, size, future)
+            if shares is not None:
+                power_uw = future.power_of(shares, self._cap_uw(head))
+                future.take(shares, power_uw, takes_whole_nodes(head.spec))
+                return entry.ends_ns, future
+        return self._now_ns, Room((), 0)
+
+    def _backfill(self, view: JobView, shadow_ns: int, extra: Room) -> bool:
+        size = self._policy.size_of(view, self._snapshot)
+        shares = self._place(view, size, self._room)
+        if shares is None:
+            return False
+        if self._now_ns + self._duration_ns(view, shares) <= shadow_ns:
+            return self._start(view, self._room) is not None
+        power_uw = extra.power_of(shares, self._cap_uw(view))
+        beside = all(s.cpus <= extra.free.get(s.node_id, s.cpus - s.cpus) for s in shares)
+        if not beside or power_uw > extra.power_uw:
+            return False
+        extra.take(shares, power_uw, takes_whole_nodes(view.spec))
+        return self._start(view, self._room) is not None
+
+    def _wait(self, view: JobView, reason: str) -> None:
+        self._waiting.append(Waiting(job_id=view.job_id, reason=reason))
+
+
+def _in(time_ns: int, now_ns: int) -> str:
+    return f"{max(time_ns - now_ns, 0) / 1e9:.0f} s"

@@ -1,0 +1,138 @@
+"""Which nodes and cores a job gets, once a policy has chosen its size.
+
+Running jobs stay where they are: one that shrinks keeps its lowest cores, one that grows takes free
+cores of its node. New jobs go to the node that they fill best (fewest cores left over), so that
+large holes stay whole; ties go to the node that comes first. All in exact core sets: what comes out
+is disjoint by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import Assignment, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.plan import JobView, NodeView
+from wattfold.coordinator.core.targets import dynamic_uw
+
+
+class Room:
+    """Free cores of every node and free power above the floors, to be taken from.
+
+    ``power_uw`` may be negative (a budget just lowered): then nothing that draws power fits.
+    """
+
+    def __init__(self, nodes: Sequence[NodeView], power_uw: int) -> None:
+        self.specs: dict[NodeId, NodeSpec] = {n.spec.node_id: n.spec for n in nodes}
+        self.free: dict[NodeId, CpuSet] = {n.spec.node_id: n.spec.cpus - n.blocked for n in nodes}
+        self.power_uw = power_uw
+
+    def copy(self) -> Room:
+        """An independent copy."""
+        twin = Room((), self.power_uw)
+        twin.specs, twin.free = self.specs, dict(self.free)
+        return twin
+
+    def power_of(self, shares: Iterable[Share], cap_uw: int) -> int:
+        """Power above the floors of these cores at a level, microwatts."""
+        return sum(
+            dynamic_uw(self.specs[s.node_id], len(s.cpus), cap_uw)
+            for s in shares
+            if s.node_id in self.specs
+        )
+
+    def take(self, shares: Iterable[Share], power_uw: int, alone: bool = False) -> None:
+        """Gives these cores and this power away; ``alone`` takes the rest of the nodes too."""
+        for share in shares:
+            if share.node_id in self.free:
+                left = self.free[share.node_id] - share.cpus
+                self.free[share.node_id] = CpuSet() if alone else left
+        self.power_uw -= power_uw
+
+    def give_back(self, shares: Iterable[Share], power_uw: int, alone: bool = False) -> None:
+        """Undoes `take`."""
+        for share in shares:
+            if share.node_id in self.free:
+                back = self.specs[share.node_id].cpus if alone else share.cpus
+                self.free[share.node_id] = self.free[share.node_id] | back
+        self.power_uw += power_uw
+
+    def find(self, spec: JobSpec, size: int) -> tuple[Share, ...] | None:
+        """Cores for a new job, None if there is no place. Power is not looked at."""
+        if spec.unit is SizeUnit.NODES:
+            return self._whole_nodes(size)
+        fits = [
+            (len(self.free[node_id]) - size, node_id)
+            for node_id, node in self.specs.items()
+            if len(self.free[node_id]) >= size
+            and (not spec.exclusive or self.free[node_id] == node.cpus)
+        ]
+        if not fits:
+            return None
+        best = min(fits, key=lambda entry: entry[0])[1]
+        return (Share(node_id=best, cpus=self.free[best].take(size)),)
+
+    def _whole_nodes(self, size: int) -> tuple[Share, ...] | None:
+        empty = [n for n, spec in self.specs.items() if self.free[n] == spec.cpus]
+        if len(empty) < size:
+            return None
+        return tuple(Share(node_id=n, cpus=self.specs[n].cpus) for n in empty[:size])
+
+
+def takes_whole_nodes(spec: JobSpec) -> bool:
+    """Whether nobody else may be on the job's nodes."""
+    return spec.exclusive or spec.unit is SizeUnit.NODES
+
+
+def resize_in_place(
+    running: Sequence[tuple[JobView, int]],
+    room: Room,
+) -> dict[str, tuple[Share, ...]]:
+    """New cores of the running jobs at their new sizes; first all that shrink, then the others.
+
+    ``room`` holds everything else and is left with what remains free. A job that cannot grow as
+    far as asked (blocked cores) gets what there is.
+    """
+    shares: dict[str, tuple[Share, ...]] = {}
+    ordered = sorted(running, key=lambda pair: pair[1] - _size(pair[0].current))
+    for view, _ in ordered:
+        assert view.current is not None
+        room.take(view.current.shares, 0, takes_whole_nodes(view.spec))
+    for view, size in ordered:
+        assert view.current is not None
+        if view.spec.unit is SizeUnit.NODES or size == view.current.size:
+            shares[view.job_id] = view.current.shares
+            continue
+        share = view.current.shares[0]
+        shares[view.job_id] = (_resized(share, size, view, room),)
+    return shares
+
+
+def _resized(share: Share, size: int, view: JobView, room: Room) -> Share:
+    if view.spec.exclusive:
+        cpus = room.specs[share.node_id].cpus
+        kept = share.cpus.take(min(size, len(share.cpus)))
+        grown = kept | (cpus - kept).take(size - len(kept))
+        return Share(node_id=share.node_id, cpus=grown)
+    if size < len(share.cpus):
+        kept = share.cpus.take(size)
+        free = room.free[share.node_id] | (share.cpus - kept)
+        room.free[share.node_id] = free
+        return Share(node_id=share.node_id, cpus=kept)
+    more = min(size - len(share.cpus), len(room.free[share.node_id]))
+    added = room.free[share.node_id].take(more)
+    room.free[share.node_id] = room.free[share.node_id] - added
+    return Share(node_id=share.node_id, cpus=share.cpus | added)
+
+
+def _size(assignment: Assignment | None) -> int:
+    return assignment.size if assignment else 0
+
+
+def largest_size(spec: JobSpec, nodes: Sequence[NodeView]) -> int:
+    """The most a job of this kind could ever get on these nodes."""
+    if spec.unit is SizeUnit.NODES:
+        return len(nodes)
+    return max((len(node.spec.cpus) for node in nodes), default=0)

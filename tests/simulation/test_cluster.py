@@ -1,0 +1,128 @@
+"""The whole core against a simulated cluster: budget and masks hold through every named fault."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from simulation.cluster import Cluster, Faults, S, W, node_spec
+
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import JobKind, JobSpec, JobState
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm, Variant
+
+POLICIES: list[Policy] = [
+    Parm(solver="greedy", resize_interval_ns=2 * S),
+    Parm(variant=Variant.NOSE, solver="greedy"),
+    Parm(variant=Variant.NOMM, solver="greedy"),
+    FifoEasy(),
+]
+
+
+def job(seconds: int, low: int = 1, high: int = 4, kind: JobKind = JobKind.MALLEABLE) -> JobSpec:
+    return JobSpec(
+        name="sim",
+        app="sim",
+        argv=("run", str(seconds)),
+        kind=kind,
+        size_min=low,
+        size_max=high,
+        time_ns=seconds * S,
+    )
+
+
+def finished(cluster: Cluster) -> bool:
+    return all(j.final for j in cluster.core.state.jobs.values())
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.name)
+def test_jobs_end_and_the_budget_holds(policy: Policy) -> None:
+    nodes = [node_spec(f"n{i}") for i in range(4)]
+    cluster = Cluster(nodes, policy, 150 * W)
+    for index in range(12):
+        cluster.later(index * 3 * S, lambda i=index: cluster.submit(str(i), job(10 + i)))
+    cluster.run(40 * S)
+    cluster.run(600 * S, lambda: finished(cluster))
+    states = {j.state for j in cluster.core.state.jobs.values()}
+    assert states == {JobState.COMPLETED}
+    assert cluster.peak_uw > 120 * W, "the budget should be used, not only kept"
+
+
+def test_wse_shrinks_for_newcomers_and_expands_again() -> None:
+    cluster = Cluster([node_spec("n0")], POLICIES[0], 60 * W)
+    cluster.submit("a", job(1000))
+    cluster.run(5 * S)
+    first = cluster.core.state.jobs[JobId("a")]
+    assert len(first.ranks["n0"].held) == 4
+    cluster.submit("b", job(1000))
+    cluster.run(10 * S)
+    assert len(first.ranks["n0"].held) < 4
+    assert cluster.core.state.jobs[JobId("b")].state is JobState.RUNNING
+    cluster.post(ev.JobCancelRequested(job_id=JobId("b")))
+    cluster.run(20 * S)
+    assert len(first.ranks["n0"].held) == 4
+    assert first.resizes >= 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_faults_never_break_budget_or_masks(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)]
+    cluster = Cluster(
+        nodes,
+        POLICIES[seed % len(POLICIES)],
+        rng.randint(140, 220) * W,
+        seed,
+        Faults(lose=0.08, delay_ns=200_000_000),
+    )
+    for index in range(20):
+        kind = rng.choice(list(JobKind)[1:])
+        at_ns = rng.randint(0, 60) * S
+        spec = job(rng.randint(2, 30), 1, 2, kind)
+        cluster.later(at_ns, lambda i=index, s=spec: cluster.submit(str(i), s))
+    for _ in range(4):
+        node, at_ns, for_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 60) * S, rng.randint(1, 15)
+        cluster.later(at_ns, lambda n=node, f=for_ns: cluster.cut(n, f * S))
+    cluster.later(25 * S, lambda: cluster.crash_coordinator(rng.randint(1, 12) * S))
+    cluster.later(50 * S, lambda: cluster.set_budget(cluster.budget_uw - 20 * W, 15 * S))
+    cluster.run(61 * S)
+    cluster.run(2000 * S, lambda: finished(cluster))
+    for j in cluster.core.state.jobs.values():
+        assert j.state is JobState.COMPLETED, (j.job_id, j.state, j.message, j.reason)
+
+
+def test_replay_gives_the_same_state() -> None:
+    cluster = Cluster([node_spec("n0"), node_spec("n1")], POLICIES[0], 100 * W)
+    for index in range(5):
+        cluster.submit(str(index), job(5 + index))
+    cluster.run(8 * S)
+    fresh = CoordinatorCore(100 * W)
+    for event, time_ns in cluster.journal:
+        fresh.handle(event, time_ns)
+    assert fresh.state == cluster.core.state
+
+
+def test_a_lower_budget_is_kept_within_its_deadline() -> None:
+    cluster = Cluster([node_spec(f"n{i}") for i in range(4)], POLICIES[0], 200 * W)
+    for index in range(6):
+        cluster.submit(str(index), job(100))
+    cluster.run(10 * S)
+    assert cluster.core.state.ledger.committed_uw > 150 * W
+    cluster.set_budget(110 * W, 2 * S)
+    cluster.run(12 * S)
+    assert cluster.core.state.ledger.committed_uw <= 110 * W
+    cluster.run(60 * S)
+
+
+def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on() -> None:
+    cluster = Cluster([node_spec("n0"), node_spec("n1", base_w=80)], POLICIES[0], 60 * W)
+    cluster.submit("a", job(3))
+    cluster.run(60 * S, lambda: finished(cluster))
+    assert cluster.core.state.jobs[JobId("a")].state is JobState.COMPLETED
+    refused = cluster.core.state.nodes["n1"]
+    assert not refused.admitted
+    assert "do not fit" in refused.message
