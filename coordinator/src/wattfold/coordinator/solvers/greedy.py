@@ -74,7 +74,7 @@ def solve(problem: Problem) -> Solution:
 
 
 def why_infeasible(problem: Problem) -> str:
-    """A proof in integers that no plan exists, in words; empty when there is none as simple as that."""
+    """A proof in integers that no plan exists, in words; empty when none is that simple."""
     return _Table.of(problem).hopeless()
 
 

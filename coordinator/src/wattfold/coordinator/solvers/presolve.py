@@ -31,11 +31,9 @@ def undominated(problem: Problem) -> Ints64:
 
 def _undominated_of_job(costs: Ints64, value: NDArray[np.float64]) -> NDArray[np.bool_]:
     # better[i, k]: option i is no worse than option k in every respect.
-    better = np.greater_equal.outer(value, value)
-    for cost in costs:
-        better = np.logical_and(better, np.less_equal.outer(cost, cost))
+    no_dearer = np.all(costs[:, :, None] <= costs[:, None, :], axis=0)
+    better = np.asarray(no_dearer & (value[:, None] >= value[None, :]), dtype=np.bool_)
     # Of two equal options each is no worse than the other: only the earlier one counts.
-    ties = np.logical_and(better, better.T)
-    better = np.logical_and(better, np.logical_or(~ties, np.triu(ties, k=1)))
-    result: NDArray[np.bool_] = ~better.any(axis=0)
-    return result
+    ties = better & better.T
+    beaten = better & (~ties | np.triu(ties, k=1))
+    return np.asarray(~beaten.any(axis=0), dtype=np.bool_)

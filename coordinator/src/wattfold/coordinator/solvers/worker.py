@@ -28,6 +28,8 @@ HEADER = struct.Struct("!Q")
 MESSAGE_BYTES_MAX = 2**28
 STDERR_BYTES_KEPT = 16_384
 WAITING_MAX = 16
+START_LIMIT_S = 60.0
+"""For the start of a process with its warm-up; then it is given up."""
 _MODULE = "wattfold.coordinator.solvers.worker_process"
 
 
@@ -53,7 +55,7 @@ class Crashed:
 
     reason: str
     details: str
-    """The traceback of the exception, or the end of what the process wrote to its standard error."""
+    """The traceback of the exception, or the end of the process's standard error."""
 
 
 CallResult = Success | TimedOut | Crashed
@@ -127,13 +129,18 @@ class SolverWorker:
         A call in progress returns Crashed. Idempotent.
         """
         self._closed = True
-        starting, self._starting = self._starting, None
-        if starting is None:
-            return
-        if not starting.done():
-            starting.cancel()
-        with contextlib.suppress(asyncio.CancelledError, _StartError):
-            await (await starting).kill()
+        starting = self._starting
+        if starting is not None:
+            if not starting.done():
+                starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, _StartError):
+                (await asyncio.shield(starting)).signal()
+        # Calls in progress and in the queue end first: they still read from the process.
+        async with self._turn:
+            starting, self._starting = self._starting, None
+            if starting is not None:
+                with contextlib.suppress(asyncio.CancelledError, _StartError):
+                    await (await asyncio.shield(starting)).kill()
 
     async def _in_turn(self, message: bytes, phase: list[str]) -> CallResult:
         async with self._turn:
@@ -147,6 +154,10 @@ class SolverWorker:
             except _StartError as error:
                 self._starting = None
                 return error.crash
+            except asyncio.CancelledError:
+                if starting.cancelled():
+                    return Crashed(reason="the solver worker was closed", details="")
+                raise
             phase[0] = "running"
             finished = False
             try:
@@ -187,6 +198,7 @@ class _Process:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",
                 "-m",
                 _MODULE,
                 str(os.getpid()),
@@ -200,6 +212,9 @@ class _Process:
                 # Interrupting the coordinator's terminal is not for the solver to act on.
                 start_new_session=True,
             )
+        except asyncio.CancelledError:
+            os.close(stderr_fd)
+            raise
         except OSError as error:
             os.close(stderr_fd)
             reason = f"the solver worker cannot be started: {error}"
@@ -207,17 +222,20 @@ class _Process:
         worker = cls(process, stderr_fd)
         ready = False
         try:
-            answer, ready = await worker.exchange(pickle.dumps((warm_up, ())))
-            if not isinstance(answer, Success):
-                ready = False
-                assert isinstance(answer, Crashed)
+            async with asyncio.timeout(START_LIMIT_S):
+                answer, alive = await worker.exchange(pickle.dumps((warm_up, ())))
+            if isinstance(answer, Crashed):
                 raise _StartError(answer)
+            ready = alive
+        except TimeoutError as error:
+            reason = f"the solver worker was not ready within {START_LIMIT_S:.0f} s"
+            raise _StartError(Crashed(reason=reason, details="")) from error
         finally:
             if not ready:
                 await worker.kill()
         return worker
 
-    async def exchange(self, message: bytes) -> tuple[CallResult, bool]:
+    async def exchange(self, message: bytes) -> tuple[Success | Crashed, bool]:
         """Sends a call and reads its answer; also whether the process may be used again."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -239,11 +257,15 @@ class _Process:
         reason, details = value
         return Crashed(reason=reason, details=details), True
 
-    async def kill(self) -> None:
-        """Ends the process and waits for it."""
+    def signal(self) -> None:
+        """Kills the process, without waiting."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
+
+    async def kill(self) -> None:
+        """Ends the process and waits for it."""
+        self.signal()
         await asyncio.shield(self._process.wait())
         if self._process.stdin is not None:
             self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""The worker's side of `worker`: reads calls from standard input, answers on what was standard output.
+"""The worker's side of `worker`: calls from standard input, answers on what was standard output.
 
 Started as ``python -m``, never imported by the coordinator. It must not outlive its parent: the
 kernel is asked to kill it with it (prctl(2), PR_SET_PDEATHSIG), also in the middle of a search, and
