@@ -90,11 +90,18 @@ def _time_by_cap(axes: Axes, result: FitResult, points: Sequence[ProfilePoint]) 
             "o",
             color=line.get_color(),
         )
-    for power_w, name in ((profile.p_low_w, "p_l"), (profile.p_high_w, "p_h")):
+    for power_w, name in ((profile.p_low_w, "$p_l$"), (profile.p_high_w, "$p_h$")):
         axes.axvline(power_w, color="grey", linestyle=":", linewidth=1)
-        axes.annotate(name, (power_w, 1.0), xycoords=("data", "axes fraction"), ha="center")
+        axes.annotate(
+            name,
+            (power_w, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+        )
     axes.set_xlabel("cap per package (W)")
     axes.set_ylabel("run time (s)")
     axes.set_yscale("log")
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(title=profile.unit.value)
+    axes.legend(title=profile.unit.value, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -12,9 +12,9 @@ proven optimal in well under a second:
 Without it the whole model goes to GLPK's branch and bound, as a reference for tests.
 
 GLPK works in floating point (see `glpk_engine`). Every plan is checked in integers; one that
-oversteps a limit by rounding is searched again under a limit lowered by the excess, at most a few
-times. "Exact" therefore means within GLPK's tolerance: an optimality gap of about 1e-7, and never a
-broken limit.
+oversteps a limit by rounding is cut off by an inequality that holds for every valid plan, and the
+search is repeated. "Exact" therefore means an optimality gap within GLPK's tolerance of 1e-7, and
+never a broken limit.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from numpy.typing import NDArray
 
 from wattfold.coordinator.solvers import glpk_engine, greedy
 from wattfold.coordinator.solvers.glpk_engine import Ending, IntegerAnswer
-from wattfold.coordinator.solvers.presolve import undominated
+from wattfold.coordinator.solvers.presolve import cover_cuts, worthwhile
 from wattfold.coordinator.solvers.problem import (
     Ints32,
     Outcome,
     Problem,
     Solution,
-    check_choice,
     gap_of,
     no_choice,
     objective_of,
@@ -47,8 +46,8 @@ CORE_LOSS = 3e-4
 """Options of the core lose at most this share of the relaxation's optimum."""
 CORE_GAP = 1e-5
 CORE_TIME_SHARE = 0.3
-ATTEMPTS = 4
-"""Searches of one problem, the limits lowered each time, before it is given up."""
+ATTEMPTS = 64
+"""Searches of one problem, the last overstepping plan cut off before each next one."""
 TOLERANCE = 1e-7
 """Relative difference of two objectives that counts as none; GLPK prunes by the same."""
 
@@ -102,26 +101,30 @@ class _Run:
         self._best_value = 0.0
         self._bound = float("inf")
         self._notes: list[str] = []
+        self._cuts = 0
+        self._arrays: LinearArrays
 
     def solve(self) -> Solution:
         reason = greedy.why_infeasible(self._full)
         if reason:
             return self._ended(Outcome.INFEASIBLE, reason)
         if self._options.presolve:
-            self._kept = undominated(self._full)
+            self._kept = worthwhile(self._full)
             self._problem = self._full.restricted_to(self._kept)
+            if np.any(self._full.must_run & (np.diff(self._problem.starts()) == 0)):
+                return self._ended(Outcome.INFEASIBLE, "no option of a job that must run fits")
         if not self._kept.size:
             self._offer(no_choice(self._full))
             self._bound = 0.0
             return self._finished()
-        arrays = compile_model(build_model(self._problem))
+        self._arrays = compile_model(build_model(self._problem))
         self._build_ns = time.perf_counter_ns() - self._began_ns
         if self._options.presolve:
-            return self._prepared_search(arrays)
-        return self._conclude(self._search(arrays, self._all(), self._options.gap, 1.0))
+            return self._prepared_search()
+        return self._conclude(self._search(self._all(), self._options.gap, 1.0))
 
-    def _prepared_search(self, arrays: LinearArrays) -> Solution:
-        relaxed = glpk_engine.relax(arrays, self._all(), self._left_s())
+    def _prepared_search(self) -> Solution:
+        relaxed = glpk_engine.relax(self._arrays, self._all(), self._left_s())
         if relaxed.ending is Ending.INFEASIBLE:
             return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
         quick = greedy.solve(self._problem)
@@ -135,43 +138,34 @@ class _Run:
         near = self._within(relaxed, CORE_LOSS * relaxed.objective)
         if not self._good_enough() and near.size < self._kept.size:
             gap = max(CORE_GAP, 0.5 * self._options.gap)
-            self._search(arrays, near, gap, CORE_TIME_SHARE)
+            self._search(near, gap, CORE_TIME_SHARE)
         if self._good_enough():
             return self._finished()
         rest = self._within(relaxed, self._bound - self._best_value)
-        return self._conclude(self._search(arrays, rest, self._options.gap, 1.0))
+        return self._conclude(self._search(rest, self._options.gap, 1.0))
 
     def _within(self, relaxed: glpk_engine.Relaxation, loss: float) -> Ints64:
         """The options that can be in a plan at most this far below the relaxation's optimum."""
         slack = 1e-9 * abs(relaxed.objective)
         return np.flatnonzero((relaxed.loss <= loss + slack) | (relaxed.primal > 1e-9))
 
-    def _search(
-        self, arrays: LinearArrays, columns: Ints64, gap: float, time_share: float
-    ) -> IntegerAnswer:
-        """GLPK's search until its plan holds in integers. Keeps the best valid plan."""
-        upper = arrays.row_upper.copy()
-        first: IntegerAnswer | None = None
+    def _search(self, columns: Ints64, gap: float, time_share: float) -> IntegerAnswer:
+        """GLPK's search, repeated until its plan holds in integers. Keeps the best valid plan."""
         for _ in range(ATTEMPTS):
-            limited = replace(arrays, row_upper=upper)
-            answer = glpk_engine.search(limited, columns, gap, self._left_s() * time_share)
-            first = first or answer
+            answer = glpk_engine.search(self._arrays, columns, gap, self._left_s() * time_share)
             if not answer.found:
-                if answer is not first and answer.ending is Ending.INFEASIBLE:
-                    # Near the limit, below GLPK's resolution: no proof in integers.
-                    return replace(answer, ending=Ending.FAILED, detail="no plan within limits")
                 return answer
             choice = no_choice(self._problem)
             choice[self._problem.job_of[answer.chosen]] = answer.chosen
-            broken = check_choice(self._problem, choice)
-            if not broken:
+            cuts = cover_cuts(self._problem, choice)
+            if not cuts:
                 self._offer(choice)
-                # The plan of the first, unlowered search bounds what any valid plan can reach.
-                return replace(answer, objective=max(first.objective, answer.objective))
-            self._notes.append(f"lowered limits: {', '.join(v.what for v in broken)}")
-            if not _lower(upper, arrays, answer.chosen):
-                break
-        return replace(answer, ending=Ending.FAILED, found=False, detail="plan oversteps a limit")
+                return answer
+            self._cuts += len(cuts)
+            for cut in cuts:
+                self._arrays = self._arrays.with_row(cut.options, cut.at_most)
+        detail = f"{ATTEMPTS} plans in a row overstepped a limit by rounding"
+        return replace(answer, ending=Ending.FAILED, found=False, detail=detail)
 
     def _conclude(self, answer: IntegerAnswer) -> Solution:
         """Turns the ending of the decisive search into an outcome."""
@@ -181,9 +175,9 @@ class _Run:
         elif answer.ending is Ending.INFEASIBLE and self._best is None:
             return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
         elif answer.ending is Ending.FAILED:
-            self._notes.append(answer.detail)
             if self._best is None:
                 return self._ended(Outcome.FAILED, answer.detail)
+            self._notes.append(answer.detail)
         return self._finished()
 
     def _finished(self) -> Solution:
@@ -202,7 +196,7 @@ class _Run:
             gap=gap,
             build_ns=self._build_ns,
             solve_ns=time.perf_counter_ns() - self._began_ns - self._build_ns,
-            detail="; ".join(self._notes),
+            detail="; ".join(self._remarks()),
         )
 
     def _ended(self, outcome: Outcome, detail: str) -> Solution:
@@ -212,8 +206,12 @@ class _Run:
             bound=self._bound,
             build_ns=self._build_ns,
             solve_ns=time.perf_counter_ns() - self._began_ns - self._build_ns,
-            detail="; ".join((*self._notes, detail)),
+            detail="; ".join(filter(None, (*self._remarks(), detail))),
         )
+
+    def _remarks(self) -> list[str]:
+        cuts = [f"{self._cuts} cuts against rounding"] if self._cuts else []
+        return [*self._notes, *cuts]
 
     def _offer(self, choice: Ints32) -> None:
         value = objective_of(self._problem, choice)
@@ -231,16 +229,3 @@ class _Run:
     def _left_s(self) -> float:
         spent_s = (time.perf_counter_ns() - self._began_ns) / 1e9
         return max(0.001, self._options.time_limit_s - spent_s)
-
-
-def _lower(upper: NDArray[np.float64], arrays: LinearArrays, chosen: Ints64) -> bool:
-    """Lowers every limit the chosen options overstep by the excess, in place.
-
-    False when none does.
-    """
-    used = np.asarray(arrays.matrix[:, chosen].sum(axis=1)).ravel()
-    excess = used - arrays.row_upper
-    over = excess > 0
-    # Below the resolution of the search a lowered limit changes nothing: at least 1e-7 of it.
-    upper[over] -= np.maximum(excess[over], 1e-7 * np.abs(arrays.row_upper[over]))
-    return bool(over.any())
