@@ -1,0 +1,236 @@
+"""PASS: run time of a job by its size and package power cap (PARM, SC14, Eq. 9-19).
+
+A profile joins the strong scaling of an application (`scaling`) with its sensitivity to frequency:
+a part ``W_cpu/f`` that follows the clock and a part ``T_mem`` that does not (Eq. 12-16), and with
+the power curve that turns a cap into a frequency. Between p_low and p_high it is exactly the
+published model.
+
+Two choices of ours, both outside the published range:
+
+* Eq. 14 bounds beta by ``1 - f_l/f_h``. The published table breaks the bound by a little for
+  LeanMD, which makes T_mem negative. The equations still give T_l at f_l, T_h at f_h and fall in
+  between, so such values are kept.
+* Below p_low no lower frequency exists and the processor skips clock cycles. Dynamic power and
+  speed are then both taken as proportional to the share of cycles kept: the speed at p_low times
+  ``(cap - c) / (p_low - c)``, never below one thousandth of it. PARM does not offer such caps;
+  agents at their floor may still be there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wattfold.coordinator.models.power_curve import PowerCurve, cubic_frequencies_ghz
+from wattfold.coordinator.models.scaling import scaled_times_s
+
+Floats = NDArray[np.float64]
+
+DEFAULT_SIGMA = 0.5
+_STATIC_W = 13.5
+"""The paper states 13 to 14 W for all applications."""
+SPEED_FLOOR = 1e-3
+"""Least share of the speed at p_low that throttling leaves, so that no time is infinite."""
+
+
+class SizeUnit(StrEnum):
+    """What the size of a job counts."""
+
+    CORES = "cores"
+    NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassProfile:
+    """The PASS parameters of one application. Immutable; see the module for the model."""
+
+    app: str
+    unit: SizeUnit
+    average_parallelism: float
+    """A of Eq. 9-11, in units, at least one."""
+    sigma: float
+    """Variance of the parallelism, in [0, 1]; 0 scales perfectly up to A."""
+    t1_s: float
+    """Run time on one unit at f_high, s."""
+    a: float
+    b: float
+    c: float
+    beta: float
+    """Sensitivity to frequency, ``(T_l - T_h) / T_l``, in [0, 1)."""
+    f_low_ghz: float
+    f_high_ghz: float
+    p_low_w: float
+    p_high_w: float
+
+    def __post_init__(self) -> None:
+        scaled_times_s(self.t1_s, self.average_parallelism, self.sigma, ())
+        curve = self.curve
+        if not 0 <= self.beta < 1:
+            raise ValueError(f"beta must be in [0, 1), got {self.beta} ({self.app})")
+        for name, stated, computed in (
+            ("p_low", self.p_low_w, curve.p_low_w),
+            ("p_high", self.p_high_w, curve.p_high_w),
+        ):
+            # Published and typed-in figures are rounded; anything coarser is a mistake.
+            if not abs(stated - computed) <= 0.05 * computed:
+                raise ValueError(
+                    f"{name} of {self.app} is {stated} W, but its curve gives {computed:.2f} W"
+                )
+
+    @classmethod
+    def of_curve(
+        cls,
+        curve: PowerCurve,
+        *,
+        app: str,
+        unit: SizeUnit,
+        average_parallelism: float,
+        sigma: float,
+        t1_s: float,
+        beta: float,
+    ) -> PassProfile:
+        """A profile whose power figures are those of a curve."""
+        return cls(
+            app=app,
+            unit=unit,
+            average_parallelism=average_parallelism,
+            sigma=sigma,
+            t1_s=t1_s,
+            a=curve.a,
+            b=curve.b,
+            c=curve.c,
+            beta=beta,
+            f_low_ghz=curve.f_low_ghz,
+            f_high_ghz=curve.f_high_ghz,
+            p_low_w=curve.p_low_w,
+            p_high_w=curve.p_high_w,
+        )
+
+    @property
+    def curve(self) -> PowerCurve:
+        """Power by frequency (Eq. 18)."""
+        return PowerCurve(
+            a=self.a, b=self.b, c=self.c, f_low_ghz=self.f_low_ghz, f_high_ghz=self.f_high_ghz
+        )
+
+    def scaled(self, time_factor: float) -> PassProfile:
+        """The same application with another amount of work.
+
+        ``time_factor`` multiplies every time.
+        """
+        return replace(self, t1_s=self.t1_s * time_factor)
+
+    def time_s(self, n: float, cap_w: float) -> float:
+        """Run time on n units, every package capped at ``cap_w``, s.
+
+        Raises ValueError for n < 1.
+        """
+        return float(self.times_s([n], [cap_w])[0, 0])
+
+    def times_s(self, sizes: ArrayLike, caps_w: ArrayLike) -> Floats:
+        """`time_s` for every pair: an array of shape (sizes, caps), s."""
+        at_full_power = scaled_times_s(self.t1_s, self.average_parallelism, self.sigma, sizes)
+        return np.multiply.outer(at_full_power, self.slowdowns(caps_w))
+
+    def slowdowns(self, caps_w: ArrayLike) -> Floats:
+        """Run time at each cap over the run time at full power (Eq. 12-16), one or more."""
+        caps = np.asarray(caps_w, dtype=np.float64)
+        f = cubic_frequencies_ghz(self.a, self.b, self.c, caps)
+        f = np.clip(f, self.f_low_ghz, self.f_high_ghz)
+        span = (1.0 - self.beta) * (self.f_high_ghz - self.f_low_ghz)
+        cpu_work = self.beta * self.f_low_ghz * self.f_high_ghz / span
+        memory = 1.0 - self.beta * self.f_low_ghz / span
+        p_low_w = self.curve.p_low_w
+        kept = np.clip((caps - self.c) / (p_low_w - self.c), SPEED_FLOOR, 1.0)
+        slowdowns: Floats = (cpu_work / f + memory) / kept
+        return slowdowns
+
+    def levels_w(self, count: int, cap_min_w: float, cap_max_w: float) -> tuple[float, ...]:
+        """Up to ``count`` ascending caps worth offering within a zone's range, W.
+
+        Evenly spaced in speed, not in power: the power curve is convex, so this puts more levels
+        where a watt buys more. A zone that only allows caps at or above p_high, or at or below
+        p_low, yields one level. At least one level.
+
+        Raises:
+            ValueError: count below 1 or an empty range.
+        """
+        if count < 1 or not 0 < cap_min_w <= cap_max_w:
+            raise ValueError(f"no levels for count={count} between {cap_min_w} and {cap_max_w} W")
+        low_w = min(max(self.p_low_w, cap_min_w), cap_max_w)
+        high_w = max(min(self.p_high_w, cap_max_w), low_w)
+        if count == 1 or high_w - low_w < 1e-9:
+            return (high_w,)
+        ends_ghz = cubic_frequencies_ghz(self.a, self.b, self.c, np.asarray([low_w, high_w]))
+        middle = np.linspace(ends_ghz[0], ends_ghz[1], count)[1:-1]
+        return (low_w, *(float(self.curve.power_w(f)) for f in middle), high_w)
+
+
+def _published(
+    app: str, a: float, b: float, p_low_w: float, p_high_w: float, beta: float
+) -> PassProfile:
+    """A line of the published table. A, sigma and T1 are not in it and stand at neutral values."""
+    f_low, f_high = cubic_frequencies_ghz(a, b, _STATIC_W, np.asarray([p_low_w, p_high_w]))
+    return PassProfile(
+        app=app,
+        unit=SizeUnit.NODES,
+        average_parallelism=64.0,
+        sigma=DEFAULT_SIGMA,
+        t1_s=3600.0,
+        a=a,
+        b=b,
+        c=_STATIC_W,
+        beta=beta,
+        f_low_ghz=float(f_low),
+        f_high_ghz=float(f_high),
+        p_low_w=p_low_w,
+        p_high_w=p_high_w,
+    )
+
+
+APPLICATIONS: dict[str, PassProfile] = {
+    profile.app: profile
+    for profile in (
+        _published("LeanMD", 1.65, 7.74, 30.0, 52.0, 0.40),
+        _published("Wave2D", 3.00, 10.23, 32.0, 40.0, 0.16),
+        _published("Lulesh", 2.63, 8.36, 32.0, 54.0, 0.30),
+        _published("AMR", 2.45, 6.57, 32.0, 54.0, 0.33),
+        _published("Jacobi2D", 1.54, 10.13, 32.0, 37.0, 0.08),
+    )
+}
+"""Power and frequency parameters of the five published applications; replace A, sigma and T1."""
+
+
+def default_profile(
+    curve: PowerCurve,
+    size_max: int,
+    t_s: float,
+    *,
+    app: str = "unknown",
+    unit: SizeUnit = SizeUnit.CORES,
+) -> PassProfile:
+    """What to assume of a job nobody has profiled.
+
+    A = size_max: whoever asks for that many units expects them all to help. sigma = 0.5: the middle
+    of Downey's range, so the job is neither starved nor preferred. beta = half of its bound ``1 -
+    f_l/f_h``: the same, between memory-bound and clock-bound. ``t_s`` is the expected run time at
+    size_max and full power.
+
+    Raises:
+        ValueError: size_max below 1 or t_s not above zero.
+    """
+    if size_max < 1 or not t_s > 0:
+        raise ValueError(f"a job needs a size of at least 1 and a time, got {size_max} and {t_s} s")
+    unit_time = float(scaled_times_s(1.0, size_max, DEFAULT_SIGMA, [size_max])[0])
+    return PassProfile.of_curve(
+        curve,
+        app=app,
+        unit=unit,
+        average_parallelism=float(size_max),
+        sigma=DEFAULT_SIGMA,
+        t1_s=t_s / unit_time,
+        beta=0.5 * (1.0 - curve.f_low_ghz / curve.f_high_ghz),
+    )

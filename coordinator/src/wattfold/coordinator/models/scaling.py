@@ -1,0 +1,46 @@
+"""Strong scaling of a job: its run time on n units, after Downey as adjusted by PARM (Eq. 9-11).
+
+The adjustment makes ``t(1) = T1`` and ``t(n) = T1/A`` from ``n = 2A - 1`` on. The three pieces
+meet: at ``n = A`` both 9 and 10 give ``T1/A + T1 sigma/(2A) - T1 sigma/(2A²)``, at ``n = 2A - 1``
+both 10 and 11 give ``T1/A``. The paper states Eq. 9 for ``1 < n``; its limit at one is T1, so it is
+used there too. For sigma in [0, 1] and A of at least one no piece rises, so more units never make a
+job slower in this model: what a resize costs is priced elsewhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def scaled_time_s(t1_s: float, average_parallelism: float, sigma: float, n: float) -> float:
+    """Run time on n units, in the unit of ``t1_s``.
+
+    Raises ValueError outside the model's domain.
+    """
+    return float(scaled_times_s(t1_s, average_parallelism, sigma, [n])[0])
+
+
+def scaled_times_s(
+    t1_s: float, average_parallelism: float, sigma: float, sizes: ArrayLike
+) -> Floats:
+    """`scaled_time_s` for an array of sizes.
+
+    Raises:
+        ValueError: unless every size >= 1, A >= 1, 0 <= sigma <= 1 and T1 > 0.
+    """
+    n = np.asarray(sizes, dtype=np.float64)
+    a = average_parallelism
+    if not (t1_s > 0 and a >= 1 and 0 <= sigma <= 1):
+        raise ValueError(
+            f"scaling needs T1 > 0, A >= 1, sigma in [0, 1]; got T1={t1_s}, A={a}, sigma={sigma}"
+        )
+    if n.size and not np.min(n) >= 1:
+        raise ValueError(f"a size must be at least 1, got {np.min(n)}")
+    rough = t1_s * sigma / (2.0 * a)
+    up_to_a = (t1_s - rough) / n + rough
+    up_to_saturation = sigma * (t1_s - t1_s / (2.0 * a)) / n + t1_s / a - rough
+    times: Floats = np.where(n <= a, up_to_a, np.where(n <= 2 * a - 1, up_to_saturation, t1_s / a))
+    return times

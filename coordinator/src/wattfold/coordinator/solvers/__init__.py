@@ -1,0 +1,1 @@
+"""Who gets how many units at which cap: the optimisation, and its worker process."""

@@ -1,0 +1,71 @@
+"""The worker's side of `worker`: calls from standard input, answers on what was standard output.
+
+Started as ``python -m``, never imported by the coordinator. It must not outlive its parent: the
+kernel is asked to kill it with it (prctl(2), PR_SET_PDEATHSIG), also in the middle of a search, and
+an end of file ends it between calls. Whatever else is printed goes to standard error, which the
+parent keeps for the case of a crash.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import pickle
+import signal
+import sys
+import traceback
+from typing import Any, BinaryIO
+
+from wattfold.coordinator.solvers.worker import HEADER
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(parent_pid: int) -> int:
+    """Serves calls until the end of input. Returns the exit status."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
+    if not _die_with_parent(parent_pid):
+        return 1
+    answers = os.fdopen(os.dup(1), "wb")
+    # A library that prints must not break the framing.
+    os.dup2(2, 1)
+    calls = sys.stdin.buffer
+    while (message := _read(calls)) is not None:
+        answer = _answer(message)
+        answers.write(HEADER.pack(len(answer)) + answer)
+        answers.flush()
+    return 0
+
+
+def _die_with_parent(parent_pid: int) -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    # It may have died before the request: then another process is the parent now.
+    return os.getppid() == parent_pid
+
+
+def _read(calls: BinaryIO) -> bytes | None:
+    header = calls.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    (size,) = HEADER.unpack(header)
+    message = calls.read(size)
+    return message if len(message) == size else None
+
+
+def _answer(message: bytes) -> bytes:
+    """(True, value) or (False, (reason, traceback)), pickled."""
+    try:
+        function, args = pickle.loads(message)  # noqa: S301 - from the parent, over its own pipe
+        value: Any = None if function is None else function(*args)
+        return pickle.dumps((True, value), protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - every failure is the parent's to judge
+        reason = f"{type(error).__name__}: {error}"
+        return pickle.dumps((False, (reason, traceback.format_exc())))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

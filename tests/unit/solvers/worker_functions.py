@@ -1,0 +1,66 @@
+"""What the worker is asked to do in its tests. A module of its own: the worker imports it."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+WARMED: list[int] = []
+
+
+def warm_up() -> None:
+    WARMED.append(os.getpid())
+
+
+def broken_warm_up() -> None:
+    raise RuntimeError("cannot warm up")
+
+
+def warmed() -> list[int]:
+    return WARMED
+
+
+def add(left: int, right: int) -> int:
+    return left + right
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def echo(data: bytes) -> bytes:
+    return data
+
+
+def printing() -> str:
+    os.write(1, b"noise\n")
+    print("more noise", flush=True)
+    return "quiet"
+
+
+def fail() -> None:
+    raise ValueError("the reason")
+
+
+def unpicklable() -> object:
+    return threading.Lock()
+
+
+def abort() -> None:
+    os.write(2, b"assertion failed: in the library\n")
+    os.abort()
+
+
+def leave() -> None:
+    os._exit(3)
+
+
+def hang(started: str) -> None:
+    """Announces itself by a file, then never returns."""
+    Path(started).write_text(str(os.getpid()))
+    threading.Event().wait()
+
+
+def interrupt_self() -> str:
+    os.kill(os.getpid(), signal.SIGINT)
+    return "still here"
