@@ -1,9 +1,9 @@
 """The message between an agent and the shim inside a job's process, as bytes.
 
-One message is one frame: a 64-byte little-endian header and an optional ASCII text. The agent binds
-a ROUTER socket on ``ipc://<run_dir>/shim.sock``, each shim connects a DEALER. The C side of the same
-layout is ``runtime_shims/csrc/wire.c``. No sockets here; frames that do not fit raise FrameError, and
-both sides drop them.
+One message is one frame: a 64-byte little-endian header and an optional ASCII text. The agent
+binds a ROUTER socket on ``ipc://<run_dir>/shim.sock``, each shim connects a DEALER. The C side of
+the same layout is ``runtime_shims/csrc/wire.c``. No sockets here; frames that do not fit raise
+FrameError, and both sides drop them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ShimMessageType(IntEnum):
     """What a message says, and who says it."""
 
     HELLO = 1
-    """Shim: at every (re)connection. Text: the OpenMP runtime found, seq: the last one acknowledged."""
+    """Shim: at every (re)connection. Text: the OpenMP runtime, seq: the last acknowledged."""
     MASK = 2
     """Agent: the cores of the job. Text: their CPU list."""
     ACK = 3
@@ -131,7 +131,7 @@ def _check(message: ShimMessage) -> None:
     for name, value in (("done", message.done), ("total", message.total)):
         if not math.isfinite(value) or value < 0:
             raise FrameError(f"{name} must be a finite number from 0, got {value}")
-    if message.flags & ~ShimFlags.TEAM_FOLLOWS:
+    if message.flags not in (ShimFlags.NONE, ShimFlags.TEAM_FOLLOWS):
         raise FrameError(f"unknown flags {int(message.flags):#x}")
     if len(message.text) > TEXT_BYTES_MAX:
         raise FrameError(f"text has {len(message.text)} characters, limit {TEXT_BYTES_MAX}")
