@@ -42,6 +42,7 @@ def test_result_is_the_same_under_random_resizes(
         cores = chance.randint(1, 4)
         assert agent.resize(cores).cores == cores
     assert program.process.poll() is None, "the run is too short for this test"
+    agent.resize(2)
     output, _ = program.process.communicate(timeout=100)
     alone = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=True
