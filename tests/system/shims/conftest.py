@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from system.shims.agent_end import AgentEnd
+from system.shims.programs_build import compile_program
 from system.shims.puppet import Launcher
 
 ROOT = Path(__file__).resolve().parents[3]
-PROGRAMS = Path(__file__).parent / "programs"
 BUILD = ROOT / "build" / "shims"
 
 
@@ -43,19 +43,6 @@ def shim(built_shims: Path) -> Path:
 def puppet(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The OpenMP program that does what it is told."""
     return compile_program("puppet.c", built_shims, tmp_path_factory.mktemp("programs"), "-fopenmp")
-
-
-def compile_program(source: str, built: Path, folder: Path, *flags: str) -> Path:
-    program = folder / Path(source).stem
-    command = [
-        os.environ.get("CC", "gcc"),
-        *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", *flags),
-        *("-I", str(ROOT / "runtime_shims" / "include"), "-o", str(program)),
-        *(str(PROGRAMS / source), str(built / "libwattfold.a"), "-ldl"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return program
 
 
 @pytest.fixture
