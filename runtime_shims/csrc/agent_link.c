@@ -1,0 +1,150 @@
+#include "agent_link.h"
+
+#include "lifecycle.h"
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HELPER_STACK_BYTES (512u << 10)
+#define STOP_WAIT_NS 250000000L
+
+static struct {
+    struct zmq_api zmq;
+    const char *runtime;
+    pthread_t thread;
+    _Atomic int wake_fd;
+    _Atomic bool stop;
+    pthread_mutex_t mask_lock;
+    wattfold_mask mask;
+    _Atomic double done, total;
+} helper = {.wake_fd = -1, .mask_lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool stopping(void)
+{
+    return atomic_load(&helper.stop) || atomic_load(&shim_state) == SHIM_INERT;
+}
+
+static void mask_received(const wattfold_mask *mask)
+{
+    pthread_mutex_lock(&helper.mask_lock);
+    helper.mask = *mask;
+    pthread_mutex_unlock(&helper.mask_lock);
+}
+
+static void progress(double *done, double *total)
+{
+    *done = atomic_load_explicit(&helper.done, memory_order_relaxed);
+    *total = atomic_load_explicit(&helper.total, memory_order_relaxed);
+}
+
+static void *helper_main(void *nothing)
+{
+    (void)nothing;
+    pthread_setname_np(pthread_self(), "wattfold");
+    const struct session_ports ports = {
+        .wake_fd = atomic_load(&helper.wake_fd),
+        .stopping = stopping,
+        .mask_received = mask_received,
+        .progress = progress,
+    };
+    const char *detail = NULL;
+    bool program_over = false;
+    const char *problem =
+        session_run(&helper.zmq, &shim_config, helper.runtime, &ports, &detail, &program_over);
+    if (problem != NULL)
+        shim_fail(problem, detail);
+    /* As the C library does when the last thread of a program ends. */
+    if (program_over)
+        exit(0);
+    return NULL;
+}
+
+/* The helper, and the threads libzmq starts from it, inherit the blocked signals. */
+static int create_thread(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_attr_init(&attr);
+    if (error == 0) {
+        pthread_attr_setstacksize(&attr, HELPER_STACK_BYTES);
+        error = pthread_create(&helper.thread, &attr, helper_main, NULL);
+        /* A program with much thread-local data needs the default stack. */
+        if (error == EINVAL)
+            error = pthread_create(&helper.thread, NULL, helper_main, NULL);
+        pthread_attr_destroy(&attr);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+const char *link_start(const struct config *config, const char *runtime)
+{
+    (void)config;
+    const char *problem = zmq_api_load(&helper.zmq);
+    if (problem != NULL)
+        return problem;
+    helper.runtime = runtime;
+    const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (fd < 0)
+        return "cannot create an eventfd";
+    atomic_store(&helper.wake_fd, fd);
+    return create_thread() == 0 ? NULL : "cannot start its helper thread";
+}
+
+void link_wake(void)
+{
+    const int fd = atomic_load(&helper.wake_fd);
+    const uint64_t one = 1;
+    const int saved = errno;
+    /* EAGAIN: it is woken already. */
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        shim_fail("cannot wake its helper thread", strerror(errno));
+    errno = saved;
+}
+
+void link_stop(void)
+{
+    struct timespec deadline;
+    if (pthread_equal(pthread_self(), helper.thread))
+        return;
+    atomic_store(&helper.stop, true);
+    link_wake();
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_nsec += STOP_WAIT_NS;
+    if (deadline.tv_nsec >= 1000000000L) {
+        deadline.tv_sec++;
+        deadline.tv_nsec -= 1000000000L;
+    }
+    (void)pthread_clockjoin_np(helper.thread, NULL, CLOCK_MONOTONIC, &deadline);
+}
+
+void link_after_fork(void)
+{
+    const int fd = atomic_exchange(&helper.wake_fd, -1);
+    if (fd >= 0)
+        close(fd);
+}
+
+void link_mask(wattfold_mask *out)
+{
+    pthread_mutex_lock(&helper.mask_lock);
+    *out = helper.mask;
+    pthread_mutex_unlock(&helper.mask_lock);
+}
+
+void link_progress(double done, double total)
+{
+    atomic_store_explicit(&helper.done, done, memory_order_relaxed);
+    atomic_store_explicit(&helper.total, total, memory_order_relaxed);
+}

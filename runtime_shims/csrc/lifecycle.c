@@ -1,0 +1,77 @@
+#include "lifecycle.h"
+
+#include "agent_link.h"
+#include "runtime.h"
+#include "teams.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+_Atomic int shim_state = SHIM_IDLE;
+struct config shim_config;
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void shim_fail(const char *what, const char *detail)
+{
+    if (atomic_exchange(&shim_state, SHIM_INERT) == SHIM_INERT)
+        return;
+    dprintf(STDERR_FILENO, "wattfold: %s%s%s; this program runs without being resized\n", what,
+            detail == NULL ? "" : ": ", detail == NULL ? "" : detail);
+}
+
+static void start_locked(void)
+{
+    const char *problem = config_read(&shim_config);
+    if (problem == NULL) {
+        if (shim_config.launch_cpus != 0)
+            atomic_store(&team_launch, shim_config.launch_cpus);
+        problem = link_start(&shim_config, runtime_name());
+    }
+    if (problem != NULL) {
+        shim_fail(problem, NULL);
+        return;
+    }
+    /* The helper may have failed already. */
+    int idle = SHIM_IDLE;
+    atomic_compare_exchange_strong(&shim_state, &idle, SHIM_RUNNING);
+}
+
+bool shim_start(void)
+{
+    pthread_mutex_lock(&start_lock);
+    if (atomic_load(&shim_state) == SHIM_IDLE)
+        start_locked();
+    pthread_mutex_unlock(&start_lock);
+    return atomic_load(&shim_state) == SHIM_RUNNING;
+}
+
+static void in_forked_child(void)
+{
+    atomic_store(&shim_state, SHIM_INERT);
+    teams_after_fork();
+    link_after_fork();
+}
+
+/* A program with OpenMP says HELLO at once; one that may load it later, at its first region. */
+static __attribute__((constructor)) void on_load(void)
+{
+    if (!config_wanted()) {
+        atomic_store(&shim_state, SHIM_INERT);
+        return;
+    }
+    if (!teams_init() || pthread_atfork(NULL, NULL, in_forked_child) != 0) {
+        shim_fail("cannot set up its thread and fork hooks", NULL);
+        return;
+    }
+    if (strcmp(runtime_name(), "none") != 0)
+        shim_start();
+}
+
+static __attribute__((destructor)) void on_exit_of_process(void)
+{
+    if (atomic_exchange(&shim_state, SHIM_INERT) == SHIM_RUNNING)
+        link_stop();
+}

@@ -1,0 +1,186 @@
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A text of libgomp's error reports: in the read-only data of a program that holds a copy of it. */
+static const char libgomp_text[] = "\nlibgomp: ";
+#define SCAN_BYTES_MAX (16u << 20)
+
+_Atomic(struct call_site *) call_sites[CALL_SITE_BUCKETS];
+static _Atomic(struct runtime *) runtimes;
+
+static const char *const entry_names[GOMP_ENTRIES] = {
+    [GOMP_PARALLEL] = "GOMP_parallel",
+    [GOMP_PARALLEL_REDUCTIONS] = "GOMP_parallel_reductions",
+    [GOMP_PARALLEL_SECTIONS] = "GOMP_parallel_sections",
+    [GOMP_LOOP_STATIC] = "GOMP_parallel_loop_static",
+    [GOMP_LOOP_DYNAMIC] = "GOMP_parallel_loop_dynamic",
+    [GOMP_LOOP_GUIDED] = "GOMP_parallel_loop_guided",
+    [GOMP_LOOP_RUNTIME] = "GOMP_parallel_loop_runtime",
+    [GOMP_LOOP_NONMONOTONIC_DYNAMIC] = "GOMP_parallel_loop_nonmonotonic_dynamic",
+    [GOMP_LOOP_NONMONOTONIC_GUIDED] = "GOMP_parallel_loop_nonmonotonic_guided",
+    [GOMP_LOOP_NONMONOTONIC_RUNTIME] = "GOMP_parallel_loop_nonmonotonic_runtime",
+    [GOMP_LOOP_MAYBE_NONMONOTONIC_RUNTIME] = "GOMP_parallel_loop_maybe_nonmonotonic_runtime",
+    [GOMP_START] = "GOMP_parallel_start",
+    [GOMP_END] = "GOMP_parallel_end",
+    [GOMP_LOOP_STATIC_START] = "GOMP_parallel_loop_static_start",
+    [GOMP_LOOP_DYNAMIC_START] = "GOMP_parallel_loop_dynamic_start",
+    [GOMP_LOOP_GUIDED_START] = "GOMP_parallel_loop_guided_start",
+    [GOMP_LOOP_RUNTIME_START] = "GOMP_parallel_loop_runtime_start",
+    [GOMP_SECTIONS_START] = "GOMP_parallel_sections_start",
+};
+
+static runtime_function function(void *library, const char *name)
+{
+    void *address = dlsym(library, name);
+    runtime_function found;
+    memcpy(&found, &address, sizeof found);
+    return found;
+}
+
+static bool is_libgomp(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash == NULL ? path : slash + 1, "libgomp", 7) == 0;
+}
+
+static bool is_libomp(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *file = slash == NULL ? path : slash + 1;
+    return strncmp(file, "libomp", 6) == 0 || strncmp(file, "libiomp5", 8) == 0;
+}
+
+/* A handle on the libraries the caller's own library was linked with. */
+static void *library_of(const void *caller)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL ||
+        map->l_name == NULL || map->l_name[0] == '\0')
+        return NULL;
+    return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+static int loaded_runtime(struct dl_phdr_info *info, size_t size, void *path)
+{
+    (void)size;
+    if (info->dlpi_name == NULL || (!is_libgomp(info->dlpi_name) && !is_libomp(info->dlpi_name)))
+        return 0;
+    *(const char **)path = info->dlpi_name;
+    return 1;
+}
+
+/* Handles stay open: the runtime must not be unloaded while we point into it. */
+static void *provider(const void *caller)
+{
+    if (dlsym(RTLD_NEXT, entry_names[GOMP_PARALLEL]) != NULL)
+        return RTLD_NEXT;
+    void *library = library_of(caller);
+    if (library != NULL && dlsym(library, entry_names[GOMP_PARALLEL]) != NULL)
+        return library;
+    const char *path = NULL;
+    dl_iterate_phdr(loaded_runtime, &path);
+    return path == NULL ? NULL : dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+static _Noreturn void give_up(const char *what)
+{
+    dprintf(STDERR_FILENO, "wattfold: %s\n", what);
+    abort();
+}
+
+static struct runtime *runtime_build(void *library)
+{
+    struct runtime *runtime = calloc(1, sizeof *runtime);
+    if (runtime == NULL)
+        give_up("out of memory at the first parallel region");
+    for (int i = 0; i < GOMP_ENTRIES; i++)
+        runtime->entry[i] = function(library, entry_names[i]);
+    runtime->active_level = (int (*)(void))function(library, "omp_get_active_level");
+    runtime->max_threads = (int (*)(void))function(library, "omp_get_max_threads");
+    if (runtime->active_level == NULL || runtime->max_threads == NULL)
+        give_up("the OpenMP runtime lacks omp_get_active_level or omp_get_max_threads");
+    return runtime;
+}
+
+static const struct runtime *runtime_of(void *library)
+{
+    const runtime_function parallel = function(library, entry_names[GOMP_PARALLEL]);
+    for (struct runtime *known = atomic_load(&runtimes); known != NULL; known = known->next)
+        if (known->entry[GOMP_PARALLEL] == parallel)
+            return known;
+    /* Two threads may build the same table at once: one too many, both right. */
+    struct runtime *runtime = runtime_build(library);
+    runtime->next = atomic_load(&runtimes);
+    while (!atomic_compare_exchange_weak(&runtimes, &runtime->next, runtime))
+        ;
+    return runtime;
+}
+
+const struct runtime *runtime_find(const void *caller)
+{
+    void *library = provider(caller);
+    if (library == NULL)
+        give_up("a parallel region starts, but no OpenMP runtime is loaded");
+    const struct runtime *runtime = runtime_of(library);
+    struct call_site *site = malloc(sizeof *site);
+    if (site == NULL)
+        return runtime;
+    _Atomic(struct call_site *) *bucket = &call_sites[call_site_bucket(caller)];
+    site->caller = caller;
+    site->runtime = runtime;
+    site->next = atomic_load(bucket);
+    while (!atomic_compare_exchange_weak(bucket, &site->next, site))
+        ;
+    return runtime;
+}
+
+struct survey {
+    bool libgomp;
+    bool libomp;
+    bool main_seen;
+    bool main_holds_libgomp;
+};
+
+static bool segment_holds(const struct dl_phdr_info *info, const ElfW(Phdr) * segment)
+{
+    const ElfW(Word) must_not = PF_W;
+    if (segment->p_type != PT_LOAD || (segment->p_flags & must_not) || !(segment->p_flags & PF_R))
+        return false;
+    size_t bytes = segment->p_filesz < SCAN_BYTES_MAX ? segment->p_filesz : SCAN_BYTES_MAX;
+    return memmem((const void *)(info->dlpi_addr + segment->p_vaddr), bytes, libgomp_text,
+                  sizeof libgomp_text - 1) != NULL;
+}
+
+static int look(struct dl_phdr_info *info, size_t size, void *survey_of_process)
+{
+    (void)size;
+    struct survey *survey = survey_of_process;
+    if (!survey->main_seen) { /* the program itself comes first */
+        survey->main_seen = true;
+        for (int i = 0; i < info->dlpi_phnum; i++)
+            survey->main_holds_libgomp |= segment_holds(info, &info->dlpi_phdr[i]);
+    } else if (info->dlpi_name != NULL) {
+        survey->libgomp |= is_libgomp(info->dlpi_name);
+        survey->libomp |= is_libomp(info->dlpi_name);
+    }
+    return 0;
+}
+
+const char *runtime_name(void)
+{
+    struct survey survey = {false, false, false, false};
+    dl_iterate_phdr(look, &survey);
+    if (survey.libgomp)
+        return "libgomp";
+    if (survey.libomp)
+        return "libomp";
+    return survey.main_holds_libgomp ? "static-libgomp?" : "none";
+}

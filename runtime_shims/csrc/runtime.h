@@ -1,0 +1,75 @@
+/* The real OpenMP runtime behind each caller.
+ *
+ * A process may hold several (Python extensions bring their own libgomp). A call is passed on to the
+ * one it would have reached without the shim: the next in the global scope, else the one among the
+ * caller's own dependencies, else any that is loaded. The answer is kept per call site. */
+#ifndef WATTFOLD_RUNTIME_H
+#define WATTFOLD_RUNTIME_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gomp_entry {
+    GOMP_PARALLEL,
+    GOMP_PARALLEL_REDUCTIONS,
+    GOMP_PARALLEL_SECTIONS,
+    GOMP_LOOP_STATIC,
+    GOMP_LOOP_DYNAMIC,
+    GOMP_LOOP_GUIDED,
+    GOMP_LOOP_RUNTIME,
+    GOMP_LOOP_NONMONOTONIC_DYNAMIC,
+    GOMP_LOOP_NONMONOTONIC_GUIDED,
+    GOMP_LOOP_NONMONOTONIC_RUNTIME,
+    GOMP_LOOP_MAYBE_NONMONOTONIC_RUNTIME,
+    GOMP_START,
+    GOMP_END,
+    GOMP_LOOP_STATIC_START,
+    GOMP_LOOP_DYNAMIC_START,
+    GOMP_LOOP_GUIDED_START,
+    GOMP_LOOP_RUNTIME_START,
+    GOMP_SECTIONS_START,
+    GOMP_ENTRIES
+};
+
+typedef void (*runtime_function)(void);
+
+struct runtime {
+    runtime_function entry[GOMP_ENTRIES]; /* NULL: this runtime lacks it */
+    int (*active_level)(void);
+    int (*max_threads)(void);
+    struct runtime *next;
+};
+
+struct call_site {
+    const void *caller;
+    const struct runtime *runtime;
+    struct call_site *next;
+};
+
+#define CALL_SITE_BUCKETS 256
+extern _Atomic(struct call_site *) call_sites[CALL_SITE_BUCKETS];
+
+static inline size_t call_site_bucket(const void *caller)
+{
+    const uintptr_t address = (uintptr_t)caller;
+    return (address ^ (address >> 8) ^ (address >> 16)) % CALL_SITE_BUCKETS;
+}
+
+/* Slow path of runtime_for. Ends the process when there is no runtime at all. */
+const struct runtime *runtime_find(const void *caller);
+
+static inline const struct runtime *runtime_for(const void *caller)
+{
+    const struct call_site *site =
+        atomic_load_explicit(&call_sites[call_site_bucket(caller)], memory_order_acquire);
+    for (; site != NULL; site = site->next)
+        if (site->caller == caller)
+            return site->runtime;
+    return runtime_find(caller);
+}
+
+/* What OpenMP runtime the process has now: "libgomp", "libomp", "static-libgomp?" or "none". */
+const char *runtime_name(void);
+
+#endif

@@ -1,0 +1,291 @@
+#include "session.h"
+
+#include "cpulist.h"
+#include "process.h"
+#include "teams.h"
+#include "wire.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STATUS_PERIOD_NS UINT64_C(500000000)
+#define RETRY_MS 10       /* connected, but the pipe takes nothing yet */
+#define RECONNECT_MS 50
+#define RECONNECT_MS_MAX 1000
+#define BYE_LINGER_MS 50
+#define QUEUE_MESSAGES 64 /* also the most received in one turn */
+#define MONITOR "inproc://wattfold-monitor"
+
+struct session {
+    const struct zmq_api *zmq;
+    const struct config *config;
+    const char *runtime;
+    const struct session_ports *ports;
+    void *context, *socket, *monitor;
+    bool connected, hello_due, ack_due, ack_follows, program_over;
+    uint64_t seq;       /* of the newest mask */
+    uint64_t acked_seq; /* of the newest mask acknowledged */
+    uint32_t mask_cores;
+    uint32_t limit;
+    uint64_t next_status_ns;
+    struct wire_message reported; /* last STATUS, or what HELLO said */
+    unsigned char frame[WIRE_HEADER_BYTES + WIRE_TEXT_BYTES_MAX];
+    wattfold_mask mask;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* Team size in force: the launch size unless a mask limits it. */
+static uint32_t team_in_force(const struct session *session)
+{
+    const uint32_t launch = atomic_load(&team_launch);
+    if (session->limit != TEAM_UNLIMITED && (launch == 0 || session->limit < launch))
+        return session->limit;
+    return launch;
+}
+
+static struct wire_message describe(const struct session *session, enum wire_type type)
+{
+    const struct team_totals totals = teams_totals();
+    struct wire_message message = {
+        .type = (uint16_t)type,
+        .seq = session->acked_seq,
+        .cores = team_in_force(session),
+        .pid = (uint32_t)getpid(),
+        .time_ns = now_ns(),
+        .regions = totals.regions,
+        .max_team = totals.max_team,
+    };
+    session->ports->progress(&message.done, &message.total);
+    return message;
+}
+
+static bool say(struct session *session, const struct wire_message *message, const char *text)
+{
+    unsigned char frame[WIRE_HEADER_BYTES + 32];
+    const size_t text_bytes = strnlen(text, 32);
+    wire_pack(message, frame);
+    memcpy(frame + WIRE_HEADER_BYTES, text, text_bytes);
+    const int sent =
+        session->zmq->send(session->socket, frame, WIRE_HEADER_BYTES + text_bytes, ZMQ_DONTWAIT);
+    return sent >= 0;
+}
+
+static bool set(struct session *session, int option, int value)
+{
+    return session->zmq->setsockopt(session->socket, option, &value, sizeof value) == 0;
+}
+
+static bool open_sockets(struct session *session)
+{
+    const struct zmq_api *zmq = session->zmq;
+    session->context = zmq->ctx_new();
+    if (session->context == NULL)
+        return false;
+    session->socket = zmq->socket(session->context, ZMQ_DEALER);
+    session->monitor = zmq->socket(session->context, ZMQ_PAIR);
+    /* IMMEDIATE: nothing is queued for an agent that is away; it hears the present on its return. */
+    return session->socket != NULL && session->monitor != NULL && set(session, ZMQ_LINGER, 0) &&
+           set(session, ZMQ_IMMEDIATE, 1) && set(session, ZMQ_SNDHWM, QUEUE_MESSAGES) &&
+           set(session, ZMQ_RCVHWM, QUEUE_MESSAGES) &&
+           set(session, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
+           set(session, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
+           zmq->socket_monitor(session->socket, MONITOR,
+                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) == 0 &&
+           zmq->connect(session->monitor, MONITOR) == 0 &&
+           zmq->connect(session->socket, session->config->endpoint) == 0;
+}
+
+static void close_sockets(struct session *session)
+{
+    if (session->socket != NULL)
+        session->zmq->close(session->socket);
+    if (session->monitor != NULL)
+        session->zmq->close(session->monitor);
+    if (session->context != NULL)
+        session->zmq->ctx_term(session->context);
+}
+
+static bool more_parts(struct session *session, void *socket)
+{
+    int more = 0;
+    size_t bytes = sizeof more;
+    return session->zmq->getsockopt(socket, ZMQ_RCVMORE, &more, &bytes) == 0 && more != 0;
+}
+
+/* Each event is two parts: number and value, then an address nobody needs. */
+static void hear_monitor(struct session *session)
+{
+    unsigned char part[256];
+    while (session->zmq->recv(session->monitor, part, sizeof part, ZMQ_DONTWAIT) >= 2) {
+        uint16_t event;
+        memcpy(&event, part, sizeof event);
+        session->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        session->hello_due = session->connected;
+        while (more_parts(session, session->monitor))
+            if (session->zmq->recv(session->monitor, part, sizeof part, ZMQ_DONTWAIT) < 0)
+                return;
+    }
+}
+
+static void take_mask(struct session *session, const struct wire_message *message, size_t bytes)
+{
+    const char *text = (const char *)session->frame + WIRE_HEADER_BYTES;
+    if (message->type != WIRE_MASK || message->seq <= session->seq || message->cores == 0 ||
+        !cpulist_parse(text, bytes - WIRE_HEADER_BYTES, &session->mask) ||
+        session->mask.cores != message->cores)
+        return;
+    session->seq = message->seq;
+    session->mask_cores = message->cores;
+    session->mask.seq = message->seq;
+    session->mask.reserved = 0;
+    session->ack_follows =
+        session->config->mode == MODE_TEAM && (message->flags & WIRE_FLAG_TEAM_FOLLOWS) != 0;
+    if (session->ack_follows)
+        session->limit = message->cores;
+    session->ports->mask_received(&session->mask);
+    teams_publish(session->limit);
+    session->ack_due = true;
+}
+
+/* Anything that is not one well-formed frame is dropped. */
+static void hear_agent(struct session *session)
+{
+    for (int i = 0; i < QUEUE_MESSAGES; i++) {
+        const int bytes =
+            session->zmq->recv(session->socket, session->frame, sizeof session->frame, ZMQ_DONTWAIT);
+        if (bytes < 0)
+            return;
+        bool whole = (size_t)bytes <= sizeof session->frame;
+        while (more_parts(session, session->socket)) {
+            unsigned char rest;
+            whole = false;
+            if (session->zmq->recv(session->socket, &rest, sizeof rest, ZMQ_DONTWAIT) < 0)
+                return;
+        }
+        struct wire_message message;
+        if (whole && wire_unpack(session->frame, (size_t)bytes, &message))
+            take_mask(session, &message, (size_t)bytes);
+    }
+}
+
+/* A runtime we are not in front of obeys nothing: no acknowledgement is better than a false one. */
+static bool teams_obey(const struct session *session, const struct team_totals *totals)
+{
+    if (!session->ack_follows)
+        return true;
+    const bool in_front = strcmp(session->runtime, "libgomp") == 0 ||
+                          strcmp(session->runtime, "none") == 0 || totals->regions > 0;
+    return in_front && totals->running_max <= session->limit;
+}
+
+static void acknowledge(struct session *session)
+{
+    const struct team_totals totals = teams_totals();
+    if (!session->ack_due || session->hello_due || !session->connected ||
+        !teams_obey(session, &totals))
+        return;
+    struct wire_message ack = describe(session, WIRE_ACK);
+    ack.seq = session->seq;
+    if (!say(session, &ack, ""))
+        return;
+    session->acked_seq = session->seq;
+    session->ack_due = false;
+}
+
+static void greet(struct session *session)
+{
+    if (!session->hello_due)
+        return;
+    const struct wire_message hello = describe(session, WIRE_HELLO);
+    if (!say(session, &hello, session->runtime))
+        return;
+    session->hello_due = false;
+    session->reported = hello;
+}
+
+static bool same(const struct wire_message *a, const struct wire_message *b)
+{
+    return a->regions == b->regions && a->done == b->done && a->total == b->total &&
+           a->cores == b->cores && a->max_team == b->max_team;
+}
+
+static void report(struct session *session)
+{
+    if (now_ns() < session->next_status_ns)
+        return;
+    session->next_status_ns = now_ns() + STATUS_PERIOD_NS;
+    const struct wire_message status = describe(session, WIRE_STATUS);
+    if (session->connected && !session->hello_due && !same(&status, &session->reported) &&
+        say(session, &status, ""))
+        session->reported = status;
+    session->program_over = process_is_over();
+}
+
+static long timeout_ms(const struct session *session)
+{
+    if (session->hello_due)
+        return RETRY_MS;
+    const uint64_t now = now_ns();
+    return now >= session->next_status_ns ? 0 : (long)((session->next_status_ns - now) / 1000000) + 1;
+}
+
+static bool turn(struct session *session)
+{
+    zmq_pollitem_t items[3] = {
+        {.socket = session->socket, .events = ZMQ_POLLIN},
+        {.socket = session->monitor, .events = ZMQ_POLLIN},
+        {.fd = session->ports->wake_fd, .events = ZMQ_POLLIN},
+    };
+    if (session->zmq->poll(items, 3, timeout_ms(session)) < 0)
+        return session->zmq->last_errno() == EINTR;
+    if (items[2].revents & ZMQ_POLLIN) {
+        uint64_t wakes;
+        if (read(session->ports->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
+            return false;
+    }
+    if (items[1].revents & ZMQ_POLLIN)
+        hear_monitor(session);
+    if (items[0].revents & ZMQ_POLLIN)
+        hear_agent(session);
+    greet(session);
+    acknowledge(session);
+    report(session);
+    return true;
+}
+
+const char *session_run(const struct zmq_api *zmq, const struct config *config, const char *runtime,
+                        const struct session_ports *ports, const char **detail, bool *program_over)
+{
+    static struct session session; /* too big for a small stack; there is one helper a process */
+    const char *problem = NULL;
+    session.zmq = zmq;
+    session.config = config;
+    session.runtime = runtime;
+    session.ports = ports;
+    session.limit = TEAM_UNLIMITED;
+    session.next_status_ns = now_ns() + STATUS_PERIOD_NS;
+    if (!open_sockets(&session))
+        problem = "cannot open the channel to the agent";
+    while (problem == NULL && !session.program_over && !ports->stopping())
+        if (!turn(&session))
+            problem = "lost the channel to the agent";
+    if (problem != NULL) {
+        *detail = zmq->strerror(zmq->last_errno());
+    } else if (session.connected) {
+        const struct wire_message bye = describe(&session, WIRE_BYE);
+        set(&session, ZMQ_LINGER, BYE_LINGER_MS);
+        say(&session, &bye, "");
+    }
+    close_sockets(&session);
+    *program_over = session.program_over;
+    return problem;
+}

@@ -1,0 +1,90 @@
+#include "teams.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+_Atomic uint64_t team_word = TEAM_UNLIMITED;
+_Atomic uint32_t team_launch;
+__thread struct lane *team_lane;
+
+static _Atomic(struct lane *) lanes;
+static pthread_key_t exit_key;
+
+static void release(void *lane_of_thread)
+{
+    struct lane *lane = lane_of_thread;
+    team_lane = NULL;
+    lane->depth = 0;
+    atomic_store(&lane->team, 0);
+    atomic_store_explicit(&lane->taken, 0, memory_order_release);
+}
+
+bool teams_init(void)
+{
+    return pthread_key_create(&exit_key, release) == 0;
+}
+
+static struct lane *reuse(void)
+{
+    for (struct lane *lane = atomic_load(&lanes); lane != NULL; lane = lane->next) {
+        int untaken = 0;
+        if (atomic_compare_exchange_strong(&lane->taken, &untaken, 1))
+            return lane;
+    }
+    return NULL;
+}
+
+static struct lane *append(void)
+{
+    struct lane *lane = aligned_alloc(alignof(struct lane), sizeof *lane);
+    if (lane == NULL)
+        return NULL;
+    atomic_init(&lane->team, 0);
+    atomic_init(&lane->max_team, 0);
+    atomic_init(&lane->regions, 0);
+    atomic_init(&lane->taken, 1);
+    lane->depth = 0;
+    lane->next = atomic_load(&lanes);
+    while (!atomic_compare_exchange_weak(&lanes, &lane->next, lane))
+        ;
+    return lane;
+}
+
+struct lane *lane_claim(void)
+{
+    struct lane *lane = reuse();
+    if (lane == NULL)
+        lane = append();
+    if (lane == NULL)
+        return NULL;
+    /* Without the hook the lane is never given back: a small leak, still a right account. */
+    (void)pthread_setspecific(exit_key, lane);
+    team_lane = lane;
+    return lane;
+}
+
+void teams_publish(uint32_t limit)
+{
+    const uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
+    atomic_store(&team_word, ((uint64_t)(word_count(word) + 1) << 32) | limit);
+}
+
+struct team_totals teams_totals(void)
+{
+    struct team_totals totals = {0, 0, 0};
+    for (struct lane *lane = atomic_load(&lanes); lane != NULL; lane = lane->next) {
+        const uint32_t team = atomic_load(&lane->team);
+        const uint32_t max_team = atomic_load_explicit(&lane->max_team, memory_order_relaxed);
+        totals.regions += atomic_load_explicit(&lane->regions, memory_order_relaxed);
+        if (max_team > totals.max_team)
+            totals.max_team = max_team;
+        if (team > totals.running_max)
+            totals.running_max = team;
+    }
+    return totals;
+}
+
+void teams_after_fork(void)
+{
+    atomic_store(&team_word, TEAM_UNLIMITED);
+}

@@ -1,0 +1,1 @@
+"""Where the shims that resize programs are, for those who launch programs."""

@@ -1,0 +1,101 @@
+"""The agent's end of the shim channel, small enough for tests: a real ROUTER socket."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import zmq
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
+
+DEADLINE_S = 20.0
+
+
+@dataclass
+class AgentEnd:
+    """Hears shims on a socket of its own and sends them masks."""
+
+    path: Path
+    seq: int = 0
+    identity: bytes = b""
+    heard: list[ShimMessage] = field(default_factory=list)
+    """Every message received, oldest first."""
+
+    def __enter__(self) -> AgentEnd:
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.bind(self.endpoint)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.socket.close()
+        self.context.term()
+
+    def restart(self) -> None:
+        """Goes away and comes back on the same path, knowing nobody."""
+        self.__exit__(None, None, None)
+        self.__enter__()
+
+    @property
+    def endpoint(self) -> str:
+        return f"ipc://{self.path}"
+
+    def send_mask(
+        self,
+        cores: int,
+        *,
+        seq: int | None = None,
+        flags: ShimFlags = ShimFlags.TEAM_FOLLOWS,
+    ) -> int:
+        """Sends a mask of the CPUs 0 .. cores-1; returns its sequence number."""
+        if seq is None:
+            self.seq += 1
+            seq = self.seq
+        message = ShimMessage(
+            type=ShimMessageType.MASK,
+            flags=flags,
+            seq=seq,
+            cores=cores,
+            text=str(CpuSet.of(range(cores))),
+        )
+        self.send_raw(message.pack())
+        return seq
+
+    def send_raw(self, *frames: bytes) -> None:
+        self.socket.send_multipart([self.identity, *frames])
+
+    def expect(self, kind: ShimMessageType, deadline_s: float = DEADLINE_S) -> ShimMessage:
+        """The next message of a kind; others on the way are kept in ``heard`` only."""
+        message = self.poll(kind, deadline_s)
+        assert message is not None, f"no {kind.name} within {deadline_s} s; heard {self.heard}"
+        return message
+
+    def poll(self, kind: ShimMessageType, deadline_s: float) -> ShimMessage | None:
+        end = time.monotonic() + deadline_s
+        while (left := end - time.monotonic()) > 0:
+            if not self.socket.poll(int(left * 1000) + 1):
+                continue
+            self.identity, payload = self.socket.recv_multipart()
+            message = ShimMessage.unpack(payload)
+            self.heard.append(message)
+            if message.type is kind:
+                return message
+        return None
+
+    def resize(self, cores: int) -> ShimMessage:
+        """Sends a mask and waits for its acknowledgement."""
+        seq = self.send_mask(cores)
+        while True:
+            ack = self.expect(ShimMessageType.ACK)
+            if ack.seq == seq:
+                return ack

@@ -1,0 +1,11 @@
+/* A library that brings OpenMP into a program that has none, as Python extensions do. */
+#include <omp.h>
+
+int extension_team(void)
+{
+    int team = 0;
+#pragma omp parallel
+#pragma omp single
+    team = omp_get_num_threads();
+    return team;
+}

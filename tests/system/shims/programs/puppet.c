@@ -1,0 +1,314 @@
+/* An OpenMP program that does what it is told, one line of standard input at a time, and answers with
+ * one line each. Between two commands it is in a serial phase. Team sizes come from inside regions. */
+#include "wattfold.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ITEMS 1000L
+
+/* libgomp's binary interface, for the forms no current compiler writes. */
+extern void GOMP_parallel_start(void (*)(void *), void *, unsigned);
+extern void GOMP_parallel_end(void);
+extern void GOMP_parallel_loop_static(void (*)(void *), void *, unsigned, long, long, long, long,
+                                      unsigned);
+extern void GOMP_parallel_loop_static_start(void (*)(void *), void *, unsigned, long, long, long, long);
+extern void GOMP_parallel_loop_dynamic_start(void (*)(void *), void *, unsigned, long, long, long, long);
+extern void GOMP_parallel_loop_guided_start(void (*)(void *), void *, unsigned, long, long, long, long);
+extern void GOMP_parallel_loop_runtime_start(void (*)(void *), void *, unsigned, long, long, long);
+extern void GOMP_parallel_sections_start(void (*)(void *), void *, unsigned, unsigned);
+extern bool GOMP_loop_static_next(long *, long *);
+extern bool GOMP_loop_dynamic_next(long *, long *);
+extern bool GOMP_loop_guided_next(long *, long *);
+extern bool GOMP_loop_runtime_next(long *, long *);
+extern void GOMP_loop_end_nowait(void);
+extern unsigned GOMP_sections_next(void);
+extern void GOMP_sections_end_nowait(void);
+
+static int team;
+static long sum;
+
+static void seen(void)
+{
+    __atomic_store_n(&team, omp_get_num_threads(), __ATOMIC_RELAXED);
+}
+
+static void add(long i)
+{
+#pragma omp atomic
+    sum += i;
+}
+
+static void body_plain(void *data)
+{
+    (void)data;
+    seen();
+    for (long i = omp_get_thread_num(); i < ITEMS; i += omp_get_num_threads())
+        add(i);
+}
+
+static void body_loop(void *next_fn)
+{
+    bool (*next)(long *, long *) = *(bool (**)(long *, long *))next_fn;
+    long start, end;
+    seen();
+    while (next(&start, &end))
+        for (long i = start; i < end; i++)
+            add(i);
+    GOMP_loop_end_nowait();
+}
+
+static void body_sections(void *data)
+{
+    (void)data;
+    seen();
+    for (unsigned section = GOMP_sections_next(); section != 0; section = GOMP_sections_next())
+        add((long)section);
+    GOMP_sections_end_nowait();
+}
+
+/* A clause of 0 reaches libgomp as no clause. */
+#define SCHEDULED(schedule)                                                                        \
+    do {                                                                                           \
+        _Pragma(schedule) for (long i = 0; i < ITEMS; i++)                                         \
+        {                                                                                          \
+            seen();                                                                                \
+            add(i);                                                                                \
+        }                                                                                          \
+    } while (0)
+
+typedef bool (*next_fn)(long *, long *);
+
+static void old_loop(const char *kind, unsigned clause)
+{
+    next_fn next;
+    if (strcmp(kind, "static_start") == 0) {
+        next = GOMP_loop_static_next;
+        GOMP_parallel_loop_static_start(body_loop, &next, clause, 0, ITEMS, 1, 10);
+    } else if (strcmp(kind, "dynamic_start") == 0) {
+        next = GOMP_loop_dynamic_next;
+        GOMP_parallel_loop_dynamic_start(body_loop, &next, clause, 0, ITEMS, 1, 10);
+    } else if (strcmp(kind, "guided_start") == 0) {
+        next = GOMP_loop_guided_next;
+        GOMP_parallel_loop_guided_start(body_loop, &next, clause, 0, ITEMS, 1, 10);
+    } else {
+        next = GOMP_loop_runtime_next;
+        GOMP_parallel_loop_runtime_start(body_loop, &next, clause, 0, ITEMS, 1);
+    }
+    body_loop(&next);
+    GOMP_parallel_end();
+}
+
+static void task_reduction(int clause)
+{
+    long total = 0;
+#pragma omp parallel num_threads(clause) reduction(task, + : total)
+#pragma omp single
+    for (long i = 0; i < ITEMS; i++)
+#pragma omp task in_reduction(+ : total)
+    {
+        seen();
+        total += i;
+    }
+    sum = total;
+}
+
+static void modern_sections(int clause)
+{
+#pragma omp parallel sections num_threads(clause)
+    {
+#pragma omp section
+        {
+            seen();
+            add(1);
+        }
+#pragma omp section
+        add(2);
+    }
+}
+
+static void region(const char *kind, int clause)
+{
+    team = 0;
+    sum = 0;
+    if (strcmp(kind, "parallel") == 0) {
+#pragma omp parallel num_threads(clause)
+        body_plain(NULL);
+    } else if (strcmp(kind, "dynamic") == 0) {
+        SCHEDULED("omp parallel for num_threads(clause) schedule(monotonic : dynamic, 1)");
+    } else if (strcmp(kind, "guided") == 0) {
+        SCHEDULED("omp parallel for num_threads(clause) schedule(monotonic : guided)");
+    } else if (strcmp(kind, "runtime") == 0) {
+        SCHEDULED("omp parallel for num_threads(clause) schedule(monotonic : runtime)");
+    } else if (strcmp(kind, "nonmonotonic_dynamic") == 0) {
+        SCHEDULED("omp parallel for num_threads(clause) schedule(nonmonotonic : dynamic, 1)");
+    } else if (strcmp(kind, "nonmonotonic_guided") == 0) {
+        SCHEDULED("omp parallel for num_threads(clause) schedule(nonmonotonic : guided)");
+    } else if (strcmp(kind, "nonmonotonic_runtime") == 0) {
+        SCHEDULED("omp parallel for num_threads(clause) schedule(nonmonotonic : runtime)");
+    } else if (strcmp(kind, "maybe_nonmonotonic_runtime") == 0) {
+        SCHEDULED("omp parallel for num_threads(clause) schedule(runtime)");
+    } else if (strcmp(kind, "static") == 0) {
+        next_fn next = GOMP_loop_static_next;
+        GOMP_parallel_loop_static(body_loop, &next, (unsigned)clause, 0, ITEMS, 1, 10, 0);
+    } else if (strcmp(kind, "reductions") == 0) {
+        task_reduction(clause);
+    } else if (strcmp(kind, "sections") == 0) {
+        modern_sections(clause);
+    } else if (strcmp(kind, "parallel_start") == 0) {
+        GOMP_parallel_start(body_plain, NULL, (unsigned)clause);
+        body_plain(NULL);
+        GOMP_parallel_end();
+    } else if (strcmp(kind, "sections_start") == 0) {
+        GOMP_parallel_sections_start(body_sections, NULL, (unsigned)clause, 2);
+        body_sections(NULL);
+        GOMP_parallel_end();
+    } else {
+        old_loop(kind, (unsigned)clause);
+    }
+}
+
+static int plain_team(int clause)
+{
+    region("parallel", clause);
+    return team;
+}
+
+static void *from_thread(void *clause)
+{
+    plain_team(*(int *)clause);
+    return NULL;
+}
+
+/* Stays in a region until the next line comes in; answers at once that it is inside. */
+static void hold(bool old_form, unsigned clause)
+{
+    char line[64];
+    if (old_form) {
+        GOMP_parallel_start(body_plain, NULL, clause);
+        body_plain(NULL);
+        printf("inside %d\n", team);
+        fflush(stdout);
+        if (fgets(line, sizeof line, stdin) == NULL)
+            exit(3);
+        GOMP_parallel_end();
+        return;
+    }
+#pragma omp parallel num_threads(clause)
+    {
+        seen();
+#pragma omp master
+        {
+            printf("inside %d\n", omp_get_num_threads());
+            fflush(stdout);
+            if (fgets(line, sizeof line, stdin) == NULL)
+                exit(3);
+        }
+    }
+}
+
+/* Outer team and the largest inner one. */
+static void nested(int outer, int inner)
+{
+    int outer_team = 0, inner_team = 0;
+    omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(outer) reduction(max : inner_team)
+    {
+        if (omp_get_thread_num() == 0)
+            outer_team = omp_get_num_threads();
+#pragma omp parallel num_threads(inner) reduction(max : inner_team)
+        inner_team = omp_get_num_threads();
+    }
+    omp_set_max_active_levels(1);
+    printf("%d %d\n", outer_team, inner_team);
+}
+
+static void forked(void)
+{
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        wattfold_mask mask;
+        printf("child %d %d\n", plain_team(0), wattfold_poll(&mask));
+        fflush(stdout);
+        exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    printf("status %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+static void *leave_in_region(void *nothing)
+{
+    (void)nothing;
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 0) {
+        puts("leaving");
+        exit(7);
+    }
+    return NULL;
+}
+
+static bool obey(const char *line)
+{
+    char kind[64];
+    int a = 0, b = 0;
+    double x = 0, y = 0;
+    if (sscanf(line, "region %63s %d", kind, &a) == 2) {
+        region(kind, a);
+        printf("%d %ld\n", team, sum);
+    } else if (sscanf(line, "hold %d %d", &a, &b) == 2) {
+        hold(a != 0, (unsigned)b);
+        puts("outside");
+    } else if (sscanf(line, "nested %d %d", &a, &b) == 2) {
+        nested(a, b);
+    } else if (sscanf(line, "set %d", &a) == 1) {
+        omp_set_num_threads(a);
+        printf("%d\n", omp_get_max_threads());
+    } else if (sscanf(line, "thread %d", &a) == 1) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, from_thread, &a) != 0 || pthread_join(thread, NULL) != 0)
+            exit(3);
+        printf("%d\n", team);
+    } else if (sscanf(line, "progress %lf %lf", &x, &y) == 2) {
+        wattfold_progress(x, y);
+        puts("reported");
+    } else if (strcmp(line, "poll\n") == 0) {
+        wattfold_mask mask = {0};
+        const int changed = wattfold_poll(&mask);
+        printf("%d %llu %u %llx\n", changed, (unsigned long long)mask.seq, mask.cores,
+               (unsigned long long)mask.bits[0]);
+    } else if (strcmp(line, "cores\n") == 0) {
+        printf("%u %s\n", wattfold_cores(), wattfold_version());
+    } else if (strcmp(line, "fork\n") == 0) {
+        forked();
+    } else if (strcmp(line, "exec\n") == 0) {
+        execlp("cat", "cat", "/proc/self/status", (char *)NULL);
+    } else if (strcmp(line, "exit in region\n") == 0) {
+        leave_in_region(NULL);
+    } else if (strcmp(line, "pthread_exit\n") == 0) {
+        fflush(stdout);
+        pthread_exit(NULL);
+    } else {
+        return false;
+    }
+    fflush(stdout);
+    return true;
+}
+
+int main(void)
+{
+    char line[128];
+    while (fgets(line, sizeof line, stdin) != NULL)
+        if (!obey(line)) {
+            fprintf(stderr, "not a command: %s", line);
+            return 2;
+        }
+    return 0;
+}

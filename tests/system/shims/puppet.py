@@ -1,0 +1,101 @@
+"""Starts programs under the shim, and talks to the one that takes commands."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+DEADLINE_S = 20.0
+
+
+@dataclass
+class Puppet:
+    """A running ``puppet``: one command line in, one answer line out."""
+
+    process: subprocess.Popen[str]
+
+    def send(self, command: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            assert selector.select(DEADLINE_S), f"no answer within {DEADLINE_S} s"
+        return self.process.stdout.readline().rstrip("\n")
+
+    def ask(self, command: str) -> str:
+        self.send(command)
+        return self.answer()
+
+    def team(self, kind: str = "parallel", clause: int = 0) -> int:
+        """Team size of one region; checks that it did all its work."""
+        team, total = map(int, self.ask(f"region {kind} {clause}").split())
+        assert total == (3 if kind.startswith("sections") else 499_500), f"{kind} lost work"
+        return team
+
+    def threads(self) -> list[str]:
+        """Names of the threads of the process."""
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        return sorted((task / "comm").read_text().strip() for task in tasks.iterdir())
+
+    def finish(self) -> tuple[int, str]:
+        """Ends the program normally: its exit code and what it said on stderr."""
+        _, errors = self.process.communicate(timeout=DEADLINE_S)
+        return self.process.returncode, errors
+
+
+@dataclass
+class Launcher:
+    """Starts programs with the environment a job gets."""
+
+    shim: Path
+    endpoint: str
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __enter__(self) -> Launcher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def start(
+        self, *command: str | Path, mode: str = "team", cpus: int = 4, **more: str | None
+    ) -> Puppet:
+        """Starts a program for ``cpus`` threads. A variable given as None is left out."""
+        variables: dict[str, str | None] = {
+            # Sanitizers want to be first.
+            "LD_PRELOAD": f"{os.environ.get('WATTFOLD_TEST_PRELOAD', '')} {self.shim}".strip(),
+            "WATTFOLD_SHIM_ENDPOINT": self.endpoint,
+            "WATTFOLD_JOB_ID": "job-1",
+            "WATTFOLD_RESIZE_MODE": mode,
+            "WATTFOLD_LAUNCH_CPUS": str(cpus),
+            "OMP_NUM_THREADS": str(cpus),
+            "OMP_WAIT_POLICY": "passive",
+            **more,
+        }
+        environment = {name: v for name, v in {**os.environ, **variables}.items() if v is not None}
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.running.append(process)
+        return Puppet(process)

@@ -1,0 +1,82 @@
+"""Where libgomp may be: loaded late and privately by an extension, or inside the program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from system.shims.agent_end import AgentEnd
+from system.shims.programs_build import compile_program, compiler_file
+from system.shims.puppet import Launcher
+
+from wattfold.contract.shim_protocol import ShimMessageType
+
+pytestmark = pytest.mark.system
+
+HOST = """
+import ctypes, os, sys
+print(len(os.listdir('/proc/self/task')), flush=True)
+for line in sys.stdin:
+    print(ctypes.CDLL(line.strip(), mode=os.RTLD_LOCAL | os.RTLD_NOW).extension_team(), flush=True)
+"""
+
+
+def test_a_libgomp_loaded_late_and_privately(
+    launch: Launcher, agent: AgentEnd, built_shims: Path, tmp_path: Path
+) -> None:
+    extension = compile_program(
+        "extension.c", built_shims, tmp_path, "-fopenmp", "-shared", "-fPIC"
+    )
+    host = launch.start(sys.executable, "-c", HOST)
+    assert host.answer() == "1"
+    assert host.ask(str(extension)) == "4"
+    assert agent.expect(ShimMessageType.HELLO).text == "libgomp"
+    assert agent.resize(2).cores == 2
+    assert host.ask(str(extension)) == "2"
+    assert host.finish() == (0, "")
+
+
+def test_each_extension_keeps_its_own_libgomp(
+    launch: Launcher, agent: AgentEnd, built_shims: Path, tmp_path: Path
+) -> None:
+    """Two copies of libgomp in one process: a call must reach the one of its caller."""
+    library = ("-fopenmp", "-shared", "-fPIC")
+    first = compile_program("extension.c", built_shims, tmp_path, *library)
+    private = tmp_path / "private"
+    private.mkdir()
+    # A copy under another name, as Python packages bundle it.
+    copy = private / "libgomp.so.9"
+    original = compiler_file("libgomp.so").read_bytes()
+    copy.write_bytes(original.replace(b"libgomp.so.1\0", b"libgomp.so.9\0"))
+    second = compile_program(
+        "extension.c",
+        built_shims,
+        private,
+        *(*library, "-Wl,--as-needed", f"-Wl,-rpath,{private}"),
+        libraries=(str(copy),),
+    )
+    host = launch.start(sys.executable, "-c", HOST)
+    assert host.answer() == "1"
+    unlimited = [host.ask(str(first)), host.ask(str(second))]
+    agent.expect(ShimMessageType.HELLO)
+    agent.resize(3)
+    assert unlimited == ["4", "4"]
+    assert [host.ask(str(first)), host.ask(str(second))] == ["3", "3"]
+
+
+def test_a_static_libgomp_is_reported_and_never_acknowledged_for(
+    launch: Launcher, agent: AgentEnd, built_shims: Path, tmp_path: Path
+) -> None:
+    static = compile_program(
+        "puppet.c",
+        built_shims,
+        tmp_path,
+        "-fopenmp",
+        libraries=("-Wl,--as-needed", str(compiler_file("libgomp.a"))),
+    )
+    program = launch.start(static)
+    assert agent.expect(ShimMessageType.HELLO).text == "static-libgomp?"
+    agent.send_mask(1)
+    assert agent.poll(ShimMessageType.ACK, 0.3) is None
+    assert program.team() == 4
