@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-
 from unit.cli.fake_coordinator import FakeCoordinator, serve, socket_address
+
 from wattfold.coordinator.cli.main import cli
 
 

@@ -32,7 +32,7 @@ def default_address(
 
 
 def checked_address(text: str) -> str:
-    """The address itself if it is `unix:/path` or `host:port`. Raises ValueError with the reason."""
+    """The address itself if it is `unix:/path` or `host:port`. Raises ValueError."""
     if text.startswith("unix:"):
         return _checked_socket(text)
     host, colon, port = text.rpartition(":")

@@ -139,7 +139,7 @@ class CoordinatorClient:
 
 
 def read_token(path: Path) -> str:
-    """The token in a file: its first line. Raises BadRequestError when it cannot be read or is empty."""
+    """The token in a file, its first line. Raises BadRequestError when there is none."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -34,6 +34,7 @@ _COMMANDS = {
     "power": "power:power",
     "budget": "power:budget",
     "watch": "watch:watch",
+    "profile": "profile:profile",
     "profiles": "profiles:profiles",
     "completion": "completion:completion",
 }
@@ -45,8 +46,10 @@ class RootCommand(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
-    def get_command(  # noqa: ARG002 - the signature is click's
-        self, ctx: click.Context, cmd_name: str
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
     ) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
@@ -79,6 +82,9 @@ class RootCommand(click.Group):
             )
         except click.Abort:
             sys.exit(ExitCode.INTERRUPTED)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(ExitCode.USAGE)
         except click.UsageError as error:
             hint = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
             _fail(_one_line(error.format_message()).rstrip(".") + hint, ExitCode.USAGE)

@@ -71,6 +71,8 @@ class WatchScreen:
         assert self._view is not None
         line = Text("wattfold", style="bold", no_wrap=True, overflow="ellipsis")
         line.append(f"  policy {self._view.power.policy or f.NONE}", style="not bold")
+        if any(node.emulated for node in self._view.nodes):
+            line.append("  emulated power", style="not bold magenta")
         if self._view.power.pending_budget_uw:
             going = f.power(self._view.power.pending_budget_uw)
             line.append(f"  budget going down to {going}", style="not bold yellow")
