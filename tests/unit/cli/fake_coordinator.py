@@ -77,6 +77,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         )
         self.submissions: list[pb.SubmitRequest] = []
         self.finish_at_once = False
+        self.looks = 0
         self.fail: Callable[[str], tuple[grpc.StatusCode, str] | None] = lambda method: None
         self._token = token
 
@@ -151,6 +152,8 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
     def ListJobs(self, request, context):  # noqa: N802
         self._enter("ListJobs", context)
         with self.changed:
+            self.looks += 1
+            self.changed.notify_all()
             if request.job_ids:
                 chosen = [self.jobs[i] for i in request.job_ids if i in self.jobs]
             else:

@@ -73,7 +73,7 @@ def _for_each(session: Session, job_ids: Sequence[str], action: Action) -> None:
                 code = code or failure.exit_code
                 click.echo(f"wattfold: {job_id}: {error}", err=True)
             results.append({"job_id": job_id, "result": result or None, "error": error})
-            if result and not session.json:
+            if error is None and not session.json:
                 click.echo(f"{job_id} {result}")
     if session.json:
         session.print_json({"jobs": results})

@@ -188,7 +188,7 @@ def _finish(
 
 def _label_rows(axes: Axes, rows: Sequence[Row]) -> None:
     """Numbers of the cores, and the name of each node in the middle of its rows."""
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylim(max(1, len(rows)) - 0.5, -0.5)
     numbers = len(rows) <= _ROWS_WITH_NUMBERS
     axes.set_yticks(
         list(range(len(rows))) if numbers else [],
