@@ -199,7 +199,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             )
         if request.budget_uw < self.power.committed_uw:
             self.power.pending_budget_uw = request.budget_uw
-            self.power.pending_deadline_s = (request.deadline_ns or 10**10) / 1e9
+            self.power.pending_deadline_s = NOW_S + (request.deadline_ns or 10**10) / 1e9
         else:
             self.power.budget_uw = request.budget_uw
         return pb.SetBudgetResponse(power=self.power)

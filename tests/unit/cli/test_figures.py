@@ -11,7 +11,6 @@ from rich.console import Console
 from wattfold.coordinator.figures.comparison_table import comparison_table
 from wattfold.coordinator.figures.job_colors import job_looks
 from wattfold.coordinator.figures.power_timeline import draw_power_timeline, save_power_timeline
-from wattfold.coordinator.figures.profile_plot import MeasuredTime, draw_profile
 from wattfold.coordinator.figures.run_record import (
     BudgetPoint,
     CoreSpan,
@@ -83,16 +82,6 @@ def test_the_file_is_1600_pixels_wide(tmp_path: Path) -> None:
 def test_jobs_look_different() -> None:
     looks = job_looks([f"j{i}" for i in range(42)] + ["j0"])
     assert len({(look.fill, look.hatch) for look in looks.values()}) == 42
-
-
-def test_profile_plot_has_marks_and_a_curve_a_size() -> None:
-    points = [MeasuredTime(size=n, cap_w=w, seconds=9 / n) for n in (1, 2) for w in (30.0, 60.0)]
-    axes = draw_profile(points, lambda size, cap: 9 / size, "lulesh", "core").axes[0]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("package cap, W", "run time, s")
-    assert len(axes.lines) == 4
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["1 core", "2 cores"]
 
 
 def result(policy: str, makespan_s: float, peak_w: float) -> PolicyResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from rich.text import Text
 
 from wattfold.contract.units import w_from_uw
@@ -103,6 +105,11 @@ def duration(seconds: float) -> str:
     if minutes < 24 * 60:
         return f"{minutes // 60}h{minutes % 60:02d}m"
     return f"{minutes // 1440}d{minutes // 60 % 24:02d}h"
+
+
+def clock(time_s: float) -> str:
+    """A moment, given in seconds since 1970, as the time of day here."""
+    return datetime.fromtimestamp(time_s).astimezone().strftime("%H:%M:%S") if time_s else NONE
 
 
 def percent(share: float) -> str:

@@ -17,19 +17,25 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 
 def queue_table(
-    jobs: Iterable[pb.Job], now_s: float, marks: Mapping[str, Text] | None = None
+    jobs: Iterable[pb.Job],
+    now_s: float,
+    marks: Mapping[str, Text] | None = None,
+    narrow: bool = False,
 ) -> Table:
-    """One row a job: what it holds, how far it is, why it waits. Marks lead the rows by job id."""
+    """One row a job: what it holds, how far it is, why it waits.
+
+    Marks lead the rows by job id. A narrow table has neither the cap nor what is left.
+    """
     table = plain_table(
         *([left("")] if marks is not None else []),
         left("ID"),
         flexible("NAME"),
         left("STATE"),
         right("SIZE"),
-        right("CAP W"),
+        *([] if narrow else [right("CAP W")]),
         right("TIME"),
         right("DONE"),
-        right("LEFT"),
+        *([] if narrow else [right("LEFT")]),
         flexible("WHERE (REASON)"),
     )
     for job in jobs:
@@ -40,10 +46,10 @@ def queue_table(
             job.spec.name or job.spec.app or f.NONE,
             f.styled_job_state(job.state),
             f.size(job),
-            f.watts(job.cap_uw),
+            *([] if narrow else [f.watts(job.cap_uw)]),
             f.duration(elapsed_s(job, now_s)),
             done(job),
-            left_s(job),
+            *([] if narrow else [left_s(job)]),
             where_or_reason(job),
         )
     return table

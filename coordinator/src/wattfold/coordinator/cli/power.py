@@ -6,7 +6,6 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli import formatting as f
 from wattfold.coordinator.cli.json_output import as_dict
 from wattfold.coordinator.cli.parsing import DURATION_NS, POWER_UW
@@ -68,11 +67,7 @@ def budget_set(session: Session, budget_uw: int, deadline_ns: int | None) -> Non
         session.print_json(_budget(answer))
         return
     if answer.pending_budget_uw:
-        by = f" within {f.duration(s_from_ns(deadline_ns))}" if deadline_ns else ""
-        click.echo(
-            f"Budget {f.power(answer.budget_uw)} goes down to "
-            f"{f.power(answer.pending_budget_uw)}{by}."
-        )
+        click.echo(f"Budget goes down to {_pending(answer)}.")
     else:
         click.echo(f"Budget {f.power(answer.budget_uw)}.")
 
@@ -89,8 +84,17 @@ def _budget_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
         ("least possible", f"{f.power(answer.floor_uw)} (base power and floors of all nodes)"),
     ]
     if answer.pending_budget_uw:
-        fields.append(("on its way", f"{f.power(answer.pending_budget_uw)}"))
+        fields.append(("on its way", _pending(answer)))
     return fields
+
+
+def _pending(answer: pb.Power) -> str:
+    """The lower budget on its way, by when it is kept, and what is committed until then."""
+    by = f.clock(answer.pending_deadline_s)
+    return (
+        f"{f.power(answer.pending_budget_uw)}, kept by {by}; "
+        f"{f.power(answer.committed_uw)} is committed now"
+    )
 
 
 def _power_sheet(answer: pb.Power) -> Table:
@@ -115,7 +119,7 @@ def _power_sheet(answer: pb.Power) -> Table:
         ("policy", f"{answer.policy or f.NONE:>10}"),
     ]
     if answer.pending_budget_uw:
-        fields.insert(1, ("going down to", f"{f.power(answer.pending_budget_uw):>10}"))
+        fields.insert(1, ("going down to", _pending(answer)))
     return field_table(fields)
 
 

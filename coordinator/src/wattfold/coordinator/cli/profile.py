@@ -32,8 +32,6 @@ from wattfold.v1 import coordinator_pb2 as pb
 if TYPE_CHECKING:
     from wattfold.coordinator.cli.profile_fit import Fitted
 
-_PLOT_ENDINGS = frozenset({".png", ".svg", ".pdf"})
-
 
 @click.command(
     context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [--]"
@@ -75,8 +73,8 @@ _PLOT_ENDINGS = frozenset({".png", ".svg", ".pdf"})
     "--plot",
     "plot_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a picture of the fit: .png, .svg or .pdf.",
+    metavar="FILE.png",
+    help="Write a picture of the fit.",
 )
 @click.option("--no-store", is_flag=True, help="Show the result and do not store it.")
 @click.option("--no-check", is_flag=True, help="Do not look for the command on this machine.")
@@ -133,8 +131,8 @@ def _check_plot(path: Path | None) -> None:
     """Refuses a plot that cannot be written before hours of runs and not after them."""
     if path is None:
         return
-    if path.suffix.lower() not in _PLOT_ENDINGS:
-        raise BadRequestError(f"--plot {path}: the name must end in .png, .svg or .pdf")
+    if path.suffix.lower() != ".png":
+        raise BadRequestError(f"--plot {path}: the name must end in .png")
     if not path.absolute().parent.is_dir():
         raise BadRequestError(f"--plot {path}: no such directory: {path.absolute().parent}")
 
@@ -194,7 +192,7 @@ def _show(session: Session, fitted: Fitted, plot_path: Path | None, stored: bool
         session.print_json(
             {
                 "profile": as_dict(fitted.profile),
-                "notes": list(fitted.notes),
+                "notes": list(fitted.result.notes),
                 "stored": stored,
                 "plot_path": str(plot_path) if plot_path else None,
             }
@@ -202,7 +200,7 @@ def _show(session: Session, fitted: Fitted, plot_path: Path | None, stored: bool
         return
     session.print(parameter_sheet(fitted.profile))
     session.print(point_table(fitted.profile))
-    for note in fitted.notes:
+    for note in fitted.result.notes:
         click.echo(f"note: {note}")
     if stored:
         click.echo(f"Stored as {fitted.profile.app!r}.")

@@ -10,49 +10,40 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.coordinator.models.fitting import FitResult, ProfilePoint, fit
-from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.models.profile_plot import write_png
 
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.figures.profile_plot import MeasuredTime, save_profile
 from wattfold.v1 import coordinator_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """A profile as it is stored, the model behind it, and what the fit could not tell."""
+    """A profile as it is stored, and the fit behind it with its points."""
 
     profile: pb.Profile
-    model: PassProfile
-    notes: tuple[str, ...]
+    result: FitResult
+    points: tuple[ProfilePoint, ...]
 
 
 def fit_points(app: str, points: Sequence[pb.ProfilePoint], now_s: float) -> Fitted:
     """Fits the points of an application sized in cores."""
-    result = fit(
-        [
-            ProfilePoint(
-                size=point.size,
-                cap_w=w_from_uw(point.cap_uw),
-                seconds=point.seconds,
-                power_w=w_from_uw(point.power_uw),
-            )
-            for point in points
-        ],
-        app=app,
-        unit=SizeUnit.CORES,
+    measured = tuple(
+        ProfilePoint(
+            size=point.size,
+            cap_w=w_from_uw(point.cap_uw),
+            seconds=point.seconds,
+            power_w=w_from_uw(point.power_uw),
+        )
+        for point in points
     )
-    return Fitted(
-        profile=_stored(result, points, now_s), model=result.profile, notes=tuple(result.notes)
-    )
+    result = fit(measured, app=app, unit=SizeUnit.CORES)
+    return Fitted(profile=_stored(result, points, now_s), result=result, points=measured)
 
 
 def plot(fitted: Fitted, path: Path) -> None:
-    """Writes the picture of the fit. Raises OSError or ValueError (unknown file ending)."""
-    points = [
-        MeasuredTime(size=point.size, cap_w=w_from_uw(point.cap_uw), seconds=point.seconds)
-        for point in fitted.profile.points
-    ]
-    save_profile(path, points, fitted.model.time_s, fitted.profile.app, "core")
+    """Writes the picture of the fit as PNG. Raises OSError."""
+    write_png(path, fitted.result, fitted.points)
 
 
 def _stored(result: FitResult, points: Sequence[pb.ProfilePoint], now_s: float) -> pb.Profile:

@@ -26,6 +26,8 @@ _ENDED_SHOWN = 4
 _NODE_CELLS = 46
 """Columns of a node's line without its core map."""
 _LEAST_MAP_CELLS = 12
+_NARROW = 72
+"""Below so many columns the queue leaves out the caps and what is left."""
 
 
 class WatchScreen:
@@ -58,27 +60,27 @@ class WatchScreen:
         if self._view is None:
             text = self._trouble or f"waiting for {self._address} ..."
             return Group(Text(text, no_wrap=True, overflow="ellipsis"))
-        graph_rows = 5 if height >= 22 else 3 if height >= 16 else 0
+        graph_rows = 8 if height >= 36 else 5 if height >= 22 else 3 if height >= 16 else 0
         free = height - 1 - 2 - graph_rows - 5
         nodes_shown, jobs_shown = _split(max(2, free), len(self._view.nodes), len(self._jobs()))
         parts: list[RenderableType] = [self._header(age_s), *self._bars(width)]
         parts += power_graph(self._history, width, graph_rows) if graph_rows else []
-        parts += [Text(), self._nodes(width, nodes_shown), Text(), self._queue(jobs_shown)]
+        parts += [Text(), self._nodes(width, nodes_shown), Text(), self._queue(width, jobs_shown)]
         parts.append(self._footer(width, nodes_shown, jobs_shown))
         return Group(*parts)
 
     def _header(self, age_s: float) -> Text:
         assert self._view is not None
         line = Text("wattfold", style="bold", no_wrap=True, overflow="ellipsis")
+        if self._trouble:
+            line.append(f"  {f.duration(age_s)} old: {self._trouble}", style="bold red")
         line.append(f"  policy {self._view.power.policy or f.NONE}", style="not bold")
         if any(node.emulated for node in self._view.nodes):
             line.append("  emulated power", style="not bold magenta")
         if self._view.power.pending_budget_uw:
             going = f.power(self._view.power.pending_budget_uw)
             line.append(f"  budget going down to {going}", style="not bold yellow")
-        if self._trouble:
-            line.append(f"  {f.duration(age_s)} old: {self._trouble}", style="bold red")
-        else:
+        if not self._trouble:
             line.append(f"  {self._address}", style="not bold dim")
         return line
 
@@ -126,11 +128,11 @@ class WatchScreen:
             )
         return table
 
-    def _queue(self, shown: int) -> Table:
+    def _queue(self, width: int, shown: int) -> Table:
         assert self._view is not None
         jobs = self._jobs()[:shown]
         marks = {job.job_id: self._marks.mark(job.job_id) for job in jobs if job.shares}
-        return queue_table(jobs, self._view.time_s, marks)
+        return queue_table(jobs, self._view.time_s, marks, narrow=width < _NARROW)
 
     def _jobs(self) -> list[pb.Job]:
         """Running first, then waiting, then the last ones that ended; by age in each."""

@@ -167,6 +167,7 @@ def _finish(
     power[0].set_ylabel("power, W")
     for panel in cores:
         panel.set_xlabel("time, s")
+        panel.tick_params(axis="y", length=0)
     _label_rows(cores[0], rows)
     handles, _ = power[0].get_legend_handles_labels()
     power[0].legend(handles=handles[::-1], loc="lower right", framealpha=0.9, fontsize=10)
@@ -195,7 +196,6 @@ def _label_rows(axes: Axes, rows: Sequence[Row]) -> None:
         labels=[str(cpu) for _, cpu in rows] if numbers else [],
         fontsize=9,
     )
-    axes.tick_params(axis="y", length=0)
     axes.annotate(
         "node   core",
         xy=(0, 1),
@@ -210,7 +210,7 @@ def _label_rows(axes: Axes, rows: Sequence[Row]) -> None:
     for node, group in groupby(rows, key=lambda row: row[0]):
         count = len(list(group))
         axes.annotate(
-            node,
+            _shortened(node, count),
             xy=(0, place + (count - 1) / 2),
             xycoords=("axes fraction", "data"),
             xytext=(-44, 0),
@@ -222,6 +222,12 @@ def _label_rows(axes: Axes, rows: Sequence[Row]) -> None:
             fontweight="bold",
         )
         place += count
+
+
+def _shortened(node: str, rows: int) -> str:
+    """A name that does not run into the next node's."""
+    most = max(3, int(rows * _ROW_INCHES / _LABEL_CHARACTER_INCHES))
+    return node if len(node) <= most else node[: most - 1] + "…"
 
 
 def _rows(runs: Sequence[PolicyRun]) -> list[Row]:
