@@ -1,35 +1,14 @@
-"""A served fake coordinator, and the command run against it in this process."""
+"""A served fake coordinator, and the command against it."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from unit.cli.command import Command
 from unit.cli.fake_coordinator import FakeCoordinator, serve, socket_address
-
-from wattfold.coordinator.cli.main import cli
-
-
-@dataclass(frozen=True)
-class Command:
-    """Runs `wattfold` against one address."""
-
-    address: str
-
-    def __call__(self, *arguments: str, env: dict[str, str] | None = None) -> Result:
-        return CliRunner().invoke(cli, ["--coordinator", self.address, *arguments], env=env)
-
-    def json(self, *arguments: str) -> Any:
-        """The document of a command that succeeds."""
-        result = self(*arguments, "--json")
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
 
 
 @pytest.fixture

@@ -39,7 +39,9 @@ class CoordinatorClient:
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self._stub: Any = pb_grpc.CoordinatorStub(self._channel)  # type: ignore[no-untyped-call]
+        # The generated stub has no types; the methods below give them back.
+        stub: Any = pb_grpc.CoordinatorStub
+        self._stub = stub(self._channel)
 
     def __enter__(self) -> CoordinatorClient:
         return self

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import click
+
 from wattfold.coordinator.cli.client import CoordinatorClient
 from wattfold.coordinator.cli.errors import CliError
 from wattfold.coordinator.cli.nodes import cpu_count
@@ -90,10 +92,19 @@ def run_probe(
     try:
         job = JobWaiter(client, job_id, notice).wait()
     except BaseException:
-        client.cancel(job_id)
+        _cancel(client, job_id)
         raise
     assert job is not None, "nothing else stops this wait"
     return _point(job, probe, program)
+
+
+def _cancel(client: CoordinatorClient, job_id: str) -> None:
+    """Ends a probe nobody waits for any more, and says so when that is not possible."""
+    try:
+        client.cancel(job_id)
+    except CliError as error:
+        message = f"wattfold: the probe {job_id} may go on, cancel it later: {error}"
+        click.echo(message, err=True)
 
 
 def _spec(program: Program, probe: Probe) -> pb.JobSpec:

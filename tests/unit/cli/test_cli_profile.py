@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from unit.cli.conftest import Command
+from unit.cli.command import Command
 from unit.cli.fake_coordinator import FakeCoordinator, W, node
 
 from wattfold.coordinator.cli import probing

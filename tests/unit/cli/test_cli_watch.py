@@ -8,7 +8,7 @@ import json
 import grpc
 import pytest
 from rich.console import Console
-from unit.cli.conftest import Command
+from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W, node
 
 from wattfold.coordinator.cli.power_graph import PowerHistory, power_graph

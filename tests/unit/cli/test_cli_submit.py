@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from unit.cli.conftest import Command
+from unit.cli.command import Command
 from unit.cli.fake_coordinator import FakeCoordinator, W
 
 from wattfold.v1 import common_pb2 as common

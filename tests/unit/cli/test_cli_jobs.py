@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.cli.conftest import Command
+from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W
 
 from wattfold.v1 import common_pb2 as common

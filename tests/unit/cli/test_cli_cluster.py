@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unit.cli.conftest import Command
+from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W, node
 
 from wattfold.v1 import coordinator_pb2 as pb

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 from click.testing import CliRunner
-from unit.cli.conftest import Command
+from unit.cli.command import Command
 from unit.cli.fake_coordinator import FakeCoordinator, serve, socket_address
 
 from wattfold.coordinator.cli.exit_codes import ExitCode
