@@ -1,0 +1,1 @@
+"""The `wattfold` command: what people type."""

@@ -1,0 +1,133 @@
+"""Numbers and states as people read them, short enough for a column of a table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rich.text import Text
+
+from wattfold.contract.units import w_from_uw
+from wattfold.v1 import coordinator_pb2 as pb
+
+NONE = "-"
+
+JOB_STYLES = {
+    pb.JOB_STATE_HELD: "magenta",
+    pb.JOB_STATE_PENDING: "yellow",
+    pb.JOB_STATE_STARTING: "cyan",
+    pb.JOB_STATE_RUNNING: "green",
+    pb.JOB_STATE_ENDING: "cyan",
+    pb.JOB_STATE_COMPLETED: "dim",
+    pb.JOB_STATE_FAILED: "red",
+    pb.JOB_STATE_CANCELLED: "dim",
+    pb.JOB_STATE_LOST: "red",
+}
+NODE_STYLES = {
+    pb.NODE_STATE_CONNECTING: "yellow",
+    pb.NODE_STATE_UP: "green",
+    pb.NODE_STATE_SILENT: "yellow",
+    pb.NODE_STATE_DOWN: "red",
+    pb.NODE_STATE_REFUSED: "red",
+}
+ENDED_STATES = frozenset(
+    {
+        pb.JOB_STATE_COMPLETED,
+        pb.JOB_STATE_FAILED,
+        pb.JOB_STATE_CANCELLED,
+        pb.JOB_STATE_LOST,
+    }
+)
+
+
+def enum_word(name: str, prefix: str) -> str:
+    """`JOB_STATE_RUNNING` as `running`; the unspecified value as `unknown`."""
+    word = name.removeprefix(prefix).lower().replace("_", "-")
+    return "unknown" if word == "unspecified" else word
+
+
+def job_state(state: pb.JobState) -> str:
+    """The state of a job in one word."""
+    if state not in pb.JobState.values():
+        return f"state-{int(state)}"
+    return enum_word(pb.JobState.Name(state), "JOB_STATE_")
+
+
+def styled_job_state(state: pb.JobState) -> Text:
+    """`job_state` in its colour."""
+    return Text(job_state(state), style=JOB_STYLES.get(state, ""))
+
+
+def node_state(state: pb.NodeState) -> str:
+    """The state of a node in one word."""
+    if state not in pb.NodeState.values():
+        return f"state-{int(state)}"
+    return enum_word(pb.NodeState.Name(state), "NODE_STATE_")
+
+
+def job_kind(kind: pb.JobKind) -> str:
+    """The kind of a job in one word."""
+    if kind not in pb.JobKind.values():
+        return f"kind-{int(kind)}"
+    return enum_word(pb.JobKind.Name(kind), "JOB_KIND_")
+
+
+def watts(power_uw: int, places: int = 1) -> str:
+    """Watts without the unit, `-` for zero."""
+    return f"{w_from_uw(power_uw):.{places}f}" if power_uw else NONE
+
+
+def power(power_uw: int) -> str:
+    """Watts or kilowatts with the unit, zero included."""
+    value_w = w_from_uw(power_uw)
+    return f"{value_w / 1000:.2f} kW" if abs(value_w) >= 100_000 else f"{value_w:.1f} W"
+
+
+def energy(energy_uj: int) -> str:
+    """Joules, kilojoules or megajoules."""
+    joules = energy_uj / 1e6
+    if joules >= 1e6:
+        return f"{joules / 1e6:.2f} MJ"
+    return f"{joules / 1e3:.2f} kJ" if joules >= 1e3 else f"{joules:.1f} J"
+
+
+def duration(seconds: float) -> str:
+    """At most six characters up to 99 days: `0.4s`, `42s`, `3m05s`, `2h04m`, `5d07h`."""
+    if seconds < 0:
+        return NONE
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    minutes = whole // 60
+    if minutes < 24 * 60:
+        return f"{minutes // 60}h{minutes % 60:02d}m"
+    return f"{minutes // 1440}d{minutes // 60 % 24:02d}h"
+
+
+def clock(time_s: float) -> str:
+    """A moment, given in seconds since 1970, as the time of day here."""
+    return datetime.fromtimestamp(time_s).astimezone().strftime("%H:%M:%S") if time_s else NONE
+
+
+def percent(share: float) -> str:
+    """A share of one, without decimals and within 0..100."""
+    return f"{min(max(share, 0.0), 1.0) * 100:.0f}%"
+
+
+def size(job: pb.Job) -> str:
+    """Present size and range, `2/1-4`, `n` marks whole nodes."""
+    spec = job.spec
+    least, greatest = spec.size_min, spec.size_max or spec.size_min
+    asked = f"{least}" if greatest == least else f"{least}-{greatest}"
+    unit = "n" if spec.unit == pb.SIZE_UNIT_NODES else ""
+    if not job.size:
+        return asked + unit
+    return f"{job.size}/{asked}{unit}" if asked != str(job.size) else f"{job.size}{unit}"
+
+
+def where(job: pb.Job) -> str:
+    """`node:cpus` of every share."""
+    return " ".join(f"{share.node_id}:{share.cpus}" for share in job.shares)

@@ -1,0 +1,172 @@
+"""Entry point of `wattfold`: global options, the commands, and how an expected failure ends.
+
+The commands are in files of their own, one a group, and are only imported when they are run, so
+that the command is quick to start.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from wattfold.coordinator.cli.address import checked_address, default_address
+from wattfold.coordinator.cli.errors import CliError
+from wattfold.coordinator.cli.exit_codes import ExitCode
+from wattfold.coordinator.cli.parsing import Parsed
+from wattfold.coordinator.cli.session import Session
+
+_COMMANDS = {
+    "submit": "submit:submit",
+    "queue": "jobs:queue",
+    "show": "jobs:show",
+    "explain": "jobs:explain",
+    "cancel": "control:cancel",
+    "hold": "control:hold",
+    "release": "control:release",
+    "nodes": "nodes:nodes",
+    "power": "power:power",
+    "budget": "power:budget",
+    "watch": "watch:watch",
+    "profile": "profile:profile",
+    "profiles": "profiles:profiles",
+    "completion": "completion:completion",
+}
+
+
+class RootCommand(click.Group):
+    """Loads commands when needed and ends expected failures with one line and their exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        loaded = importlib.import_module(f"wattfold.coordinator.cli.{module}")
+        command: click.Command = getattr(loaded, attribute)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard_output()
+            ctx.exit(ExitCode.OUTPUT_CLOSED)
+        return result
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002
+        **extra: Any,
+    ) -> NoReturn:
+        """Runs the command and exits; `standalone_mode` is click's and makes no difference."""
+        try:
+            code = super().main(
+                args, prog_name or "wattfold", complete_var, standalone_mode=False, **extra
+            )
+        except click.Abort:
+            sys.exit(ExitCode.INTERRUPTED)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(ExitCode.USAGE)
+        except click.UsageError as error:
+            hint = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
+            _fail(_one_line(error.format_message()).rstrip(".") + hint, ExitCode.USAGE)
+        except click.ClickException as error:
+            _fail(_one_line(error.format_message()), ExitCode.REFUSED)
+        except CliError as error:
+            _fail(_one_line(str(error)), error.exit_code)
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _fail(message: str, code: ExitCode) -> NoReturn:
+    click.echo(f"wattfold: {message}", err=True)
+    sys.exit(code)
+
+
+def _discard_output() -> None:
+    """Keeps the interpreter from flushing into the closed pipe once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("wattfold")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed as a package)"
+
+
+ADDRESS = Parsed("address", checked_address)
+
+
+@click.group(
+    cls=RootCommand,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 refused or job failed, 2 usage, 3 no coordinator, 4 no such job.",
+)
+@click.option(
+    "--coordinator",
+    "address",
+    type=ADDRESS,
+    metavar="ADDRESS",
+    envvar="WATTFOLD_COORDINATOR",
+    help="unix:/path/to.sock or host:port. Default: WATTFOLD_COORDINATOR, else a socket in the "
+    "runtime directory.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    envvar="WATTFOLD_TOKEN_FILE",
+    help="File with the token a coordinator reached by host:port asks for.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+@click.option("--no-color", is_flag=True, help="No colours, as with NO_COLOR set.")
+@click.version_option(_version(), prog_name="wattfold")
+@click.pass_context
+def cli(
+    context: click.Context,
+    address: str | None,
+    token_file: Path | None,
+    as_json: bool,
+    no_color: bool,
+) -> None:
+    """Folds more jobs under one hard power budget: submit, watch and steer them."""
+    context.obj = Session(
+        address=address or checked_address(default_address()),
+        token_file=token_file,
+        json=as_json,
+        color=not no_color,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs `wattfold` with these arguments (default: those of the process) and exits."""
+    environment: MutableMapping[str, str] = os.environ
+    # gRPC's C core writes connection failures to stderr by itself; the command words them better.
+    environment.setdefault("GRPC_VERBOSITY", "NONE")
+    cli.main(args=list(argv) if argv is not None else None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""`nodes`: the machines, their caps and what is free on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.cli import formatting as f
+from wattfold.coordinator.cli.json_output import as_dict
+from wattfold.coordinator.cli.session import Session, session_command
+from wattfold.coordinator.cli.tables import add_row, flexible, left, plain_table, right
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.command()
+@session_command
+def nodes(session: Session) -> None:
+    """List nodes: state, cores, caps, power and jobs.
+
+    CAP W and its range are summed over the zones of the node. COMMIT is the most it may draw, base
+    power included; DRAW is measured.
+    """
+    with session.connect() as client:
+        answer = client.list_nodes()
+    if session.json:
+        session.print_json(as_dict(answer))
+    elif answer.nodes:
+        session.print(_node_table(answer.nodes))
+    else:
+        click.echo("No nodes; name them in the configuration of the coordinator.")
+
+
+def cap_uw(node: pb.Node) -> int:
+    """The caps of all zones of a node together."""
+    return sum(zone.cap_uw for zone in node.zones)
+
+
+def cpu_count(cpus: str) -> int:
+    """CPUs in a list, zero for one that cannot be read."""
+    try:
+        return len(CpuSet.parse(cpus))
+    except ValueError:
+        return 0
+
+
+def _node_table(listed: Iterable[pb.Node]) -> Table:
+    table = plain_table(
+        left("NODE"),
+        left("STATE"),
+        right("FREE/CPUS"),
+        right("CAP W"),
+        right("RANGE W"),
+        right("DRAW W"),
+        right("COMMIT W"),
+        flexible("JOBS (MESSAGE)"),
+    )
+    for node in listed:
+        add_row(
+            table,
+            node.node_id,
+            Text(f.node_state(node.state), style=f.NODE_STYLES.get(node.state, "")),
+            f"{cpu_count(node.free_cpus)}/{cpu_count(node.cpus)}",
+            f.watts(cap_uw(node)),
+            _range(node),
+            f.watts(node.measured_uw),
+            f.watts(node.committed_uw),
+            _notes(node),
+        )
+    return table
+
+
+def _range(node: pb.Node) -> str:
+    least = sum(zone.cap_uw_min for zone in node.zones)
+    greatest = sum(zone.cap_uw_max for zone in node.zones)
+    return f"{f.watts(least, 0)}-{f.watts(greatest, 0)}" if greatest else f.NONE
+
+
+def _notes(node: pb.Node) -> str:
+    notes = [node.message] if node.message else []
+    if node.emulated:
+        notes.append("emulated")
+    if node.drift_count:
+        notes.append(f"drift {node.drift_count}")
+    jobs = " ".join(node.job_ids)
+    remarks = f"({', '.join(notes)})" if notes else ""
+    return f"{jobs} {remarks}".strip()

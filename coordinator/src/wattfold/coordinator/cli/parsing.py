@@ -1,0 +1,130 @@
+"""Values on the command line: sizes, durations, powers, lists of them, environment variables."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from wattfold.contract.units import NS_PER_S, uw_from_w
+
+MAX_SIZE = 1_000_000
+MAX_DURATION_S = 366 * 86_400
+MAX_POWER_W = 1e9
+
+_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_UNITS = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+\Z")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)\Z")
+_POWER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(mW|kW|MW|W)?\Z")
+_POWER_W = {"mW": 1e-3, "": 1.0, "W": 1.0, "kW": 1e3, "MW": 1e6}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeRange:
+    """The least and the greatest size of a job."""
+
+    least: int
+    greatest: int
+
+    @property
+    def is_range(self) -> bool:
+        """Whether there is a choice."""
+        return self.greatest > self.least
+
+
+def parse_size_range(text: str) -> SizeRange:
+    """Reads `4` or `2-8`. Raises ValueError."""
+    match = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7}))?", text.strip())
+    if match is None:
+        raise ValueError(f"not a size: {text!r}; expected for example 4 or 2-8")
+    least = int(match[1])
+    greatest = int(match[2]) if match[2] else least
+    if not 1 <= least <= greatest <= MAX_SIZE:
+        raise ValueError(
+            f"not a size: {text!r}; expected 1 <= MIN <= MAX <= {MAX_SIZE}, for example 2-8"
+        )
+    return SizeRange(least=least, greatest=greatest)
+
+
+def parse_duration_ns(text: str) -> int:
+    """Reads 90s, 5m, 1h30m, 2d, 500ms, HH:MM:SS or D-HH:MM:SS; nanoseconds above zero.
+
+    A bare number is refused: some schedulers take it for minutes, others for seconds.
+    Raises ValueError.
+    """
+    clean = text.strip()
+    clock = _CLOCK.match(clean)
+    if clock:
+        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        total_s = float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    elif _UNITS.match(clean):
+        total_s = math.fsum(float(n) * _UNIT_S[unit] for n, unit in _PART.findall(clean))
+    else:
+        raise ValueError(f"not a duration: {text!r}; expected for example 90s, 1h30m or 01:30:00")
+    if not 0 < total_s <= MAX_DURATION_S:
+        raise ValueError(f"duration {text!r} is outside 1ms to {MAX_DURATION_S // 86_400}d")
+    return round(total_s * NS_PER_S)
+
+
+def parse_power_uw(text: str) -> int:
+    """Reads 250, 250W, 1.5kW; microwatts above zero, rounded down. Raises ValueError."""
+    match = _POWER.match(text.strip())
+    if match is None:
+        raise ValueError(f"not a power: {text!r}; expected for example 250, 250W or 1.5kW")
+    watts = float(match[1]) * _POWER_W[match[2] or ""]
+    if not 0 < watts <= MAX_POWER_W:
+        raise ValueError(f"power {text!r} is outside 0 W (not included) to {MAX_POWER_W:g} W")
+    return uw_from_w(watts)
+
+
+def parse_size_list(text: str) -> tuple[int, ...]:
+    """Reads `1,2,4`; ascending, each once. Raises ValueError."""
+    sizes = {parse_size_range(part).least for part in text.split(",") if part.strip()}
+    if not sizes or "-" in text:
+        raise ValueError(f"not a list of sizes: {text!r}; expected for example 1,2,4")
+    return tuple(sorted(sizes))
+
+
+def parse_power_list_uw(text: str) -> tuple[int, ...]:
+    """Reads `30,40.5,60`; ascending microwatts, each once. Raises ValueError."""
+    powers = {parse_power_uw(part) for part in text.split(",") if part.strip()}
+    if not powers:
+        raise ValueError(f"not a list of powers: {text!r}; expected for example 30,40,60")
+    return tuple(sorted(powers))
+
+
+def parse_setting(text: str) -> tuple[str, str | None]:
+    """Reads `NAME=VALUE`, or `NAME` alone (None: take the caller's value). Raises ValueError."""
+    name, equals, value = text.partition("=")
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"not an environment variable: {text!r}; expected NAME=VALUE or NAME")
+    return name, value if equals else None
+
+
+class Parsed(click.ParamType[Any]):
+    """A click type from a function that raises ValueError with a message for people."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+SIZE_RANGE = Parsed("size", parse_size_range)
+DURATION_NS = Parsed("duration", parse_duration_ns)
+POWER_UW = Parsed("watts", parse_power_uw)
+SIZES = Parsed("sizes", parse_size_list)
+POWERS_UW = Parsed("watts", parse_power_list_uw)
+SETTING = Parsed("setting", parse_setting)

@@ -1,0 +1,160 @@
+"""Measuring an application: which sizes and caps to try, and one run at each.
+
+A probe is an ordinary job, rigid, alone on its node, with a fixed cap, so that it competes for
+power and cores like any other and the budget holds. Probes run one after another: together they
+would disturb each other where nodes share a host.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+
+from wattfold.coordinator.cli.client import CoordinatorClient
+from wattfold.coordinator.cli.errors import CliError
+from wattfold.coordinator.cli.nodes import cpu_count
+from wattfold.coordinator.cli.waiting import JobWaiter, describe
+from wattfold.v1 import common_pb2 as common
+from wattfold.v1 import coordinator_pb2 as pb
+
+_PACKAGE = "package-"
+MAX_PROBES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One run to make."""
+
+    size: int
+    cap_uw: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What to run."""
+
+    app: str
+    argv: Sequence[str]
+    cwd: str
+    environment: Mapping[str, str]
+
+
+def default_sizes(nodes: Iterable[pb.Node]) -> tuple[int, ...]:
+    """Powers of two up to the cores of the largest usable node, and all its cores."""
+    most = max((cpu_count(node.cpus) for node in _usable(nodes)), default=0)
+    if not most:
+        raise CliError("no node is up, so nothing can be measured; see `wattfold nodes`")
+    powers = (2**exponent for exponent in range(most.bit_length()))
+    return tuple(sorted({*powers, most}))
+
+
+def default_caps_uw(nodes: Iterable[pb.Node], levels: int) -> tuple[int, ...]:
+    """Evenly spaced package caps a node, in the range every usable node accepts."""
+    ranges = [_package_range_uw(node) for node in _usable(nodes)]
+    capped = [(least, most) for least, most in ranges if most > 0]
+    if not capped:
+        raise CliError("no usable node has a package cap; name caps with --caps WATTS,WATTS")
+    least = max(low for low, _ in capped)
+    most = min(high for _, high in capped)
+    if least > most:
+        raise CliError(
+            f"no cap suits all nodes: one needs {least / 1e6:g} W, another allows "
+            f"{most / 1e6:g} W; name caps with --caps WATTS,WATTS"
+        )
+    if levels == 1 or least == most:
+        return (most,)
+    step_uw = (most - least) / (levels - 1)
+    return tuple(sorted({int(least + step_uw * level) for level in range(levels)}))
+
+
+def plan_probes(sizes: Sequence[int], caps_uw: Sequence[int], repeat: int) -> list[Probe]:
+    """Every size at every cap, `repeat` times over, so that a drift shows as scatter."""
+    count = len(sizes) * len(caps_uw) * repeat
+    if count > MAX_PROBES:
+        raise CliError(f"{count} probes are above the limit of {MAX_PROBES}; ask for fewer points")
+    return [
+        Probe(size=size, cap_uw=cap_uw)
+        for _ in range(repeat)
+        for size in sizes
+        for cap_uw in caps_uw
+    ]
+
+
+def run_probe(
+    client: CoordinatorClient, program: Program, probe: Probe, notice: Callable[[str], None]
+) -> pb.ProfilePoint:
+    """Runs one probe to its end. An interruption cancels its job."""
+    request = pb.SubmitRequest(spec=_spec(program, probe), idempotency_key=uuid.uuid4().hex)
+    job_id = client.submit(request)
+    try:
+        job = JobWaiter(client, job_id, notice).wait()
+    except BaseException:
+        _cancel(client, job_id)
+        raise
+    assert job is not None, "nothing else stops this wait"
+    return _point(job, probe, program)
+
+
+def _cancel(client: CoordinatorClient, job_id: str) -> None:
+    """Ends a probe nobody waits for any more, and says so when that is not possible."""
+    try:
+        client.cancel(job_id)
+    except CliError as error:
+        message = f"wattfold: the probe {job_id} may go on, cancel it later: {error}"
+        click.echo(message, err=True)
+
+
+def _spec(program: Program, probe: Probe) -> pb.JobSpec:
+    return pb.JobSpec(
+        name=f"probe-{program.app}"[:63],
+        app=program.app,
+        argv=program.argv,
+        env=program.environment,
+        cwd=program.cwd,
+        stdout_path="/dev/null",
+        stderr_path=_error_path(program),
+        kind=pb.JOB_KIND_RIGID,
+        unit=pb.SIZE_UNIT_CORES,
+        size_min=probe.size,
+        size_max=probe.size,
+        priority=1.0,
+        mode=common.RESIZE_MODE_FIXED,
+        exclusive=True,
+        cap_uw=probe.cap_uw,
+    )
+
+
+def _point(job: pb.Job, probe: Probe, program: Program) -> pb.ProfilePoint:
+    seconds = job.ended_at_s - job.started_at_s
+    if job.state != pb.JOB_STATE_COMPLETED or job.exit_code != 0:
+        raise CliError(
+            f"the probe {job.job_id} with {probe.size} cores at {probe.cap_uw / 1e6:g} W "
+            f"{describe(job)}; see {_error_path(program)} in its directory"
+        )
+    if not job.started_at_s or seconds <= 0:
+        raise CliError(f"the probe {job.job_id} has no run time ({seconds:g} s); take a longer run")
+    return pb.ProfilePoint(
+        size=probe.size,
+        cap_uw=probe.cap_uw,
+        seconds=seconds,
+        power_uw=round(job.energy_uj / seconds),
+    )
+
+
+def _error_path(program: Program) -> str:
+    return f"wattfold-profile-{program.app}.err"
+
+
+def _usable(nodes: Iterable[pb.Node]) -> list[pb.Node]:
+    return [node for node in nodes if node.state == pb.NODE_STATE_UP]
+
+
+def _package_range_uw(node: pb.Node) -> tuple[int, int]:
+    packages = [zone for zone in node.zones if zone.name.startswith(_PACKAGE)]
+    return (
+        sum(max(zone.cap_uw_min, zone.floor_uw) for zone in packages),
+        sum(zone.cap_uw_max for zone in packages),
+    )

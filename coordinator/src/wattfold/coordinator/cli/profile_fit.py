@@ -1,0 +1,72 @@
+"""From measured points to a stored profile: the fit of PASS, and its plot.
+
+Imports the fitting (numpy, scipy) and matplotlib; only `profile` imports this, when it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattfold.coordinator.models.fitting import FitResult, ProfilePoint, fit
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.models.profile_plot import write_png
+
+from wattfold.contract.units import w_from_uw
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A profile as it is stored, and the fit behind it with its points."""
+
+    profile: pb.Profile
+    result: FitResult
+    points: tuple[ProfilePoint, ...]
+
+
+def fit_points(app: str, points: Sequence[pb.ProfilePoint], now_s: float) -> Fitted:
+    """Fits the points of an application sized in cores."""
+    measured = tuple(
+        ProfilePoint(
+            size=point.size,
+            cap_w=w_from_uw(point.cap_uw),
+            seconds=point.seconds,
+            power_w=w_from_uw(point.power_uw),
+        )
+        for point in points
+    )
+    result = fit(measured, app=app, unit=SizeUnit.CORES)
+    return Fitted(profile=_stored(result, points, now_s), result=result, points=measured)
+
+
+def plot(fitted: Fitted, path: Path) -> None:
+    """Writes the picture of the fit as PNG. Raises OSError."""
+    write_png(path, fitted.result, fitted.points)
+
+
+def _stored(result: FitResult, points: Sequence[pb.ProfilePoint], now_s: float) -> pb.Profile:
+    model = result.profile
+    stored = pb.Profile(
+        app=model.app,
+        unit=pb.SIZE_UNIT_CORES,
+        average_parallelism=model.average_parallelism,
+        sigma=model.sigma,
+        t1_s=model.t1_s,
+        a=model.a,
+        b=model.b,
+        c=model.c,
+        beta=model.beta,
+        f_low_ghz=model.f_low_ghz,
+        f_high_ghz=model.f_high_ghz,
+        p_low_w=model.p_low_w,
+        p_high_w=model.p_high_w,
+        rms_error=result.rms_relative_error,
+        points=points,
+        source="measured",
+        updated_at_s=now_s,
+    )
+    for point in stored.points:
+        point.fitted_seconds = model.time_s(point.size, w_from_uw(point.cap_uw))
+    return stored

@@ -1,0 +1,70 @@
+"""`profiles`: the stored models of applications."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+from rich.table import Table
+
+from wattfold.coordinator.cli import formatting as f
+from wattfold.coordinator.cli.errors import NotFoundError
+from wattfold.coordinator.cli.json_output import as_dict
+from wattfold.coordinator.cli.profile_tables import parameter_sheet, point_table
+from wattfold.coordinator.cli.session import Session, session_command
+from wattfold.coordinator.cli.tables import add_row, flexible, left, plain_table, right
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.command()
+@click.argument("app", metavar="[NAME]", required=False, default="")
+@session_command
+def profiles(session: Session, app: str) -> None:
+    """List the stored profiles, or show the one of an application."""
+    with session.connect() as client:
+        answer = client.list_profiles(app)
+    if app and not answer.profiles:
+        raise NotFoundError(
+            f"no profile of {app!r}; make one by `wattfold profile --app {app} -- COMMAND`"
+        )
+    if session.json:
+        session.print_json(as_dict(answer.profiles[0] if app else answer))
+    elif app:
+        session.print(parameter_sheet(answer.profiles[0]))
+        session.print(point_table(answer.profiles[0]))
+    elif answer.profiles:
+        session.print(_list(list(answer.profiles)))
+    else:
+        click.echo("No profiles; `wattfold profile -- COMMAND` makes one.")
+
+
+def _list(stored: list[pb.Profile]) -> Table:
+    table = plain_table(
+        flexible("APP"),
+        left("UNIT"),
+        right("T1"),
+        right("A"),
+        right("SIGMA"),
+        right("BETA"),
+        right("P W"),
+        right("ERROR"),
+        right("POINTS"),
+        left("SOURCE"),
+        left("UPDATED"),
+    )
+    for profile in stored:
+        add_row(
+            table,
+            profile.app,
+            "nodes" if profile.unit == pb.SIZE_UNIT_NODES else "cores",
+            f.duration(profile.t1_s),
+            f"{profile.average_parallelism:.1f}",
+            f"{profile.sigma:.2f}",
+            f"{profile.beta:.2f}",
+            f"{profile.p_low_w:.0f}-{profile.p_high_w:.0f}",
+            f"{profile.rms_error * 100:.1f}%",
+            str(len(profile.points)),
+            profile.source or f.NONE,
+            datetime.fromtimestamp(profile.updated_at_s).astimezone().strftime("%Y-%m-%d"),
+        )
+    return table

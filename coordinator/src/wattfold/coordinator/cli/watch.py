@@ -1,0 +1,135 @@
+"""`watch`: the cluster as it changes, on a screen or as lines."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import time
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from wattfold.coordinator.cli.client import CoordinatorClient
+from wattfold.coordinator.cli.errors import UnreachableError
+from wattfold.coordinator.cli.json_output import as_dict, dumps_line
+from wattfold.coordinator.cli.parsing import DURATION_NS
+from wattfold.coordinator.cli.session import Session, session_command
+from wattfold.coordinator.cli.watch_feed import (
+    QUEUE_LENGTH,
+    Event,
+    Events,
+    Failed,
+    Key,
+    Lost,
+    View,
+    ViewFeed,
+    keys_from_terminal,
+)
+from wattfold.coordinator.cli.watch_lines import snapshot_lines
+from wattfold.coordinator.cli.watch_screen import WatchScreen
+
+REDRAW_S = 0.5
+_QUIT_KEYS = frozenset({"q", "Q", "\x03", "\x1b"})
+
+
+@click.command()
+@click.option(
+    "--interval",
+    "interval_ns",
+    type=DURATION_NS,
+    default="1s",
+    show_default=True,
+    metavar="DURATION",
+    help="At most one picture in this time.",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print so many pictures as lines, then end.",
+)
+@session_command
+def watch(session: Session, interval_ns: int, count: int | None) -> None:
+    """Watch power, nodes and jobs as they change.
+
+    q or Ctrl-C ends it. When standard output is no terminal, with --count or with --json, every
+    picture is printed as text or as one line of JSON.
+    """
+    console = session.console()
+    interactive = console.is_terminal and not console.is_dumb_terminal and sys.stdin.isatty()
+    with session.connect() as client:
+        try:
+            if session.json or count or not interactive:
+                _print_views(session, client, interval_ns, count)
+            else:
+                client.power()  # fails here, not on the screen, if there is no coordinator
+                _show_screen(console, client, interval_ns)
+        except KeyboardInterrupt:
+            return
+
+
+def _print_views(
+    session: Session, client: CoordinatorClient, interval_ns: int, count: int | None
+) -> None:
+    for printed, view in enumerate(client.watch(interval_ns), start=1):
+        if session.json:
+            click.echo(dumps_line(as_dict(view)))
+        else:
+            click.echo("\n".join(snapshot_lines(view)))
+        sys.stdout.flush()
+        if printed == count:
+            return
+    raise UnreachableError(f"the coordinator at {client.address} ended the stream; run it again")
+
+
+def _show_screen(console: Console, client: CoordinatorClient, interval_ns: int) -> None:
+    events: Events = queue.Queue(maxsize=QUEUE_LENGTH)
+    screen = WatchScreen(client.address)
+    feed = ViewFeed(client, interval_ns, events)
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with (
+            keys_from_terminal(sys.stdin.fileno(), events),
+            Live(console=console, screen=True, auto_refresh=False) as live,
+        ):
+            feed.start()
+            _draw_until_quit(console, live, screen, events)
+    finally:
+        feed.stop()
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _draw_until_quit(console: Console, live: Live, screen: WatchScreen, events: Events) -> None:
+    last_view_s = time.monotonic()
+    while True:
+        for event in _next_events(events):
+            if isinstance(event, Key) and event.key in _QUIT_KEYS:
+                return
+            if isinstance(event, Failed):
+                raise event.error
+            if isinstance(event, Lost):
+                screen.lose(event.reason)
+            if isinstance(event, View):
+                screen.take(event.view)
+                last_view_s = time.monotonic()
+        width, height = console.size
+        live.update(screen.render(width, height, time.monotonic() - last_view_s), refresh=True)
+
+
+def _next_events(events: Events) -> list[Event]:
+    """All that came, or nothing after a moment, so that a changed terminal size is noticed."""
+    found: list[Event] = []
+    try:
+        found.append(events.get(timeout=REDRAW_S))
+        while True:
+            found.append(events.get_nowait())
+    except queue.Empty:
+        return found
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Ends the screen by the same way as Ctrl-C, which restores the terminal."""
+    raise KeyboardInterrupt

@@ -1,0 +1,171 @@
+"""The command as a process: on a terminal, in a pipe, interrupted."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from unit.cli.fake_coordinator import FakeCoordinator, serve, socket_address
+
+from wattfold.v1 import coordinator_pb2 as pb
+
+pytestmark = pytest.mark.system
+
+WATTFOLD = (sys.executable, "-m", "wattfold.coordinator.cli.main")
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def fake() -> FakeCoordinator:
+    return FakeCoordinator()
+
+
+@pytest.fixture
+def address(fake: FakeCoordinator) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="wf-") as folder:
+        where = socket_address(Path(folder))
+        server = serve(fake, where)
+        yield where
+        server.stop(grace=None).wait(5)
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, arguments: list[str], columns: int = 80, rows: int = 24) -> None:
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.before = termios.tcgetattr(self.slave)
+        self.shown = b""
+        self.process = subprocess.Popen(
+            arguments,
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            env={**os.environ, "TERM": "xterm-256color"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def read_until(self, text: str) -> None:
+        """Reads what is drawn until a text shows up."""
+        end_s = time.monotonic() + DEADLINE_S
+        while text.encode() not in self.shown:
+            assert time.monotonic() < end_s, f"{text!r} did not show up in {self.shown!r}"
+            if select.select([self.master], [], [], 0.2)[0]:
+                self.shown += os.read(self.master, 65_536)
+
+    def write(self, keys: str) -> None:
+        os.write(self.master, keys.encode())
+
+    def end(self) -> int:
+        """The exit code; reads on, so that the process is never stuck in a full terminal."""
+        end_s = time.monotonic() + DEADLINE_S
+        while self.process.poll() is None and time.monotonic() < end_s:
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.shown += os.read(self.master, 65_536)
+        while select.select([self.master], [], [], 0)[0]:
+            self.shown += os.read(self.master, 65_536)
+        return self.process.wait(1)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(5)
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.mark.parametrize("how", ["q", "\x03", "terminated"])
+def test_watch_restores_the_terminal(address: str, how: str) -> None:
+    terminal = Terminal([*WATTFOLD, "--coordinator", address, "watch"])
+    try:
+        terminal.read_until("committed")
+        terminal.read_until("q quits")
+        assert not termios.tcgetattr(terminal.slave)[3] & termios.ECHO
+        if how == "terminated":
+            terminal.process.send_signal(signal.SIGTERM)
+        else:
+            terminal.write(how)
+        assert terminal.end() == 0
+        assert termios.tcgetattr(terminal.slave) == terminal.before
+        assert terminal.shown.rindex(b"\x1b[?1049l") > terminal.shown.rindex(b"\x1b[?1049h")
+        assert terminal.shown.rindex(b"\x1b[?25h") > terminal.shown.rindex(b"\x1b[?25l")
+        assert b"Traceback" not in terminal.shown
+    finally:
+        terminal.close()
+
+
+def test_watch_without_a_coordinator_leaves_the_screen_alone(tmp_path: Path) -> None:
+    terminal = Terminal([*WATTFOLD, "--coordinator", "unix:/nowhere.sock", "watch"])
+    try:
+        terminal.read_until("no coordinator at unix:/nowhere.sock")
+        assert terminal.end() == 3
+        assert b"\x1b[?1049h" not in terminal.shown
+    finally:
+        terminal.close()
+
+
+def test_interrupted_wait_detaches(address: str, fake: FakeCoordinator) -> None:
+    process = subprocess.Popen(
+        [*WATTFOLD, "--coordinator", address, "submit", "--wait", "--", "true"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "job-1 running" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert out == "job-1\n"
+    assert err == (
+        "wattfold: detached; the job goes on: wattfold show job-1, wattfold cancel job-1\n"
+    )
+    assert fake.jobs["job-1"].state == pb.JOB_STATE_RUNNING
+
+
+def test_interrupted_profile_cancels_its_probe(address: str, fake: FakeCoordinator) -> None:
+    process = subprocess.Popen(
+        [*WATTFOLD, "--coordinator", address, "profile", "--cores", "1", "--", "true"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    fake.wait_for_job(pb.JOB_STATE_RUNNING, DEADLINE_S)
+    with fake.changed:
+        assert fake.changed.wait_for(lambda: fake.looks > 0, DEADLINE_S)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert (out, "Traceback" in err) == ("", False)
+    assert fake.jobs["job-1"].state == pb.JOB_STATE_CANCELLED
+    assert fake.profiles == {}
+
+
+def test_a_closed_pipe_is_no_error(address: str, fake: FakeCoordinator) -> None:
+    for number in range(3000):
+        fake.add(pb.Job(job_id=f"job-{number}", state=pb.JOB_STATE_PENDING))
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as closed:
+        done = subprocess.run(
+            [*WATTFOLD, "--coordinator", address, "queue"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -1,0 +1,278 @@
+"""A coordinator in memory: enough sense to answer every request of the command.
+
+Behind the same wire contract as the real one, on a socket of its own. It plans nothing: a job that
+is not held starts at once on the first node, and ends when the test says so (`finish`), or at once
+where `runs_for_s` is set.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from pathlib import Path
+
+import grpc
+
+from wattfold.coordinator.cli.formatting import ENDED_STATES
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
+
+NOW_S = 1_700_000_000.0
+W = 1_000_000
+
+
+def node(node_id: str, cpus: str = "0-3", **fields: object) -> pb.Node:
+    """A node with one package zone of 30 to 60 W."""
+    zone = pb.NodeZone(
+        name="package-0",
+        cap_uw=45 * W,
+        cap_uw_min=30 * W,
+        cap_uw_max=60 * W,
+        floor_uw=30 * W,
+        power_uw=31 * W,
+        energy_uj=5_000 * W,
+    )
+    made = pb.Node(
+        node_id=node_id,
+        address="127.0.0.1:7171",
+        state=pb.NODE_STATE_UP,
+        cpus=cpus,
+        free_cpus=cpus,
+        zones=[zone],
+        base_power_uw=20 * W,
+        committed_uw=65 * W,
+        measured_uw=51 * W,
+        emulated=True,
+    )
+    made.MergeFrom(pb.Node(**fields))
+    return made
+
+
+def run_seconds(job: pb.Job) -> float:
+    """A run time that scales with the size and, mildly, with the cap."""
+    cap_w = (job.cap_uw or 60 * W) / W
+    return (8.0 / max(1, job.size) + 1.0) * math.pow(60.0 / cap_w, 0.3)
+
+
+class FakeCoordinator(pb_grpc.CoordinatorServicer):
+    """The state of a cluster, and the service on it."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self.changed = threading.Condition()
+        self.jobs: dict[str, pb.Job] = {}
+        self.keys: dict[str, str] = {}
+        self.nodes = [node("n1"), node("n2")]
+        self.profiles: dict[str, pb.Profile] = {}
+        self.power = pb.Power(
+            budget_uw=200 * W,
+            committed_uw=130 * W,
+            measured_uw=102 * W,
+            committed_uw_peak=180 * W,
+            measured_uw_peak=150 * W,
+            floor_uw=100 * W,
+            energy_uj=12_345_678_901_234_567,
+            policy="parm",
+        )
+        self.submissions: list[pb.SubmitRequest] = []
+        self.finish_at_once = False
+        self.looks = 0
+        self.fail: Callable[[str], tuple[grpc.StatusCode, str] | None] = lambda method: None
+        self._token = token
+
+    # What tests do to the cluster.
+
+    def add(self, job: pb.Job) -> None:
+        with self.changed:
+            self.jobs[job.job_id] = job
+            self.changed.notify_all()
+
+    def finish(self, job_id: str, state: pb.JobState, exit_code: int = 0) -> None:
+        with self.changed:
+            self._end(self.jobs[job_id], state, exit_code)
+
+    def wait_for_job(self, state: pb.JobState, timeout_s: float = 20.0) -> str:
+        """The id of the first job of that state, once there is one."""
+
+        def found() -> list[str]:
+            return [job.job_id for job in self.jobs.values() if job.state == state]
+
+        with self.changed:
+            assert self.changed.wait_for(found, timeout_s), "no such job came"
+            return found()[0]
+
+    # The service.
+
+    def Submit(self, request, context):  # noqa: N802
+        self._enter("Submit", context)
+        if request.spec.size_min > 4:
+            context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"size {request.spec.size_min} cores is above the 4 cores of the largest node",
+            )
+        with self.changed:
+            known = self.keys.get(request.idempotency_key)
+            if known:
+                return pb.SubmitResponse(job_id=known)
+            self.submissions.append(request)
+            job = self._accept(request)
+            if request.idempotency_key:
+                self.keys[request.idempotency_key] = job.job_id
+            self.changed.notify_all()
+            return pb.SubmitResponse(job_id=job.job_id)
+
+    def Cancel(self, request, context):  # noqa: N802
+        self._enter("Cancel", context)
+        with self.changed:
+            job = self._job(request.job_id, context)
+            if job.state not in ENDED_STATES:
+                self._end(job, pb.JOB_STATE_CANCELLED, 0)
+            return pb.CancelResponse(state=job.state)
+
+    def Hold(self, request, context):  # noqa: N802
+        self._enter("Hold", context)
+        with self.changed:
+            job = self._job(request.job_id, context)
+            if job.state != pb.JOB_STATE_PENDING:
+                context.abort(
+                    grpc.StatusCode.FAILED_PRECONDITION,
+                    f"job {job.job_id} does not wait any more; cancel it instead",
+                )
+            job.state = pb.JOB_STATE_HELD
+            return pb.HoldResponse()
+
+    def Release(self, request, context):  # noqa: N802
+        self._enter("Release", context)
+        with self.changed:
+            job = self._job(request.job_id, context)
+            job.state = pb.JOB_STATE_PENDING
+            return pb.ReleaseResponse()
+
+    def ListJobs(self, request, context):  # noqa: N802
+        self._enter("ListJobs", context)
+        with self.changed:
+            self.looks += 1
+            self.changed.notify_all()
+            if request.job_ids:
+                chosen = [self.jobs[i] for i in request.job_ids if i in self.jobs]
+            else:
+                chosen = [
+                    job
+                    for job in self.jobs.values()
+                    if request.include_ended or job.state not in ENDED_STATES
+                ]
+            return pb.ListJobsResponse(jobs=chosen[-(request.limit or 1000) :])
+
+    def Watch(self, request, context) -> Iterator[pb.ClusterView]:  # noqa: N802
+        self._enter("Watch", context)
+        moment = NOW_S
+        while context.is_active():
+            with self.changed:
+                yield pb.ClusterView(
+                    time_s=moment,
+                    power=self.power,
+                    nodes=self.nodes,
+                    jobs=list(self.jobs.values()),
+                    last_round=pb.PlanningRound(
+                        policy="parm", solver="fast", outcome="optimal", solve_ns=1_500_000, jobs=2
+                    ),
+                )
+                moment += 1.0
+                self.changed.wait(0.05)
+
+    def ListNodes(self, request, context):  # noqa: N802
+        self._enter("ListNodes", context)
+        return pb.ListNodesResponse(nodes=self.nodes)
+
+    def GetPower(self, request, context):  # noqa: N802
+        self._enter("GetPower", context)
+        return self.power
+
+    def SetBudget(self, request, context):  # noqa: N802
+        self._enter("SetBudget", context)
+        if request.budget_uw < self.power.floor_uw:
+            context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"budget {request.budget_uw / W:g} W is below the floor of "
+                f"{self.power.floor_uw / W:g} W; ask for more, or take nodes out",
+            )
+        if request.budget_uw < self.power.committed_uw:
+            self.power.pending_budget_uw = request.budget_uw
+            self.power.pending_deadline_s = NOW_S + (request.deadline_ns or 10**10) / 1e9
+        else:
+            self.power.budget_uw = request.budget_uw
+        return pb.SetBudgetResponse(power=self.power)
+
+    def Explain(self, request, context):  # noqa: N802
+        self._enter("Explain", context)
+        with self.changed:
+            job = self._job(request.job_id, context)
+            return pb.ExplainResponse(
+                summary=f"job {job.job_id} has {job.size} cores",
+                lines=["budget 200.0 W, committed 130.0 W", "one more core costs 9.0 W"],
+                job=job,
+            )
+
+    def ListProfiles(self, request, context):  # noqa: N802
+        self._enter("ListProfiles", context)
+        chosen = [p for p in self.profiles.values() if request.app in ("", p.app)]
+        return pb.ListProfilesResponse(profiles=chosen)
+
+    def PutProfile(self, request, context):  # noqa: N802
+        self._enter("PutProfile", context)
+        self.profiles[request.profile.app] = request.profile
+        return pb.PutProfileResponse()
+
+    def _enter(self, method: str, context: grpc.ServicerContext) -> None:
+        failure = self.fail(method)
+        if failure:
+            context.abort(*failure)
+        sent = dict(context.invocation_metadata()).get("authorization")
+        if self._token and sent != f"Bearer {self._token}":
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "missing or wrong token")
+
+    def _job(self, job_id: str, context: grpc.ServicerContext) -> pb.Job:
+        if job_id not in self.jobs:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"no job {job_id}")
+        return self.jobs[job_id]
+
+    def _accept(self, request: pb.SubmitRequest) -> pb.Job:
+        job = pb.Job(
+            job_id=f"job-{len(self.jobs) + 1}",
+            spec=request.spec,
+            state=pb.JOB_STATE_HELD if request.held else pb.JOB_STATE_RUNNING,
+            submitted_at_s=NOW_S,
+        )
+        if not request.held:
+            job.started_at_s = NOW_S + 1
+            job.size = request.spec.size_max
+            job.cap_uw = request.spec.cap_uw or 45 * W
+            job.shares.add(node_id="n1", cpus=f"0-{job.size - 1}" if job.size > 1 else "0")
+        self.jobs[job.job_id] = job
+        if self.finish_at_once and not request.held:
+            self._end(job, pb.JOB_STATE_COMPLETED, 0)
+        return job
+
+    def _end(self, job: pb.Job, state: pb.JobState, exit_code: int) -> None:
+        job.state = state
+        job.exit_code = exit_code
+        seconds = run_seconds(job)
+        job.ended_at_s = job.started_at_s + seconds if job.started_at_s else job.submitted_at_s
+        job.energy_uj = round(0.9 * (job.cap_uw or 60 * W) * seconds)
+        del job.shares[:]
+        self.changed.notify_all()
+
+
+def serve(fake: FakeCoordinator, address: str) -> grpc.Server:
+    """Serves it on an address; stop the server in the end."""
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=8))
+    pb_grpc.add_CoordinatorServicer_to_server(fake, server)
+    assert server.add_insecure_port(address), f"cannot listen on {address}"
+    server.start()
+    return server
+
+
+def socket_address(folder: Path) -> str:
+    """A socket in a folder, which must have a short name."""
+    return f"unix:{folder / 'c.sock'}"

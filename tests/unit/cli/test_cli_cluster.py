@@ -1,0 +1,88 @@
+"""Nodes, power, budget, profiles."""
+
+from __future__ import annotations
+
+from unit.cli.command import Command
+from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W, node
+
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+def test_nodes(wattfold: Command, fake: FakeCoordinator) -> None:
+    fake.nodes.append(
+        node("n3", state=pb.NODE_STATE_REFUSED, message="its floor does not fit", drift_count=2)
+    )
+    fake.nodes[0].free_cpus = "3"
+    fake.nodes[0].job_ids.append("job-7")
+    header, first, _, third = wattfold("nodes").stdout.splitlines()
+    assert header.startswith("NODE")
+    for text in ("n1", "up", "1/4", "45.0", "30-60", "51.0", "65.0", "job-7 (emulated)"):
+        assert text in first
+    assert "(its floor does not fit, emulated, drift 2)" in third
+    assert wattfold.json("nodes")["nodes"][0]["zones"][0]["cap_uw_max"] == 60 * W
+
+
+def test_no_nodes(wattfold: Command, fake: FakeCoordinator) -> None:
+    fake.nodes.clear()
+    assert wattfold("nodes").stdout.startswith("No nodes")
+
+
+def test_power(wattfold: Command, fake: FakeCoordinator) -> None:
+    text = wattfold("power").stdout
+    for part in ("200.0 W", "130.0 W", "65%", "102.0 W", "51%", "180.0 W", "parm"):
+        assert part in text
+    assert wattfold.json("power")["energy_uj"] == 12_345_678_901_234_567
+    fake.power.committed_uw = 300 * W
+    assert "150%" in wattfold("power").stdout
+
+
+def test_budget_up_and_down(wattfold: Command, fake: FakeCoordinator) -> None:
+    assert wattfold("budget", "set", "0.25kW").stdout == "Budget 250.0 W.\n"
+    lowered = wattfold("budget", "set", "120", "--deadline", "30s")
+    assert lowered.stdout.startswith("Budget goes down to 120.0 W, kept by ")
+    assert "130.0 W is committed now" in lowered.stdout
+    assert fake.power.pending_deadline_s == NOW_S + 30
+    assert "on its way      120.0 W, kept by" in wattfold("budget", "show").stdout
+    assert wattfold.json("budget", "show") == {
+        "budget_uw": 250 * W,
+        "pending_budget_uw": 120 * W,
+        "pending_deadline_s": NOW_S + 30,
+        "floor_uw": 100 * W,
+        "committed_uw": 130 * W,
+    }
+
+
+def test_a_budget_below_the_floor_is_refused(wattfold: Command) -> None:
+    result = wattfold("budget", "set", "99", "--json")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "budget 99 W is below the floor of 100 W" in result.stderr
+
+
+def test_profiles(wattfold: Command, fake: FakeCoordinator) -> None:
+    assert wattfold("profiles").stdout.startswith("No profiles")
+    missing = wattfold("profiles", "lulesh")
+    assert missing.exit_code == 4
+    assert "wattfold profile --app lulesh" in missing.stderr
+    fake.profiles["lulesh"] = pb.Profile(
+        app="lulesh",
+        unit=pb.SIZE_UNIT_CORES,
+        t1_s=10,
+        average_parallelism=3.5,
+        sigma=0.5,
+        beta=0.3,
+        p_low_w=32,
+        p_high_w=54,
+        rms_error=0.012,
+        source="measured",
+        updated_at_s=NOW_S,
+        points=[pb.ProfilePoint(size=2, cap_uw=45 * W, seconds=5.0, fitted_seconds=5.1)],
+    )
+    listed = wattfold("profiles").stdout.splitlines()[1]
+    for text in ("lulesh", "cores", "3.5", "0.30", "32-54", "1.2%", "measured", "2023-11-1"):
+        assert text in listed
+    shown = wattfold("profiles", "lulesh").stdout
+    assert "beta = 0.300" in shown
+    assert "+2.0%" in shown
+    assert wattfold.json("profiles", "lulesh")["points"][0]["cap_uw"] == 45 * W
+    assert len(wattfold.json("profiles")["profiles"]) == 1

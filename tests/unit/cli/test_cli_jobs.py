@@ -1,0 +1,148 @@
+"""Looking at jobs and steering them."""
+
+from __future__ import annotations
+
+import pytest
+from unit.cli.command import Command
+from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W
+
+from wattfold.v1 import common_pb2 as common
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+def job(job_id: str, state: pb.JobState, **fields: object) -> pb.Job:
+    spec = pb.JobSpec(
+        name=f"name-of-{job_id}",
+        argv=["./sim", "a b"],
+        cwd="/home/u",
+        kind=pb.JOB_KIND_MALLEABLE,
+        mode=common.RESIZE_MODE_MASK,
+        unit=pb.SIZE_UNIT_CORES,
+        size_min=1,
+        size_max=4,
+        priority=1,
+        time_ns=600 * 10**9,
+    )
+    return pb.Job(job_id=job_id, spec=spec, state=state, submitted_at_s=NOW_S, **fields)
+
+
+@pytest.fixture(autouse=True)
+def cluster(fake: FakeCoordinator) -> None:
+    fake.add(
+        job(
+            "a",
+            pb.JOB_STATE_RUNNING,
+            started_at_s=NOW_S + 5,
+            size=2,
+            cap_uw=45 * W,
+            shares=[pb.NodeShare(node_id="n1", cpus="0-1")],
+            done=0.25,
+            remaining_s=90,
+            energy_uj=1_500 * W,
+        )
+    )
+    fake.add(job("b", pb.JOB_STATE_PENDING, reason="needs 9.0 W more"))
+    fake.add(
+        job(
+            "c",
+            pb.JOB_STATE_FAILED,
+            started_at_s=NOW_S + 5,
+            ended_at_s=NOW_S + 65,
+            exit_code=3,
+            progress=common.Progress(done=3, total=4),
+        )
+    )
+
+
+def test_queue_shows_what_waits_and_runs(wattfold: Command) -> None:
+    result = wattfold("queue")
+    assert result.exit_code == 0
+    header, first, second = result.stdout.splitlines()
+    assert header.split()[:4] == ["ID", "NAME", "STATE", "SIZE"]
+    for text in ("a ", "name-of-a", "running", "2/1-4", "45.0", "25%", "1m30s", "n1:0-1"):
+        assert text in first
+    for text in ("b ", "pending", "1-4", "(needs 9.0 W more)"):
+        assert text in second
+
+
+def test_queue_all_shows_ended_jobs(wattfold: Command) -> None:
+    last = wattfold("queue", "--all").stdout.splitlines()[-1]
+    for text in ("c ", "failed", "1m00s", "75%", "(exit code 3)"):
+        assert text in last
+
+
+def test_queue_fits_80_columns_and_is_whole_in_a_pipe(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    reason = "a long reason " * 10
+    fake.add(job("d", pb.JOB_STATE_PENDING, reason=reason))
+    narrow = wattfold("queue", env={"COLUMNS": "80"}).stdout
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert len(narrow.splitlines()) == 4
+    assert reason.strip() in wattfold("queue").stdout
+
+
+def test_an_empty_queue_says_so(wattfold: Command, fake: FakeCoordinator) -> None:
+    fake.jobs.clear()
+    assert wattfold("queue").stdout.startswith("No jobs wait or run")
+    assert wattfold.json("queue") == {"jobs": []}
+
+
+def test_queue_as_json(wattfold: Command) -> None:
+    jobs = wattfold.json("queue", "--all")["jobs"]
+    assert [entry["job_id"] for entry in jobs] == ["a", "b", "c"]
+    assert jobs[0]["cap_uw"] == 45 * W
+    assert jobs[0]["spec"]["time_ns"] == 600 * 10**9
+
+
+def test_show(wattfold: Command) -> None:
+    text = wattfold("show", "a").stdout
+    for part in ("./sim 'a b'", "malleable, resized by mask", "2/1-4 cores", "45.0 W a node"):
+        assert part in text
+    assert "1.50 kJ" in text
+    assert "n1 CPUs 0-1" in text
+    assert "exit code 3" in wattfold("show", "c").stdout
+    assert wattfold.json("show", "a")["energy_uj"] == 1_500 * W
+
+
+def test_explain(wattfold: Command) -> None:
+    lines = wattfold("explain", "a").stdout.splitlines()
+    assert lines[0] == "job a has 2 cores"
+    assert lines[2] == "  one more core costs 9.0 W"
+    assert wattfold.json("explain", "a")["job"]["job_id"] == "a"
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "cancel", "hold", "release"])
+def test_no_such_job(wattfold: Command, command: str) -> None:
+    result = wattfold(command, "nobody")
+    assert result.exit_code == 4
+    assert "no job" in result.stderr
+    assert "nobody" in result.stderr
+
+
+def test_cancel_goes_on_after_a_job_that_is_not_there(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    result = wattfold("cancel", "nobody", "a", "b", "a")
+    assert result.exit_code == 4
+    assert result.stdout == "a cancelled\nb cancelled\n"
+    assert fake.jobs["a"].state == pb.JOB_STATE_CANCELLED
+
+
+def test_hold_and_release(wattfold: Command, fake: FakeCoordinator) -> None:
+    assert wattfold("hold", "b").stdout == "b held\n"
+    assert fake.jobs["b"].state == pb.JOB_STATE_HELD
+    assert wattfold("release", "b").stdout == "b released\n"
+    assert fake.jobs["b"].state == pb.JOB_STATE_PENDING
+
+
+def test_hold_of_a_running_job_is_refused(wattfold: Command) -> None:
+    result = wattfold("hold", "a")
+    assert result.exit_code == 1
+    assert result.stderr == ("wattfold: a: job a does not wait any more; cancel it instead\n")
+
+
+def test_results_of_each_job_as_json(wattfold: Command) -> None:
+    assert wattfold.json("cancel", "a")["jobs"] == [
+        {"job_id": "a", "result": "cancelled", "error": None}
+    ]
