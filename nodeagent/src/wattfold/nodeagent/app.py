@@ -68,7 +68,7 @@ async def run(config: Config) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    host.raise_file_limit()
+    files_soft_max = host.raise_file_limit()
     _make_run_dir(config.run_dir)
     store = StateStore(config.state_dir)
     masks = choose_masks(config.cgroup_root, config.node_id, config.cpus, config.masks)
@@ -91,6 +91,7 @@ async def run(config: Config) -> None:
         firmware=emulation.firmware if emulation else None,
         boot_id=boot_id,
         shim_library=config.omp_shim,
+        files_soft_max=files_soft_max,
     )
     jobs = NodeJobs(config.cpus, ports, config.run_dir / "shim.sock", changes.notify)
     jobs.start()

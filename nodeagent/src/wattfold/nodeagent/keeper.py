@@ -266,6 +266,7 @@ def _child(order: dict[str, Any], to_keeper: int, go_reader: int) -> NoReturn:
         os.setsid()
         _default_signals()
         _confine(order)
+        _limit_files(order)
         _become_user(order)
         outputs = _open_files(order, made)
         program = _find_program(order)
@@ -311,6 +312,12 @@ def _confine(order: dict[str, Any]) -> None:
                 file.write("0")
         except OSError as error:
             raise _Failed("enter the cgroup", path, error.errno or 0) from None
+
+
+def _limit_files(order: dict[str, Any]) -> None:
+    # The agent has raised its own limit; jobs get the usual one.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (order["files_soft_max"], hard))
 
 
 def _become_user(order: dict[str, Any]) -> None:

@@ -1,100 +1,137 @@
-"""Messages between the shim inside a job and the agent of its node.
+"""The message between an agent and the shim inside a job's process, as bytes.
 
-One message is one payload: a header of 64 bytes, little-endian, and optionally ASCII text. The C
-side of the shim lays out the same bytes. Only encoding and decoding; no sockets.
+One message is one frame: a 64-byte little-endian header and an optional ASCII text. The agent binds
+a ROUTER socket on ``ipc://<run_dir>/shim.sock``, each shim connects a DEALER. The C side of the same
+layout is ``runtime_shims/csrc/wire.c``. No sockets here; frames that do not fit raise FrameError, and
+both sides drop them.
 """
 
 from __future__ import annotations
 
-import enum
+import math
 import struct
 from dataclasses import dataclass
+from enum import IntEnum, IntFlag
 
 MAGIC = 0x31464657
+"""The bytes ``WFF1``."""
+TEXT_BYTES_MAX = 65_536
+
 _HEADER = struct.Struct("<IHHQIIQQddII")
 HEADER_BYTES = _HEADER.size
-assert HEADER_BYTES == 64
-TEXT_BYTES_MAX = 4096
-FLAG_TEAM_MUST_FOLLOW = 1
-"""In a MASK: the team size of parallel regions must follow the mask (mode team)."""
 
 
-class MessageType(enum.IntEnum):
-    """What a message says; see :class:`Message` for who sends it."""
+class FrameError(ValueError):
+    """Bytes that are not a message, or a message that has no bytes."""
+
+
+class ShimMessageType(IntEnum):
+    """What a message says, and who says it."""
 
     HELLO = 1
+    """Shim: at every (re)connection. Text: the OpenMP runtime found, seq: the last one acknowledged."""
     MASK = 2
+    """Agent: the cores of the job. Text: their CPU list."""
     ACK = 3
+    """Shim: the mask of this seq holds; no region with a larger team runs or will run."""
     STATUS = 4
+    """Shim: every 500 ms while something changes."""
     BYE = 5
+    """Shim: at normal exit, best effort."""
+
+
+class ShimFlags(IntFlag):
+    """Flags of a MASK."""
+
+    NONE = 0
+    TEAM_FOLLOWS = 1
+    """In team mode the size of teams must follow the mask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One message. HELLO, ACK, STATUS, BYE go from shim to agent, MASK from agent to shim.
+class ShimMessage:
+    """One message. Fields a type does not use stay 0."""
 
-    ``seq`` grows with every mask of a job. ``cores`` is the size of the mask (MASK) or the team
-    size in force (ACK, STATUS). ``done`` and ``total`` are in the program's own unit, total 0 = unknown.
-    """
-
-    type: MessageType
-    flags: int = 0
+    type: ShimMessageType
+    flags: ShimFlags = ShimFlags.NONE
     seq: int = 0
+    """Number of the mask; grows strictly within a job."""
     cores: int = 0
+    """MASK: cores in the mask. From the shim: team size in force, 0 if not known yet."""
     pid: int = 0
+    """Process of the sender. Informative: a peer is known by its kernel credentials alone."""
     time_ns: int = 0
+    """CLOCK_MONOTONIC of the sender at the event."""
     regions: int = 0
+    """Parallel regions started so far."""
     done: float = 0.0
+    """The program's own count of work done; 0 if it never reported."""
     total: float = 0.0
+    """The program's own count of all work; 0 if unknown."""
     max_team: int = 0
+    """Largest team asked for and granted so far."""
     text: str = ""
 
+    def pack(self) -> bytes:
+        """The frame of this message. Raises FrameError for values that do not fit."""
+        _check(self)
+        try:
+            header = _HEADER.pack(
+                MAGIC,
+                self.type,
+                self.flags,
+                self.seq,
+                self.cores,
+                self.pid,
+                self.time_ns,
+                self.regions,
+                self.done,
+                self.total,
+                self.max_team,
+                0,
+            )
+            return header + self.text.encode("ascii")
+        except (struct.error, UnicodeEncodeError) as error:
+            raise FrameError(f"{self.type.name} has a value that does not fit: {error}") from error
 
-def encode(message: Message) -> bytes:
-    """The payload of a message. Raises ValueError for a text that is not ASCII or too long."""
-    text = message.text.encode("ascii")
-    if len(text) > TEXT_BYTES_MAX:
-        raise ValueError(f"text of {len(text)} bytes, more than {TEXT_BYTES_MAX}")
-    header = _HEADER.pack(
-        MAGIC,
-        message.type,
-        message.flags,
-        message.seq,
-        message.cores,
-        message.pid,
-        message.time_ns,
-        message.regions,
-        message.done,
-        message.total,
-        message.max_team,
-        0,
-    )
-    return header + text
+    @classmethod
+    def unpack(cls, frame: bytes) -> ShimMessage:
+        """Reads a frame. Raises FrameError for anything that ``pack`` would not have written."""
+        if not HEADER_BYTES <= len(frame) <= HEADER_BYTES + TEXT_BYTES_MAX:
+            raise FrameError(
+                f"a frame has {HEADER_BYTES} to {HEADER_BYTES + TEXT_BYTES_MAX} bytes, "
+                f"got {len(frame)}"
+            )
+        fields = _HEADER.unpack_from(frame)
+        magic, kind, flags, *numbers, reserved = fields
+        if magic != MAGIC or reserved != 0:
+            raise FrameError(f"magic {magic:#010x} and reserved {reserved} are not those of a shim")
+        seq, cores, pid, time_ns, regions, done, total, max_team = numbers
+        try:
+            message = cls(
+                type=ShimMessageType(kind),
+                flags=ShimFlags(flags),
+                seq=seq,
+                cores=cores,
+                pid=pid,
+                time_ns=time_ns,
+                regions=regions,
+                done=done,
+                total=total,
+                max_team=max_team,
+                text=frame[HEADER_BYTES:].decode("ascii"),
+            )
+        except (ValueError, UnicodeDecodeError) as error:
+            raise FrameError(str(error)) from error
+        _check(message)
+        return message
 
 
-def decode(payload: bytes) -> Message | None:
-    """The message of a payload; None if it is short, too long, or of unknown magic or type."""
-    if not HEADER_BYTES <= len(payload) <= HEADER_BYTES + TEXT_BYTES_MAX:
-        return None
-    magic, kind, flags, seq, cores, pid, time_ns, regions, done, total, max_team, _ = (
-        _HEADER.unpack_from(payload)
-    )
-    if magic != MAGIC or kind not in set(MessageType):
-        return None
-    try:
-        text = payload[HEADER_BYTES:].decode("ascii")
-    except UnicodeDecodeError:
-        return None
-    return Message(
-        type=MessageType(kind),
-        flags=flags,
-        seq=seq,
-        cores=cores,
-        pid=pid,
-        time_ns=time_ns,
-        regions=regions,
-        done=done,
-        total=total,
-        max_team=max_team,
-        text=text,
-    )
+def _check(message: ShimMessage) -> None:
+    for name, value in (("done", message.done), ("total", message.total)):
+        if not math.isfinite(value) or value < 0:
+            raise FrameError(f"{name} must be a finite number from 0, got {value}")
+    if message.flags & ~ShimFlags.TEAM_FOLLOWS:
+        raise FrameError(f"unknown flags {int(message.flags):#x}")
+    if len(message.text) > TEXT_BYTES_MAX:
+        raise FrameError(f"text has {len(message.text)} characters, limit {TEXT_BYTES_MAX}")

@@ -195,15 +195,13 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Runs a command once; a repeated one gets the first answer, also while that is awaited."""
         header = request.header
         try:
-            if not header.request_id:
-                self._power.admit(header.epoch)
-                return await act()
             key = f"{type(request).__name__} {header.request_id}"
-            first = self._answers.get(key)
+            first = self._answers.get(key) if header.request_id else None
             if first is None:
                 self._power.admit(header.epoch)
                 first = asyncio.ensure_future(act())
-                self._answers.keep(key, first)
+                if header.request_id:
+                    self._answers.keep(key, first)
                 first.add_done_callback(lambda done: self._drop_refused(key, done))
             # A caller that goes away does not stop a command half way.
             answer: Response = await asyncio.shield(first)

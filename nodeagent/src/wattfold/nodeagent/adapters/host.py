@@ -50,12 +50,13 @@ def topology(cpus: CpuSet) -> list[CpuPlace]:
     ]
 
 
-def raise_file_limit() -> None:
-    """Allows as many descriptors as the account may have: one a job, one a shim."""
+def raise_file_limit() -> int:
+    """Allows as many descriptors as the account may have (one a job, one a shim); the old limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft
 
 
 def _numa_nodes() -> dict[int, int]:

@@ -43,6 +43,7 @@ class KeeperOrder:
     user: str
     exit_path: str
     agent_pid_path: str
+    files_soft_max: int
 
 
 class Starting:

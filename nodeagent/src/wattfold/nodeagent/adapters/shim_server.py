@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import time
 from collections.abc import Callable
@@ -22,13 +21,12 @@ import zmq
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.shim_protocol import (
-    FLAG_TEAM_MUST_FOLLOW,
     HEADER_BYTES,
     TEXT_BYTES_MAX,
-    Message,
-    MessageType,
-    decode,
-    encode,
+    FrameError,
+    ShimFlags,
+    ShimMessage,
+    ShimMessageType,
 )
 from wattfold.nodeagent import logs
 
@@ -64,7 +62,7 @@ class _Peer:
     pidfd: int
     job: JobId
     acknowledged: int = 0
-    last: Message | None = None
+    last: ShimMessage | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,9 +169,9 @@ class ShimServer:
         asyncio.get_running_loop().call_soon(self._drain)
 
     def _take(self, frames: list[zmq.Frame]) -> None:
-        message = decode(frames[-1].bytes) if len(frames) == 2 else None
+        message = _message(frames)
         pid = _peer_pid(frames[-1])
-        if message is None or pid is None or not math.isfinite(message.done + message.total):
+        if message is None or pid is None:
             self.dropped += 1
             return
         peer = self._peers.get(frames[0].bytes)
@@ -184,19 +182,19 @@ class ShimServer:
             return
         self._handle(peer, message)
 
-    def _handle(self, peer: _Peer, message: Message) -> None:
-        if message.type is MessageType.HELLO:
+    def _handle(self, peer: _Peer, message: ShimMessage) -> None:
+        if message.type is ShimMessageType.HELLO:
             logs.info("shim_attached", job=peer.job, pid=peer.pid, runtime=message.text)
             order = self._mask_of(peer.job)
             if order is not None:
                 self._send(peer, order)
-        elif message.type is MessageType.ACK:
+        elif message.type is ShimMessageType.ACK:
             peer.acknowledged = max(peer.acknowledged, message.seq)
             peer.last = message
             self._settle()
-        elif message.type is MessageType.STATUS:
+        elif message.type is ShimMessageType.STATUS:
             peer.last = message
-        elif message.type is MessageType.BYE:
+        elif message.type is ShimMessageType.BYE:
             self._forget(peer)
 
     def _attach(self, identity: bytes, pid: int) -> _Peer | None:
@@ -229,9 +227,9 @@ class ShimServer:
         self._settle()
 
     def _send(self, peer: _Peer, order: MaskOrder) -> None:
-        message = Message(
-            type=MessageType.MASK,
-            flags=FLAG_TEAM_MUST_FOLLOW if order.team_must_follow else 0,
+        message = ShimMessage(
+            type=ShimMessageType.MASK,
+            flags=ShimFlags.TEAM_FOLLOWS if order.team_must_follow else ShimFlags.NONE,
             seq=order.seq,
             cores=len(order.cpus),
             pid=os.getpid(),
@@ -239,7 +237,7 @@ class ShimServer:
             text=str(order.cpus),
         )
         try:
-            self._socket.send_multipart([peer.identity, encode(message)], zmq.NOBLOCK)
+            self._socket.send_multipart([peer.identity, message.pack()], zmq.NOBLOCK)
         except zmq.Again:
             logs.warning("shim_does_not_read", job=peer.job, pid=peer.pid)
         except zmq.ZMQError:
@@ -251,6 +249,13 @@ class ShimServer:
         for waiter in self._waiters:
             if not waiter.done.done() and self.acknowledged(waiter.job, waiter.seq):
                 waiter.done.set_result(None)
+
+
+def _message(frames: list[zmq.Frame]) -> ShimMessage | None:
+    try:
+        return ShimMessage.unpack(frames[1].bytes) if len(frames) == 2 else None
+    except FrameError:
+        return None
 
 
 def _peer_pid(frame: zmq.Frame) -> int | None:

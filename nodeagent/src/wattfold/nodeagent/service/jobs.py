@@ -60,6 +60,7 @@ class JobPorts:
     firmware: EmulatedFirmware | None
     boot_id: str
     shim_library: str
+    files_soft_max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +181,7 @@ class NodeJobs:
             if job.watch is not None:
                 job.watch.close()
             if job.live:
-                with contextlib.suppress(Refused):
-                    self._save(job, durable=False)
+                self._note(job)
         self.shims.close()
 
     def members(self, job: Job) -> list[int]:
@@ -237,8 +237,8 @@ class NodeJobs:
             argv=list(order.argv),
             env=env,
             cwd=order.cwd,
-            stdout_path=order.stdout_path or f"wattfold-{job.id}.out",
-            stderr_path=order.stderr_path or f"wattfold-{job.id}.err",
+            stdout_path=os.path.join(order.cwd, order.stdout_path or f"wattfold-{job.id}.out"),
+            stderr_path=os.path.join(order.cwd, order.stderr_path or f"wattfold-{job.id}.err"),
             affinity=list(ports.masks.affinity_at_start(job.cpus)),
             procs_paths=[str(path) for path in dict.fromkeys(groups)],
             uid=account.pw_uid if account else None,
@@ -246,6 +246,7 @@ class NodeJobs:
             user=account.pw_name if account else "",
             exit_path=str(ports.store.jobs / f"{job.id}.exit"),
             agent_pid_path=str(ports.store.agent_pid_path),
+            files_soft_max=ports.files_soft_max,
         )
 
     def _check_change(self, job: Job, cpus: CpuSet) -> None:
@@ -260,12 +261,13 @@ class NodeJobs:
 
     async def _change(self, job: Job, cpus: CpuSet, deadline_s: float) -> MaskChange:
         """Carries out the steps of a change. The union of old and new is held meanwhile."""
-        old = job.cpus
+        # What the kernel allows may be more than the mask, after a change that failed half way.
+        old, kernel = job.cpus, job.held
         self._reserve_seq(job)
-        job.held = old | cpus
+        job.held = kernel | cpus
         acknowledged, took_ns, attached = True, 0, self.shims.attached(job.id)
-        self._resize_firmware(job, max(len(old), len(cpus)))
-        for step in change_steps(old, cpus):
+        self._resize_firmware(job, max(len(kernel), len(cpus)))
+        for step in change_steps(kernel, cpus):
             if step.kind is StepKind.CONFINE:
                 self._confine(job, step.cpus)
                 continue
@@ -279,7 +281,7 @@ class NodeJobs:
         job.held = cpus
         job.confined = not acknowledged
         self._resize_firmware(job, len(cpus))
-        self._save(job, durable=False)
+        self._note(job)
         logs.info(
             "mask_set",
             job=job.id,
@@ -307,16 +309,21 @@ class NodeJobs:
             self._ports.firmware.resize(job.id, cores)
 
     def _reserve_seq(self, job: Job) -> None:
-        if job.seq + 1 >= job.seq_reserved:
-            job.seq_reserved += SEQ_STEP
+        if job.seq + 1 < job.seq_reserved:
+            return
+        job.seq_reserved += SEQ_STEP
+        try:
             self._save(job, durable=True)
+        except Refused:
+            job.seq_reserved -= SEQ_STEP
+            raise
 
     def _mask_order(self, job_id: JobId) -> MaskOrder | None:
         job = self.jobs.get(job_id)
         if job is None:
             return None
         team = job.mode is ResizeMode.TEAM
-        return MaskOrder(seq=max(1, job.seq), cpus=job.cpus, team_must_follow=team)
+        return MaskOrder(seq=job.seq, cpus=job.cpus, team_must_follow=team)
 
     def _job_of_pid(self, pid: int) -> JobId | None:
         """The job whose process tree a pid is in."""
@@ -361,6 +368,8 @@ class NodeJobs:
             self._end(job, record)
         elif procfs.same_process(job.pid, job.pid_ticks):
             logs.warning("keeper_lost", job=job.id, keeper=job.keeper, pid=job.pid)
+            # The number may be another process soon.
+            job.keeper = 0
             job.watch = Watch(job.pid, job.pid_ticks, lambda: self._lose(job, _KEEPER_LOST))
         else:
             self._lose(job, _KEEPER_LOST)
@@ -445,6 +454,13 @@ class NodeJobs:
         self._save(job, durable=True)
         logs.info("job_adopted", job=job.id, pid=job.pid, cpus=job.cpus, keeper_alive=alive)
         self._watch_keeper(job)
+
+    def _note(self, job: Job) -> None:
+        """Saves what may be lost: the next agent reads masks from the kernel."""
+        try:
+            self._save(job, durable=False)
+        except Refused as error:
+            logs.warning("job_not_saved", job=job.id, why=error)
 
     def _save(self, job: Job, *, durable: bool) -> None:
         self._ports.store.write(f"jobs/{job.id}.json", to_record(job), durable=durable)

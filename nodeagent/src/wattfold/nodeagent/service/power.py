@@ -47,6 +47,7 @@ class ZoneState:
     wanted_uw: int | None = None
     cap_uw: int = 0
     valid: bool = True
+    failing: bool = False
 
 
 class NodePower:
@@ -73,6 +74,11 @@ class NodePower:
     def start(self) -> None:
         """Saves the original limits once a boot and goes to the floor."""
         self._save_originals()
+        self._to_floor()
+        for state in self.zones.values():
+            if state.failing:
+                # A limit that is locked from the start (BIOS, driver) is a property of the zone.
+                state.zone.cannot_cap = f"the limit of {state.zone.path.name} cannot be set"
         self._to_floor()
         self.sample()
 
@@ -167,11 +173,14 @@ class NodePower:
         try:
             state.cap_uw = state.zone.write_cap_uw(cap_uw)
         except (OSError, ValueError) as error:
-            logs.warning("cap_not_set", zone=request.name, cap_uw=cap_uw, why=error)
+            if not state.failing:
+                logs.warning("cap_not_set", zone=request.name, cap_uw=cap_uw, why=error)
+            state.failing = True
             self._read_back(state)
             return _outcome(
                 request, state.cap_uw, CapStatus.DEVICE_ERROR, f"{request.name}: {error}"
             )
+        state.failing = False
         state.wanted_uw = cap_uw
         if state.cap_uw > cap_uw:
             message = (
@@ -189,8 +198,9 @@ class NodePower:
     def _read_back(self, state: ZoneState) -> None:
         try:
             state.cap_uw = state.zone.read_cap_uw()
-        except (OSError, ValueError) as error:
-            logs.warning("cap_unreadable", zone=state.zone.name, why=error)
+        except (OSError, ValueError):
+            # The last value known stands.
+            return
 
     def _to_floor(self) -> None:
         reached = True

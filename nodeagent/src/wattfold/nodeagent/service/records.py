@@ -35,7 +35,8 @@ class Job:
     held: CpuSet
     mode: ResizeMode
     launch_cpus: int
-    seq: int = 0
+    # The first mask a shim is told has number 1.
+    seq: int = 1
     seq_reserved: int = SEQ_STEP
     pid: int = 0
     pid_ticks: int = 0
