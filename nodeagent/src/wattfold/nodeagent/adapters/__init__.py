@@ -1,0 +1,1 @@
+"""The outside of the agent: sysfs, cgroups, processes, sockets, files, gRPC."""

@@ -1,0 +1,342 @@
+"""Configuration of the agent: a TOML file, overridden by flags, checked once at start.
+
+Unknown keys are refused: a misspelt limit that is silently ignored is a limit that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import valid_name
+from wattfold.contract.units import NS_PER_MS, uw_from_w
+from wattfold.nodeagent.adapters.emulated_zones import ZoneSpec
+from wattfold.nodeagent.adapters.powercap import RangeSetting
+from wattfold.nodeagent.core.caps import quantised, quantised_up
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names file, line, key, value and limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulationConfig:
+    """The emulated hardware; see the model for the meaning of the constants."""
+
+    a: float
+    b: float
+    c: float
+    f_low_ghz: float
+    f_high_ghz: float
+    dram_idle_w: float
+    dram_dynamic_w: float
+    cpu_share: float
+    throttle: str
+    zones: ZoneSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything the agent is started with."""
+
+    node_id: str
+    listen: str
+    token: str | None
+    state_dir: Path
+    run_dir: Path
+    cpus: CpuSet
+    powercap_root: Path
+    cgroup_root: Path
+    ranges: RangeSetting
+    base_power_uw: int
+    package_idle_uw: int
+    masks: str
+    omp_shim: str
+    kill_jobs_on_exit: bool
+    emulation: EmulationConfig | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    kind: type
+    default: Any = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+
+
+_TEXT = _Key(kind=str)
+_POWER = _Key(kind=float, low=0, high=100_000, unit=" W")
+_TOP = {
+    "node_id": _TEXT,
+    "listen": _TEXT,
+    "token_file": _TEXT,
+    "insecure": _Key(kind=bool, default=False),
+    "state_dir": _Key(kind=str, default="/var/lib/wattfold-agent"),
+    "run_dir": _Key(kind=str, default="/run/wattfold-agent"),
+    "cpus": _TEXT,
+    "powercap_root": _Key(kind=str, default="/sys/class/powercap"),
+    "cgroup_root": _Key(kind=str, default="/sys/fs/cgroup"),
+    "base_power_w": _Key(kind=float, default=0.0, low=0, high=100_000, unit=" W"),
+    "package_idle_w": _Key(kind=float, default=0.0, low=0, high=100_000, unit=" W"),
+    "floor_w": _POWER,
+    "dram_floor_w": _POWER,
+    "package_min_w": _POWER,
+    "package_max_w": _POWER,
+    "dram_min_w": _POWER,
+    "dram_max_w": _POWER,
+    "masks": _Key(kind=str, default="auto", choices=("auto", "cgroup", "affinity")),
+    "omp_shim": _TEXT,
+    "kill_jobs_on_exit": _Key(kind=bool, default=False),
+    "emulate": _Key(kind=bool, default=False),
+}
+# The defaults are a Xeon E5-2620 running Lulesh, from the tables of PARM (SC14).
+_EMULATION = {
+    "a": _Key(kind=float, default=2.63, low=0, high=1000),
+    "b": _Key(kind=float, default=8.36, low=0, high=1000),
+    "c": _Key(kind=float, default=13.0, low=0, high=1000, unit=" W"),
+    "f_low_ghz": _Key(kind=float, default=1.2, low=0.1, high=10, unit=" GHz"),
+    "f_high_ghz": _Key(kind=float, default=2.0, low=0.1, high=10, unit=" GHz"),
+    "package_min_w": _Key(kind=float, default=25.0, low=0.125, high=4095, unit=" W"),
+    "package_max_w": _Key(kind=float, default=95.0, low=0.125, high=4095, unit=" W"),
+    "dram_min_w": _Key(kind=float, default=8.0, low=0.125, high=4095, unit=" W"),
+    "dram_max_w": _Key(kind=float, default=35.0, low=0.125, high=4095, unit=" W"),
+    "dram_idle_w": _Key(kind=float, default=2.0, low=0, high=4095, unit=" W"),
+    "dram_dynamic_w": _Key(kind=float, default=6.0, low=0, high=4095, unit=" W"),
+    "cpu_share": _Key(kind=float, default=1.0, low=0.01, high=1),
+    "window_ms": _Key(kind=float, default=100.0, low=50, high=60_000, unit=" ms"),
+    "energy_range_uj": _Key(kind=float, default=262143328850.0, low=1e6, high=4.3e15, unit=" uJ"),
+    "throttle": _Key(kind=str, default="auto", choices=("auto", "cgroup", "signals")),
+}
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """The flags. Those not given are None, so that the file counts."""
+    parser = argparse.ArgumentParser(
+        prog="wattfold-agent",
+        description="Agent of one node: enforces power caps and core masks, runs and watches jobs.",
+    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file; flags override it")
+    for name, key in _TOP.items():
+        flag = "--" + name.replace("_", "-")
+        if key.kind is bool:
+            parser.add_argument(flag, action="store_const", const=True, default=None)
+        else:
+            parser.add_argument(flag, type=key.kind, choices=key.choices or None)
+    for name, key in _EMULATION.items():
+        if name in ("throttle", "cpu_share"):
+            flag = "--" + name.replace("_", "-")
+            parser.add_argument(flag, type=key.kind, choices=key.choices or None)
+    return parser.parse_args(arguments)
+
+
+def load(arguments: list[str]) -> Config:
+    """The checked configuration. Raises ConfigError; argparse itself exits with 2."""
+    flags = parse_arguments(arguments)
+    source = _Source(flags.config)
+    given = {**source.values, **{k: v for k, v in vars(flags).items() if v is not None}}
+    given.pop("config", None)
+    emulation = dict(given.pop("emulation", {}))
+    for name in ("throttle", "cpu_share"):
+        if name in given:
+            emulation[name] = given.pop(name)
+    top = source.checked(given, _TOP)
+    return _build(top, source, emulation if top["emulate"] else None)
+
+
+class _Source:
+    """The file, for values and for saying where a wrong one is."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._text = ""
+        self.values: dict[str, Any] = {}
+        if path is None:
+            return
+        try:
+            self._text = Path(path).read_text(encoding="utf-8")
+            self.values = tomllib.loads(self._text)
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}") from None
+        if not isinstance(self.values.get("emulation", {}), dict):
+            raise self.wrong("emulation", "must be a section [emulation]")
+
+    def wrong(self, key: str, why: str) -> ConfigError:
+        """An error that says where the key is."""
+        match = re.search(rf"^\s*{re.escape(key)}\s*=", self._text, re.MULTILINE)
+        if match is None:
+            return ConfigError(f"{self._path or 'wattfold-agent'}: {key} {why}")
+        line = self._text.count("\n", 0, match.end()) + 1
+        return ConfigError(f"{self._path}:{line}: {key} {why}")
+
+    def checked(self, given: Mapping[str, Any], keys: Mapping[str, _Key]) -> dict[str, Any]:
+        """The values with defaults filled in. Raises ConfigError."""
+        for name in given:
+            if name not in keys:
+                raise self.wrong(name, f"is unknown; known are {', '.join(sorted(keys))}")
+        return {n: self._value(n, given.get(n, key.default), key) for n, key in keys.items()}
+
+    def _value(self, name: str, given: Any, key: _Key) -> Any:
+        value: Any = given
+        if value is None:
+            return None
+        if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        kind: Any = key.kind
+        if not isinstance(value, kind):
+            raise self.wrong(name, f"= {value!r} must be a {key.kind.__name__}")
+        if key.choices and value not in key.choices:
+            raise self.wrong(name, f"= {value!r} must be one of {', '.join(key.choices)}")
+        if key.low is not None and key.high is not None and not key.low <= value <= key.high:
+            raise self.wrong(
+                name, f"= {value:g}{key.unit} is outside {key.low:g}..{key.high:g}{key.unit}"
+            )
+        return value
+
+
+def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any] | None) -> Config:
+    node_id = top["node_id"] or socket.gethostname().partition(".")[0]
+    if not valid_name(node_id):
+        raise source.wrong("node_id", f"= {node_id!r} must be 1-63 of A-Z a-z 0-9 . _ -")
+    run_dir = Path(top["run_dir"]).absolute()
+    emulated = None if emulation is None else _emulation(source, emulation)
+    return Config(
+        node_id=node_id,
+        listen=_listen(top, source, run_dir),
+        token=_token(top, source),
+        state_dir=Path(top["state_dir"]).absolute(),
+        run_dir=run_dir,
+        cpus=_cpus(top["cpus"], source),
+        powercap_root=run_dir / "powercap" if emulated else Path(top["powercap_root"]),
+        cgroup_root=Path(top["cgroup_root"]),
+        ranges=_ranges(top, source, emulated),
+        base_power_uw=uw_from_w(top["base_power_w"]),
+        package_idle_uw=uw_from_w(emulated.c if emulated else top["package_idle_w"]),
+        masks=top["masks"],
+        omp_shim=_shim(top["omp_shim"], source),
+        kill_jobs_on_exit=top["kill_jobs_on_exit"],
+        emulation=emulated,
+    )
+
+
+def _listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
+    listen: str = top["listen"] or f"unix:{run_dir}/agent.sock"
+    if listen.startswith("unix:"):
+        path = listen.removeprefix("unix:")
+        if not path.startswith("/") or len(path) > 107:
+            raise source.wrong(
+                "listen", f"= {listen!r} must be an absolute path of at most 107 bytes"
+            )
+        return listen
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise source.wrong("listen", f"= {listen!r} must be unix:/path or host:port")
+    if not top["token_file"] and not top["insecure"]:
+        raise source.wrong("listen", f"= {listen!r} needs token_file (or insecure, for tests)")
+    return listen
+
+
+def _token(top: dict[str, Any], source: _Source) -> str | None:
+    if not top["token_file"]:
+        return None
+    path = Path(top["token_file"])
+    try:
+        token = path.read_text(encoding="ascii").strip()
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise source.wrong("token_file", f"= {str(path)!r} is unreadable: {error}") from None
+    if mode & 0o077:
+        raise source.wrong("token_file", f"= {str(path)!r} can be read by others; chmod 600 it")
+    if len(token) < 16:
+        raise source.wrong(
+            "token_file", f"= {str(path)!r} holds {len(token)} characters; at least 16 are needed"
+        )
+    return token
+
+
+def _cpus(text: str | None, source: _Source) -> CpuSet:
+    own = CpuSet.of(os.sched_getaffinity(0))
+    if text is None:
+        return own
+    try:
+        cpus = CpuSet.parse(text)
+    except ValueError as error:
+        raise source.wrong("cpus", f"= {text!r}: {error}") from None
+    if not cpus or not cpus <= own:
+        raise source.wrong("cpus", f"= {text!r} must be CPUs of this process, which has {own}")
+    return cpus
+
+
+def _shim(text: str | None, source: _Source) -> str:
+    path = text or os.environ.get("WATTFOLD_OMP_SHIM", "")
+    if path and not Path(path).is_file():
+        raise source.wrong("omp_shim", f"= {path!r} is not a file")
+    return str(Path(path).absolute()) if path else ""
+
+
+def _ranges(
+    top: dict[str, Any], source: _Source, emulation: EmulationConfig | None
+) -> RangeSetting:
+    zones = emulation.zones if emulation else None
+    setting = RangeSetting(
+        package_uw_min=_uw(top["package_min_w"]) if not zones else zones.package_uw_min,
+        package_uw_max=_uw(top["package_max_w"]) if not zones else zones.package_uw_max,
+        package_floor_uw=_uw(top["floor_w"]),
+        dram_uw_min=_uw(top["dram_min_w"]) if not zones else zones.dram_uw_min,
+        dram_uw_max=_uw(top["dram_max_w"]) if not zones else zones.dram_uw_max,
+        dram_floor_uw=_uw(top["dram_floor_w"]),
+    )
+    for key, value, low, high in (
+        ("floor_w", setting.package_floor_uw, setting.package_uw_min, setting.package_uw_max),
+        ("dram_floor_w", setting.dram_floor_uw, setting.dram_uw_min, setting.dram_uw_max),
+    ):
+        if value is None:
+            continue
+        if (low is not None and value < low) or (high is not None and value > high):
+            limits = f"{(low or 0) / 1e6:g}..{'' if high is None else f'{high / 1e6:g}'} W"
+            raise source.wrong(key, f"= {value / 1e6:g} W is outside the zone's range {limits}")
+    return setting
+
+
+def _uw(watts: float | None) -> int | None:
+    return None if watts is None else uw_from_w(watts)
+
+
+def _emulation(source: _Source, given: dict[str, Any]) -> EmulationConfig:
+    v = source.checked(given, _EMULATION)
+    for key, low, high, unit in (
+        ("package_max_w", "package_min_w", "package_max_w", "W"),
+        ("dram_max_w", "dram_min_w", "dram_max_w", "W"),
+        ("f_high_ghz", "f_low_ghz", "f_high_ghz", "GHz"),
+        # Below these an idle node would already break its cap.
+        ("package_min_w", "c", "package_min_w", "W"),
+        ("dram_min_w", "dram_idle_w", "dram_min_w", "W"),
+    ):
+        if not v[low] < v[high]:
+            raise source.wrong(key, f"= {v[high]:g} {unit} must be above {low} = {v[low]:g} {unit}")
+    zones = ZoneSpec(
+        package_uw_min=quantised_up(uw_from_w(v["package_min_w"])),
+        package_uw_max=quantised(uw_from_w(v["package_max_w"])),
+        dram_uw_min=quantised_up(uw_from_w(v["dram_min_w"])),
+        dram_uw_max=quantised(uw_from_w(v["dram_max_w"])),
+        window_us=int(v["window_ms"] * NS_PER_MS / 1000),
+        energy_range_uj=int(v["energy_range_uj"]),
+    )
+    names = ("a", "b", "c", "f_low_ghz", "f_high_ghz", "dram_idle_w", "dram_dynamic_w")
+    return EmulationConfig(
+        **{name: v[name] for name in names},
+        cpu_share=v["cpu_share"],
+        throttle=v["throttle"],
+        zones=zones,
+    )

@@ -1,0 +1,202 @@
+"""Confining a job to cores: cgroup v1 cpuset, cgroup v2 cpuset, or plain affinity.
+
+The kernel moves running threads at once when a cpuset changes (62/190 us). Plain affinity has no
+container to hold new threads: it is set on every thread and repeated until no new one appears.
+"""
+
+# Each way of confining needs other arguments of the port.
+# ruff: noqa: ARG002
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import os
+from pathlib import Path
+from typing import Protocol
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.nodeagent.adapters import procfs
+from wattfold.nodeagent.core.errors import Broken
+
+_RESCANS_MAX = 50
+
+
+class MaskMechanism(enum.Enum):
+    """How masks are enforced."""
+
+    CPUSET_V1 = "cpuset-v1"
+    CPUSET_V2 = "cpuset-v2"
+    AFFINITY = "affinity"
+
+
+class MaskControl(Protocol):
+    """Holds the jobs of a node to their masks. All errors are OSError or Refused."""
+
+    mechanism: MaskMechanism
+
+    def prepare(self, job: JobId, cpus: CpuSet) -> tuple[Path, ...]:
+        """Makes what confines a job that is to start; files its process writes itself into."""
+        ...
+
+    def affinity_at_start(self, cpus: CpuSet) -> CpuSet:
+        """The affinity the process of a job sets for itself before it starts."""
+        ...
+
+    def confine(self, job: JobId, members: list[int], keeper: int, cpus: CpuSet) -> None:
+        """Sets the mask of a running job."""
+        ...
+
+    def read(self, job: JobId, pid: int) -> CpuSet:
+        """The mask the kernel holds the job to."""
+        ...
+
+    def remove(self, job: JobId) -> None:
+        """Removes what was made for a job that has ended."""
+        ...
+
+    def close(self) -> None:
+        """Removes what was made for the node, if no job is left."""
+        ...
+
+
+class CgroupMasks:
+    """Masks by a cpuset for every job, under one for the node. ``mechanism`` tells v1 from v2."""
+
+    def __init__(self, root: Path, node: str, cpus: CpuSet, mechanism: MaskMechanism) -> None:
+        self.mechanism = mechanism
+        self._cpus = cpus
+        self._node = root / "wattfold" / node
+        make_group(self._node.parent)
+        self._fill(self._node.parent, _inherited(root, self.mechanism))
+        make_group(self._node)
+        self._fill(self._node, _Cpus(cpus=str(cpus), mems=_inherited(root, mechanism).mems))
+
+    def prepare(self, job: JobId, cpus: CpuSet) -> tuple[Path, ...]:
+        group = self._node / job
+        make_group(group)
+        self._fill(group, _Cpus(cpus=str(cpus), mems=_read(self._node / "cpuset.mems")))
+        return (group / "cgroup.procs",)
+
+    def affinity_at_start(self, cpus: CpuSet) -> CpuSet:
+        # The kernel keeps a thread's own mask beside the cpuset: it must allow growing.
+        return self._cpus
+
+    def confine(self, job: JobId, members: list[int], keeper: int, cpus: CpuSet) -> None:
+        write_group(self._node / job / "cpuset.cpus", str(cpus))
+
+    def read(self, job: JobId, pid: int) -> CpuSet:
+        return CpuSet.parse(_read(self._node / job / "cpuset.cpus"))
+
+    def remove(self, job: JobId) -> None:
+        remove_group(self._node / job)
+
+    def close(self) -> None:
+        remove_group(self._node)
+        remove_group(self._node.parent)
+
+    def _fill(self, group: Path, values: _Cpus) -> None:
+        if self.mechanism is MaskMechanism.CPUSET_V2 and group != self._node.parent:
+            enable_controllers(group.parent)
+        # The memory nodes first: a cpuset without them takes no process.
+        if values.mems:
+            write_group(group / "cpuset.mems", values.mems)
+        if values.cpus:
+            write_group(group / "cpuset.cpus", values.cpus)
+
+
+class AffinityMasks:
+    """Masks by sched_setaffinity on every thread; needs no rights beyond the job's account."""
+
+    mechanism = MaskMechanism.AFFINITY
+
+    def prepare(self, job: JobId, cpus: CpuSet) -> tuple[Path, ...]:
+        return ()
+
+    def affinity_at_start(self, cpus: CpuSet) -> CpuSet:
+        return cpus
+
+    def confine(self, job: JobId, members: list[int], keeper: int, cpus: CpuSet) -> None:
+        wanted = set(cpus)
+        pids = members
+        for _ in range(_RESCANS_MAX):
+            procfs.set_affinity(pids, cpus)
+            pids = procfs.descendants(keeper) or members
+            if all(_affinity(t) in (None, wanted) for p in pids for t in procfs.threads_of(p)):
+                return
+        raise Broken(f"job {job}: threads appear faster than their affinity can be set")
+
+    def read(self, job: JobId, pid: int) -> CpuSet:
+        return CpuSet.of(os.sched_getaffinity(pid))
+
+    def remove(self, job: JobId) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+class _Cpus:
+    def __init__(self, *, cpus: str, mems: str) -> None:
+        self.cpus = cpus
+        self.mems = mems
+
+
+def _affinity(thread: int) -> set[int] | None:
+    try:
+        return os.sched_getaffinity(thread)
+    except ProcessLookupError:
+        return None
+
+
+def choose_masks(cgroup_root: Path, node: str, cpus: CpuSet, wanted: str) -> MaskControl:
+    """The best mechanism that works here. Raises OSError if a cgroup is wanted and none works."""
+    if wanted == "affinity":
+        return AffinityMasks()
+    try:
+        if (cgroup_root / "cpuset" / "cpuset.cpus").exists():
+            return CgroupMasks(cgroup_root / "cpuset", node, cpus, MaskMechanism.CPUSET_V1)
+        if "cpuset" in _read(cgroup_root / "cgroup.controllers").split():
+            return CgroupMasks(cgroup_root, node, cpus, MaskMechanism.CPUSET_V2)
+        if wanted == "cgroup":
+            raise FileNotFoundError(errno.ENOENT, "no cpuset controller", str(cgroup_root))
+    except OSError:
+        if wanted == "cgroup":
+            raise
+    return AffinityMasks()
+
+
+def _inherited(root: Path, mechanism: MaskMechanism) -> _Cpus:
+    if mechanism is MaskMechanism.CPUSET_V2:
+        return _Cpus(cpus="", mems="")
+    return _Cpus(cpus=_read(root / "cpuset.cpus"), mems=_read(root / "cpuset.mems"))
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="ascii").strip()
+
+
+def make_group(path: Path) -> None:
+    """Makes a cgroup if it is not there. Raises OSError."""
+    path.mkdir(exist_ok=True)
+
+
+def write_group(path: Path, value: str) -> None:
+    """Writes one value of a cgroup. Raises OSError with the path."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(value)
+
+
+def remove_group(path: Path) -> None:
+    """Removes a cgroup unless something is left in it."""
+    with contextlib.suppress(FileNotFoundError, OSError):
+        path.rmdir()
+
+
+def enable_controllers(group: Path) -> None:
+    """Lets the children of a v2 cgroup use the controllers that it has. Raises OSError."""
+    available = _read(group / "cgroup.controllers").split()
+    wanted = [name for name in ("cpuset", "cpu") if name in available]
+    if wanted:
+        write_group(group / "cgroup.subtree_control", " ".join(f"+{name}" for name in wanted))

@@ -1,0 +1,263 @@
+"""Emulated power zones: a tree like /sys/class/powercap and a thread that acts as its firmware.
+
+The thread reads the limits that anybody writes into the tree, rounds and clips them as hardware
+does, slows the node's jobs accordingly, and advances the energy counters by the power that the CPU
+time really used stands for. The tree survives the agent, as limits of real hardware do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattfold.contract.ids import JobId
+from wattfold.contract.units import NS_PER_S, UW_PER_W, w_from_uw
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.cpu_time import CpuClock
+from wattfold.nodeagent.adapters.procfs import descendants
+from wattfold.nodeagent.adapters.throttle import Throttle
+from wattfold.nodeagent.core.caps import quantised
+from wattfold.nodeagent.core.emulation_model import EmulationModel, OperatingPoint, draw
+
+_MODEL_TICK_NS = 50_000_000
+_GAP_NS_MAX = NS_PER_S
+"""A longer gap between two ticks (a suspended machine) is not charged."""
+_UNLIMITED = OperatingPoint(f_ghz=1.0, duty=1.0, speed=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneSpec:
+    """What the emulated hardware accepts and shows."""
+
+    package_uw_min: int
+    package_uw_max: int
+    dram_uw_min: int
+    dram_uw_max: int
+    window_us: int
+    energy_range_uj: int
+
+
+class EmulatedTree:
+    """The files. Every write replaces the file, so that a reader never sees half a number."""
+
+    def __init__(self, root: Path, spec: ZoneSpec) -> None:
+        self.root = root
+        self._spec = spec
+        self._package = root / "intel-rapl:0"
+        self._dram = self._package / "intel-rapl:0:0"
+        self._limits_uw: dict[Path, int] = {}
+        self._energy_uj: dict[Path, float] = {}
+        self._make()
+
+    def limits_w(self) -> tuple[float, float]:
+        """Package and DRAM limit in force, W, after rounding and clipping what was written."""
+        spec = self._spec
+        package = self._limit(self._package, spec.package_uw_min, spec.package_uw_max)
+        dram = self._limit(self._dram, spec.dram_uw_min, spec.dram_uw_max)
+        return w_from_uw(package), w_from_uw(dram)
+
+    def advance(self, package_w: float, dram_w: float, elapsed_s: float) -> None:
+        """Adds the energy of a time to the counters, which wrap."""
+        for zone, power_w in ((self._package, package_w), (self._dram, dram_w)):
+            energy = self._energy_uj[zone] + power_w * elapsed_s * UW_PER_W
+            self._energy_uj[zone] = energy % self._spec.energy_range_uj
+            _replace(zone / "energy_uj", int(self._energy_uj[zone]))
+
+    def _make(self) -> None:
+        spec = self._spec
+        (self.root / "intel-rapl").mkdir(parents=True, exist_ok=True)
+        _keep(self.root / "intel-rapl" / "enabled", 1)
+        self._make_zone(self._package, "package-0", spec.package_uw_max)
+        self._make_zone(self._dram, "dram", spec.dram_uw_max)
+        link = self.root / "intel-rapl:0:0"
+        if not link.is_symlink():
+            link.symlink_to("intel-rapl:0/intel-rapl:0:0")
+
+    def _make_zone(self, zone: Path, name: str, uw_max: int) -> None:
+        zone.mkdir(parents=True, exist_ok=True)
+        _replace(zone / "name", name)
+        _keep(zone / "enabled", 1)
+        _replace(zone / "max_energy_range_uj", self._spec.energy_range_uj)
+        _replace(zone / "constraint_0_name", "long_term")
+        _keep(zone / "constraint_0_power_limit_uw", uw_max)
+        _replace(zone / "constraint_0_max_power_uw", uw_max)
+        _replace(zone / "constraint_0_time_window_us", self._spec.window_us)
+        _keep(zone / "energy_uj", 0)
+        self._limits_uw[zone] = uw_max
+        self._energy_uj[zone] = _number(zone / "energy_uj") or 0
+
+    def _limit(self, zone: Path, uw_min: int, uw_max: int) -> int:
+        path = zone / "constraint_0_power_limit_uw"
+        written = _number(path)
+        # An unreadable file is a write in progress or nonsense: hardware keeps what it had.
+        if written is not None:
+            held = min(uw_max, max(uw_min, quantised(written)))
+            self._limits_uw[zone] = held
+            if held != written:
+                _replace(path, held)
+        return self._limits_uw[zone]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    cores: int
+    keeper: int
+    cpu_ns: int
+    members: list[int]
+
+
+class EmulatedFirmware:
+    """The thread behind the tree. Methods may be called from any thread."""
+
+    def __init__(
+        self, tree: EmulatedTree, model: EmulationModel, throttle: Throttle, clock: CpuClock
+    ) -> None:
+        self._tree = tree
+        self._model = model
+        self._throttle = throttle
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._jobs: dict[JobId, _Job] = {}
+        self._point = _UNLIMITED
+        self._backlog_s = 0.0
+        self._last_ns = time.monotonic_ns()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="emulated-firmware", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and lets the jobs run on without a quota."""
+        self._stop.set()
+        self._thread.join()
+        with self._lock:
+            for job, known in self._jobs.items():
+                with contextlib.suppress(OSError):
+                    self._throttle.release(job, descendants(known.keeper))
+
+    def prepare(self, job: JobId, cores: int) -> tuple[Path, ...]:
+        """Holds a job that is to start, counting its cores at once; files to write itself into."""
+        with self._lock:
+            self._jobs[job] = _Job(cores=cores, keeper=0, cpu_ns=0, members=[])
+            self._operate()
+            return self._throttle.prepare(job, self._model.quota(cores, self._point))
+
+    def started(self, job: JobId, keeper: int) -> None:
+        """The process of a prepared job exists."""
+        with self._lock:
+            self._jobs[job].keeper = keeper
+
+    def adopt(self, job: JobId, keeper: int, cores: int) -> None:
+        """A job of an earlier agent; what it has used so far is not charged again."""
+        members = descendants(keeper)
+        with self._lock:
+            used_ns = self._clock.read_ns(job, keeper, members)
+            self._jobs[job] = _Job(cores=cores, keeper=keeper, cpu_ns=used_ns, members=members)
+            self._throttle.prepare(job, self._model.quota(cores, self._point))
+
+    def resize(self, job: JobId, cores: int) -> None:
+        """The job holds another number of cores from now on."""
+        with self._lock:
+            if job in self._jobs:
+                self._jobs[job].cores = cores
+                self._operate()
+
+    def release(self, job: JobId) -> None:
+        """Lets a job die: it is not stopped or slowed any more."""
+        with self._lock:
+            known = self._jobs.get(job)
+            if known is not None:
+                self._throttle.release(job, descendants(known.keeper))
+
+    def suspend(self, job: JobId, *, suspended: bool) -> None:
+        """A job was stopped, or continued, on request."""
+        with self._lock:
+            self._throttle.suspend(job, suspended=suspended)
+
+    def remove(self, job: JobId) -> None:
+        """A job has ended."""
+        with self._lock:
+            self._jobs.pop(job, None)
+            self._throttle.remove(job)
+            self._operate()
+
+    def _run(self) -> None:
+        model_due_ns = 0
+        while not self._stop.wait(self._throttle.tick_ns / NS_PER_S):
+            now_ns = time.monotonic_ns()
+            try:
+                with self._lock:
+                    demand_ns = self._observe(now_ns)
+                    self._backlog_s += demand_ns / NS_PER_S
+                    if now_ns >= model_due_ns:
+                        model_due_ns = now_ns + _MODEL_TICK_NS - self._throttle.tick_ns // 2
+                        self._charge(now_ns)
+                        self._operate()
+            except Exception as error:  # noqa: BLE001 - the firmware must not stop with a node capped
+                logs.warning("firmware_tick_failed", error=repr(error))
+
+    def _observe(self, now_ns: int) -> int:
+        """CPU nanoseconds used by all jobs since the last tick."""
+        used_ns = 0
+        for name, job in self._jobs.items():
+            if not job.keeper:
+                continue
+            job.members = descendants(job.keeper) if self._needs_members() else []
+            cpu_ns = self._clock.read_ns(name, job.keeper, job.members)
+            used_ns += cpu_ns - job.cpu_ns
+            job.cpu_ns = cpu_ns
+            self._throttle.tick(name, cpu_ns, now_ns, _fresh(job.keeper))
+        return used_ns
+
+    def _needs_members(self) -> bool:
+        return not self._clock.by_group
+
+    def _charge(self, now_ns: int) -> None:
+        elapsed_s = min(now_ns - self._last_ns, _GAP_NS_MAX) / NS_PER_S
+        self._last_ns = now_ns
+        result = draw(self._model, self._point, self._held(), self._backlog_s, elapsed_s)
+        self._backlog_s = result.backlog_s
+        self._tree.advance(result.package_w, result.dram_w, elapsed_s)
+
+    def _operate(self) -> None:
+        """Finds the operating point for the limits in force and sets all quotas."""
+        package_w, dram_w = self._tree.limits_w()
+        self._point = self._model.operating_point(package_w, dram_w, self._held())
+        for name, job in self._jobs.items():
+            if not job.keeper:
+                continue
+            try:
+                self._throttle.set_quota(name, self._model.quota(job.cores, self._point))
+            except OSError as error:
+                logs.warning("quota_not_set", job=name, why=error)
+
+    def _held(self) -> int:
+        return min(self._model.cores, sum(job.cores for job in self._jobs.values()))
+
+
+def _fresh(keeper: int) -> Callable[[], list[int]]:
+    return lambda: descendants(keeper)
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(path: Path, value: int) -> None:
+    if _number(path) is None:
+        _replace(path, value)
+
+
+def _replace(path: Path, value: int | str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(f"{value}\n", encoding="ascii")
+    temporary.rename(path)

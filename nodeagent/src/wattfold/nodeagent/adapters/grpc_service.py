@@ -1,0 +1,269 @@
+"""The NodeAgent service: checks tokens, epochs and repeated commands, then asks the node."""
+
+# GRPC gives every method a request and a context.
+# ruff: noqa: ARG002
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from wattfold.contract.units import NS_PER_MS, NS_PER_S
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters import wire
+from wattfold.nodeagent.core.energy import mean_power_uw
+from wattfold.nodeagent.core.errors import Refused
+from wattfold.nodeagent.core.masks import parse_cpus
+from wattfold.nodeagent.core.replay import ReplayCache
+from wattfold.nodeagent.service.accounting import Accounting
+from wattfold.nodeagent.service.jobs import NodeJobs
+from wattfold.nodeagent.service.power import NodePower
+from wattfold.v1 import node_agent_pb2 as pb
+from wattfold.v1 import node_agent_pb2_grpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Response = TypeVar("Response")
+INTERVAL_NS_MIN = 20 * NS_PER_MS
+INTERVAL_NS_MAX = 3600 * NS_PER_S
+
+
+class Changes:
+    """Wakes all telemetry streams when something has happened that cannot wait."""
+
+    def __init__(self) -> None:
+        self.events: set[asyncio.Event] = set()
+
+    def notify(self) -> None:
+        """Something has happened."""
+        for event in self.events:
+            event.set()
+
+
+class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
+    """Answers for one node. ``inventory`` holds what does not change while the agent runs."""
+
+    def __init__(
+        self,
+        inventory: pb.Inventory,
+        power: NodePower,
+        jobs: NodeJobs,
+        accounting: Accounting,
+        changes: Changes,
+    ) -> None:
+        self._inventory = inventory
+        self._power = power
+        self._jobs = jobs
+        self._accounting = accounting
+        self._changes = changes
+        self._started_ns = time.monotonic_ns()
+        self._answers: ReplayCache[asyncio.Future[Any]] = ReplayCache()
+
+    async def GetInventory(self, request: pb.GetInventoryRequest, context: Context) -> pb.Inventory:
+        """What the node is, with the caps in force."""
+        answer = pb.Inventory()
+        answer.CopyFrom(self._inventory)
+        answer.zones.extend(wire.zone_message(state) for state in self._power.zones.values())
+        answer.epoch = self._power.lease.epoch
+        answer.lease_remaining_ns = self._power.remaining_ns()
+        return answer
+
+    async def SetCaps(self, request: pb.SetCapsRequest, context: Context) -> pb.SetCapsResponse:
+        """Sets caps and answers with what is enforced."""
+
+        async def act() -> pb.SetCapsResponse:
+            outcomes = self._power.set_caps(wire.cap_requests(request))
+            return pb.SetCapsResponse(results=[wire.cap_result(outcome) for outcome in outcomes])
+
+        return await self._command(request, context, act)
+
+    async def SetMask(self, request: pb.SetMaskRequest, context: Context) -> pb.SetMaskResponse:
+        """Moves a job; answers when it has left the cores it lost."""
+
+        async def act() -> pb.SetMaskResponse:
+            cpus = parse_cpus(request.cpus, what=f"job {request.job_id}")
+            change = await self._jobs.set_mask(request.job_id, cpus, request.deadline_ns)
+            shim = wire.shim_state(attached=change.attached, confined=change.confined)
+            return pb.SetMaskResponse(
+                cpus=str(change.cpus), shim=shim, acknowledged_in_ns=change.acknowledged_in_ns
+            )
+
+        return await self._command(request, context, act)
+
+    async def Launch(self, request: pb.LaunchRequest, context: Context) -> pb.LaunchResponse:
+        """Starts the process of a job."""
+
+        async def act() -> pb.LaunchResponse:
+            job, already = await self._jobs.launch(wire.launch_order(request))
+            return pb.LaunchResponse(pid=job.pid, already_running=already)
+
+        return await self._command(request, context, act)
+
+    async def Signal(self, request: pb.SignalRequest, context: Context) -> pb.SignalResponse:
+        """Signals a job."""
+
+        async def act() -> pb.SignalResponse:
+            found = self._jobs.signal(request.job_id, request.signal, request.grace_ns)
+            return pb.SignalResponse(found=found)
+
+        return await self._command(request, context, act)
+
+    async def ListProcesses(
+        self, request: pb.ListProcessesRequest, context: Context
+    ) -> pb.ListProcessesResponse:
+        """Running and ended processes."""
+        self._accounting.sample()
+        now_ns = time.monotonic_ns()
+        return pb.ListProcessesResponse(
+            processes=[wire.process_info(job, now_ns) for job in self._jobs.jobs.values()]
+        )
+
+    async def ForgetProcess(
+        self, request: pb.ForgetProcessRequest, context: Context
+    ) -> pb.ForgetProcessResponse:
+        """Drops the record of an ended process."""
+
+        async def act() -> pb.ForgetProcessResponse:
+            self._jobs.forget(request.job_id)
+            return pb.ForgetProcessResponse()
+
+        return await self._command(request, context, act)
+
+    async def RenewLease(
+        self, request: pb.RenewLeaseRequest, context: Context
+    ) -> pb.RenewLeaseResponse:
+        """Lets caps above the floor hold for another while."""
+
+        async def act() -> pb.RenewLeaseResponse:
+            self._power.renew(request.duration_ns)
+            caps = [pb.ZoneCap(name=n, cap_uw=s.cap_uw) for n, s in self._power.zones.items()]
+            return pb.RenewLeaseResponse(remaining_ns=self._power.remaining_ns(), caps=caps)
+
+        return await self._command(request, context, act)
+
+    async def StreamTelemetry(
+        self, request: pb.StreamTelemetryRequest, context: Context
+    ) -> AsyncIterator[pb.Telemetry]:
+        """One message an interval, and one at once when something has happened."""
+        interval_ns = request.interval_ns or NS_PER_S
+        if not INTERVAL_NS_MIN <= interval_ns <= INTERVAL_NS_MAX:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"interval {interval_ns} ns is outside {INTERVAL_NS_MIN}..{INTERVAL_NS_MAX} ns",
+            )
+        event = asyncio.Event()
+        self._changes.events.add(event)
+        try:
+            last = _Baseline(self._power)
+            yield self._telemetry(last)
+            while True:
+                try:
+                    async with asyncio.timeout(interval_ns / NS_PER_S):
+                        await event.wait()
+                except TimeoutError:
+                    pass
+                event.clear()
+                yield self._telemetry(last)
+        finally:
+            self._changes.events.discard(event)
+
+    def _telemetry(self, last: _Baseline) -> pb.Telemetry:
+        self._accounting.sample()
+        self._power.sample()
+        now_ns = time.monotonic_ns()
+        jobs = self._jobs.jobs.values()
+        message = pb.Telemetry(
+            node_id=self._inventory.node_id,
+            uptime_ns=now_ns - self._started_ns,
+            interval_ns=now_ns - last.at_ns,
+            zones=last.zone_power(self._power, now_ns),
+            jobs=[wire.job_usage(j, self._jobs.shims.view(j.id)) for j in jobs if j.live],
+            ended=[wire.process_info(j, now_ns) for j in jobs if not j.live],
+            lease_remaining_ns=self._power.remaining_ns(),
+            at_floor=self._power.at_floor,
+            drift_count=self._power.drift_count,
+        )
+        last.at_ns = now_ns
+        return message
+
+    async def _command(
+        self, request: Any, context: Context, act: Callable[[], Awaitable[Response]]
+    ) -> Response:
+        """Runs a command once; a repeated one gets the first answer, also while that is awaited."""
+        header = request.header
+        try:
+            key = f"{type(request).__name__} {header.request_id}"
+            first = self._answers.get(key) if header.request_id else None
+            if first is None:
+                self._power.admit(header.epoch)
+                first = asyncio.ensure_future(act())
+                if header.request_id:
+                    self._answers.keep(key, first)
+                first.add_done_callback(lambda done: self._drop_refused(key, done))
+            # A caller that goes away does not stop a command half way.
+            answer: Response = await asyncio.shield(first)
+        except Refused as refusal:
+            logs.info(
+                "command_refused", command=type(request).__name__, cause=header.cause, why=refusal
+            )
+            await context.abort(wire.STATUS[type(refusal)], str(refusal))
+            raise
+        return answer
+
+    def _drop_refused(self, key: str, done: asyncio.Future[Any]) -> None:
+        # A refused command had no effect: its repetition is tried anew.
+        if done.cancelled() or done.exception() is not None:
+            self._answers.drop(key)
+
+
+class _Baseline:
+    """Energy at the last message of a stream, for mean power over the interval."""
+
+    def __init__(self, power: NodePower) -> None:
+        self.at_ns = time.monotonic_ns()
+        self._uj = {name: state.meter.total_uj for name, state in power.zones.items()}
+        self._uw: dict[str, int] = {}
+
+    def zone_power(self, power: NodePower, now_ns: int) -> list[pb.ZonePower]:
+        """Power of all zones since the last call."""
+        found = []
+        for name, state in power.zones.items():
+            if state.valid:
+                used_uj = state.meter.total_uj - self._uj[name]
+                self._uw[name] = mean_power_uw(used_uj, now_ns - self.at_ns)
+                self._uj[name] = state.meter.total_uj
+            found.append(
+                pb.ZonePower(
+                    name=name,
+                    power_uw=self._uw.get(name, 0),
+                    energy_uj=state.meter.total_uj,
+                    cap_uw=state.cap_uw,
+                    valid=state.valid and not state.zone.cannot_measure,
+                )
+            )
+        return found
+
+
+class TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+    """Refuses calls without the node's token."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}".encode()
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """Lets a call with the right token through."""
+        given = dict(details.invocation_metadata or ()).get("authorization", "")
+        data = given if isinstance(given, bytes) else str(given).encode()
+        if hmac.compare_digest(data, self._expected):
+            return await continuation(details)
+        return grpc.unary_unary_rpc_method_handler(_unauthenticated)
+
+
+async def _unauthenticated(_request: Any, context: Context) -> None:
+    await context.abort(
+        grpc.StatusCode.UNAUTHENTICATED,
+        "missing or wrong token: send the metadata 'authorization: Bearer <token>'",
+    )

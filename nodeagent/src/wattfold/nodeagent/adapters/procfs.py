@@ -1,0 +1,120 @@
+"""Processes of a job as /proc shows them: members, CPU time, threads, memory.
+
+Members are the descendants of the job's keeper, which adopts orphans, so no process escapes by a
+new session. Times of /proc have a resolution of one clock tick (10 ms) but do not drift.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.units import NS_PER_S
+
+_TICK_NS = NS_PER_S // os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MEMBERS_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    """Fields of /proc/PID/stat that the agent uses; times in nanoseconds."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    own_cpu_ns: int
+    reaped_cpu_ns: int
+    threads: int
+    start_ticks: int
+    memory_bytes: int
+    last_cpu: int
+
+
+def read_stat(pid: int, thread: int | None = None) -> Stat | None:
+    """The state of a process or thread; None when it is gone."""
+    path = f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat"
+    try:
+        with open(path, "rb", buffering=0) as file:
+            text = file.read(4096)
+    except OSError:
+        return None
+    # The name may hold blanks and brackets: fields are counted from its last bracket.
+    fields = text.rpartition(b")")[2].split()
+    return Stat(
+        pid=pid if thread is None else thread,
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        own_cpu_ns=(int(fields[11]) + int(fields[12])) * _TICK_NS,
+        reaped_cpu_ns=(int(fields[13]) + int(fields[14])) * _TICK_NS,
+        threads=int(fields[17]),
+        start_ticks=int(fields[19]),
+        memory_bytes=int(fields[21]) * _PAGE_BYTES,
+        last_cpu=int(fields[36]),
+    )
+
+
+def threads_of(pid: int) -> list[int]:
+    """Threads of a process; empty when it is gone."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below ``root``, parents first, without itself."""
+    found: list[int] = []
+    queue = [root]
+    while queue and len(found) < _MEMBERS_MAX:
+        children = _children(queue.pop())
+        found.extend(children)
+        queue.extend(children)
+    return found
+
+
+def same_process(pid: int, start_ticks: int) -> bool:
+    """Whether this pid still is the process that started then, and not ended."""
+    stat = read_stat(pid)
+    return stat is not None and stat.start_ticks == start_ticks and stat.state not in "ZX"
+
+
+def cpu_ns(keeper: int, members: list[int]) -> int:
+    """CPU time of a job: what its keeper has reaped, and what its members have used so far."""
+    # The keeper first: a process that ends in between is then missed, not counted twice.
+    top = read_stat(keeper)
+    total = 0 if top is None else top.reaped_cpu_ns
+    for pid in members:
+        stat = read_stat(pid)
+        if stat is not None:
+            total += stat.own_cpu_ns + stat.reaped_cpu_ns
+    return total
+
+
+def set_affinity(pids: list[int], cpus: CpuSet) -> int:
+    """Sets the affinity of all threads of these processes; the number of threads set."""
+    count = 0
+    mask = list(cpus)
+    for pid in pids:
+        for thread in threads_of(pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, mask)
+                count += 1
+    return count
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for thread in threads_of(pid):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                found.extend(int(text) for text in file.read(1 << 20).split())
+        except OSError:
+            continue
+    return found

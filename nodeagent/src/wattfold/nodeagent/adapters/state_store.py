@@ -1,0 +1,130 @@
+"""Small records on disk that survive the agent: written atomically, read with suspicion.
+
+A record that cannot be read is renamed aside and the others go on. A write that fails raises
+NoSpace or Broken, so that a command is refused rather than half done.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.core.errors import Broken, NoSpace, Refused
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
+
+
+class StateDirError(Exception):
+    """The state folder cannot be used; the message says why."""
+
+
+def device_refusal(error: OSError, what: str) -> Refused:
+    """The refusal for a failed system call, with the path and the system's words."""
+    kind = NoSpace if error.errno in _NO_ROOM else Broken
+    return kind(f"{what}: {error.filename or ''} {error.strerror or error}".replace("  ", " "))
+
+
+def private_folder(path: Path, mode: int = 0o700) -> Path:
+    """Makes a folder that only this account can change. Raises StateDirError."""
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise StateDirError(f"{path}: {error.strerror}") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise StateDirError(f"{path}: not a folder")
+    if found.st_uid != os.geteuid():
+        raise StateDirError(f"{path}: owned by uid {found.st_uid}, not by {os.geteuid()}")
+    if found.st_mode & 0o022:
+        raise StateDirError(
+            f"{path}: mode {stat.S_IMODE(found.st_mode):o} lets other accounts write;"
+            " remove that right"
+        )
+    return path
+
+
+class StateStore:
+    """Records of one agent in one folder, locked against a second agent."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = private_folder(root)
+        self.jobs = private_folder(root / "jobs")
+        self.agent_pid_path = root / "agent.pid"
+        self._lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateDirError(f"{root}: another agent is running on this folder") from None
+
+    def close(self) -> None:
+        """Lets another agent use the folder."""
+        os.close(self._lock)
+
+    def write(self, name: str, record: dict[str, Any], *, durable: bool = True) -> None:
+        """Replaces a record. ``durable``: it survives a loss of power, not only of the agent."""
+        path = self.root / name
+        temporary = path.with_name(path.name + ".tmp")
+        try:
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                _write_all(fd, json.dumps(record).encode())
+                if durable:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            temporary.rename(path)
+            if durable:
+                _sync_folder(path.parent)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise device_refusal(error, "cannot write the agent's state") from None
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A record, or None if there is none or it is damaged (then it is renamed aside)."""
+        path = self.root / name
+        try:
+            if path.stat().st_uid != os.geteuid():
+                raise ValueError(f"owned by uid {path.stat().st_uid}")
+            record = json.loads(path.read_bytes())
+            if not isinstance(record, dict):
+                raise ValueError("not an object")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            self.set_aside(name, str(error))
+            return None
+        return record
+
+    def set_aside(self, name: str, why: str) -> None:
+        """Renames a damaged record so that it is kept for a person and not read again."""
+        path = self.root / name
+        aside = path.with_name(path.name + ".damaged")
+        path.rename(aside)
+        logs.warning("state_damaged", path=path, kept_as=aside, why=why)
+
+    def remove(self, name: str) -> None:
+        """Removes a record if there is one."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def job_ids(self) -> list[str]:
+        """Jobs that have a record."""
+        return sorted(path.name.removesuffix(".json") for path in self.jobs.glob("*.json"))
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

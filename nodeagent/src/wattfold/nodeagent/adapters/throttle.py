@@ -1,0 +1,234 @@
+"""Holding a job to CPU time: the CPU bandwidth controller, or stop and continue signals.
+
+Used by the emulated power zones only. A quota is in CPU seconds a second.
+"""
+
+# Each way of throttling needs other arguments of the port.
+# ruff: noqa: ARG002
+from __future__ import annotations
+
+import enum
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from wattfold.contract.ids import JobId
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent.adapters.cpuset import (
+    enable_controllers,
+    make_group,
+    remove_group,
+    write_group,
+)
+
+PERIOD_US = 50_000
+QUOTA_US_MIN = 1_000
+PERIOD_US_MAX = 1_000_000
+_BURST_NS = 50_000_000
+_DEBT_S_MAX = 1.0
+
+
+class ThrottleMechanism(enum.Enum):
+    """How an emulated cap slows jobs."""
+
+    CPU_BANDWIDTH = "cpu-bandwidth"
+    SIGNALS = "signals"
+
+
+class Throttle(Protocol):
+    """Holds jobs to quotas. ``tick_ns`` is how often it wants :meth:`tick` called."""
+
+    mechanism: ThrottleMechanism
+    tick_ns: int
+
+    def prepare(self, job: JobId, quota: float) -> tuple[Path, ...]:
+        """Makes what holds a job that is to start; files its process writes itself into."""
+        ...
+
+    def set_quota(self, job: JobId, quota: float) -> None:
+        """Changes the quota of a job. Raises OSError."""
+        ...
+
+    def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
+        """Gives the CPU time a job has used, for a throttle that steers by it."""
+        ...
+
+    def release(self, job: JobId, members: list[int]) -> None:
+        """Lets a job run unhindered from now on (it is to die, or the agent leaves it)."""
+        ...
+
+    def suspend(self, job: JobId, *, suspended: bool) -> None:
+        """Keeps its hands off a job that was stopped on request, until it is continued."""
+        ...
+
+    def remove(self, job: JobId) -> None:
+        """Forgets a job that has ended."""
+        ...
+
+    def close(self) -> None:
+        """Removes what was made for the node, if no job is left."""
+        ...
+
+
+def quota_and_period_us(quota: float) -> tuple[int, int]:
+    """Quota and period of the bandwidth controller; a small quota gets a longer period."""
+    quota_us = int(quota * PERIOD_US)
+    if quota_us >= QUOTA_US_MIN:
+        return quota_us, PERIOD_US
+    period_us = int(QUOTA_US_MIN / quota) if quota > 0 else PERIOD_US_MAX
+    return QUOTA_US_MIN, min(period_us, PERIOD_US_MAX)
+
+
+class BandwidthThrottle:
+    """Quotas by cpu.cfs_quota_us (v1) or cpu.max (v2), one cgroup for every job."""
+
+    mechanism = ThrottleMechanism.CPU_BANDWIDTH
+    tick_ns = 50_000_000
+
+    def __init__(self, root: Path, node: str, *, v2: bool) -> None:
+        self._v2 = v2
+        self._node = root / "wattfold" / node
+        self._set: dict[JobId, tuple[int, int]] = {}
+        for group in (self._node.parent, self._node):
+            make_group(group)
+            if v2:
+                enable_controllers(group.parent)
+
+    def prepare(self, job: JobId, quota: float) -> tuple[Path, ...]:
+        group = self._node / job
+        if self._v2:
+            enable_controllers(self._node)
+        make_group(group)
+        self.set_quota(job, quota)
+        return (group / "cgroup.procs",)
+
+    def set_quota(self, job: JobId, quota: float) -> None:
+        values = quota_and_period_us(quota)
+        if self._set.get(job) == values:
+            return
+        quota_us, period_us = values
+        group = self._node / job
+        if self._v2:
+            write_group(group / "cpu.max", f"{quota_us} {period_us}")
+        else:
+            write_group(group / "cpu.cfs_period_us", str(period_us))
+            write_group(group / "cpu.cfs_quota_us", str(quota_us))
+        self._set[job] = values
+
+    def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
+        return
+
+    def release(self, job: JobId, members: list[int]) -> None:
+        group = self._node / job
+        self._set.pop(job, None)
+        if self._v2:
+            write_group(group / "cpu.max", "max")
+        else:
+            write_group(group / "cpu.cfs_quota_us", "-1")
+
+    def suspend(self, job: JobId, *, suspended: bool) -> None:
+        return
+
+    def remove(self, job: JobId) -> None:
+        self._set.pop(job, None)
+        remove_group(self._node / job)
+
+    def close(self) -> None:
+        remove_group(self._node)
+        remove_group(self._node.parent)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Bucket:
+    """Credit of a job in CPU nanoseconds; below zero it is stopped."""
+
+    quota: float
+    credit_ns: float = 0.0
+    last_ns: int | None = None
+    last_cpu_ns: int = 0
+    stopped: bool = False
+    released: bool = False
+
+
+class SignalThrottle:
+    """Quotas by stopping a job that has used more than its credit, and continuing it later."""
+
+    mechanism = ThrottleMechanism.SIGNALS
+    tick_ns = 25_000_000
+
+    def __init__(self) -> None:
+        self._buckets: dict[JobId, _Bucket] = {}
+
+    def prepare(self, job: JobId, quota: float) -> tuple[Path, ...]:
+        self._buckets[job] = _Bucket(quota=quota)
+        return ()
+
+    def set_quota(self, job: JobId, quota: float) -> None:
+        self._buckets.setdefault(job, _Bucket(quota=quota)).quota = quota
+
+    def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
+        bucket = self._buckets.get(job)
+        if bucket is None or bucket.released:
+            return
+        if bucket.last_ns is None:
+            bucket.last_ns, bucket.last_cpu_ns = now_ns, cpu_ns
+        earned = bucket.quota * (now_ns - bucket.last_ns)
+        spent = cpu_ns - bucket.last_cpu_ns
+        bucket.last_ns, bucket.last_cpu_ns = now_ns, cpu_ns
+        most = bucket.quota * _BURST_NS
+        least = -_DEBT_S_MAX * NS_PER_S * max(bucket.quota, 0.05)
+        bucket.credit_ns = min(most, max(least, bucket.credit_ns + earned - spent))
+        if bucket.credit_ns < 0:
+            # Every time: processes that have started since then are stopped as well.
+            _send(members(), signal.SIGSTOP)
+            bucket.stopped = True
+        elif bucket.stopped:
+            _send(members(), signal.SIGCONT)
+            bucket.stopped = False
+
+    def release(self, job: JobId, members: list[int]) -> None:
+        bucket = self._buckets.get(job)
+        if bucket is not None:
+            bucket.released = True
+        _send(members, signal.SIGCONT)
+
+    def suspend(self, job: JobId, *, suspended: bool) -> None:
+        bucket = self._buckets.get(job)
+        if bucket is not None:
+            bucket.released = suspended
+
+    def remove(self, job: JobId) -> None:
+        self._buckets.pop(job, None)
+
+    def close(self) -> None:
+        return
+
+
+def choose_throttle(cgroup_root: Path, node: str, wanted: str) -> Throttle:
+    """The bandwidth controller where it can be used, else signals. Raises OSError if wanted."""
+    if wanted == "signals":
+        return SignalThrottle()
+    try:
+        if (cgroup_root / "cpu" / "cpu.cfs_quota_us").exists():
+            return BandwidthThrottle(cgroup_root / "cpu", node, v2=False)
+        if (cgroup_root / "cpu" / "cpu.shares").exists():
+            return BandwidthThrottle(cgroup_root / "cpu", node, v2=False)
+        if "cpu" in (cgroup_root / "cgroup.controllers").read_text(encoding="ascii").split():
+            return BandwidthThrottle(cgroup_root, node, v2=True)
+        if wanted == "cgroup":
+            raise FileNotFoundError(2, "no cpu controller", str(cgroup_root))
+    except OSError:
+        if wanted == "cgroup":
+            raise
+    return SignalThrottle()
+
+
+def _send(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue

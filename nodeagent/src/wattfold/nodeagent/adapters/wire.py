@@ -1,0 +1,156 @@
+"""Between the agent's values and the messages of node_agent.proto. No decisions."""
+
+from __future__ import annotations
+
+import grpc
+
+from wattfold.contract.ids import JobId, ZoneName
+from wattfold.nodeagent.adapters.cpuset import MaskMechanism
+from wattfold.nodeagent.adapters.shim_server import ShimView
+from wattfold.nodeagent.core import errors
+from wattfold.nodeagent.core.caps import CapOutcome, CapRequest, CapStatus, ZoneKind
+from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode
+from wattfold.nodeagent.core.masks import parse_cpus
+from wattfold.nodeagent.service.power import ZoneState
+from wattfold.nodeagent.service.records import Job, JobState
+from wattfold.v1 import common_pb2
+from wattfold.v1 import node_agent_pb2 as pb
+
+STATUS = {
+    errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.WrongState: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.UnknownJob: grpc.StatusCode.NOT_FOUND,
+    errors.NotPermitted: grpc.StatusCode.PERMISSION_DENIED,
+    errors.NoSpace: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Broken: grpc.StatusCode.INTERNAL,
+}
+_MODES = {
+    common_pb2.RESIZE_MODE_FIXED: ResizeMode.FIXED,
+    common_pb2.RESIZE_MODE_MASK: ResizeMode.MASK,
+    common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
+}
+_MODES_OUT = {mode: number for number, mode in _MODES.items()}
+_KINDS = {
+    ZoneKind.PACKAGE: pb.ZONE_KIND_PACKAGE,
+    ZoneKind.DRAM: pb.ZONE_KIND_DRAM,
+    ZoneKind.PSYS: pb.ZONE_KIND_PSYS,
+}
+_CAP_STATUS = {
+    CapStatus.OK: pb.CAP_STATUS_OK,
+    CapStatus.BELOW_MINIMUM: pb.CAP_STATUS_BELOW_MINIMUM,
+    CapStatus.ABOVE_MAXIMUM: pb.CAP_STATUS_ABOVE_MAXIMUM,
+    CapStatus.DEVICE_ERROR: pb.CAP_STATUS_DEVICE_ERROR,
+    CapStatus.UNKNOWN_ZONE: pb.CAP_STATUS_UNKNOWN_ZONE,
+    CapStatus.NO_LEASE: pb.CAP_STATUS_NO_LEASE,
+}
+MASKS = {
+    MaskMechanism.CPUSET_V1: pb.MASK_MECHANISM_CPUSET_V1,
+    MaskMechanism.CPUSET_V2: pb.MASK_MECHANISM_CPUSET_V2,
+    MaskMechanism.AFFINITY: pb.MASK_MECHANISM_AFFINITY,
+}
+_STATES = {
+    JobState.STARTING: pb.PROCESS_STATE_RUNNING,
+    JobState.RUNNING: pb.PROCESS_STATE_RUNNING,
+    JobState.ENDED: pb.PROCESS_STATE_ENDED,
+    JobState.LOST: pb.PROCESS_STATE_LOST,
+}
+
+
+def zone_message(state: ZoneState) -> pb.PowerZone:
+    """A zone of the inventory."""
+    zone, limits = state.zone, state.zone.limits
+    return pb.PowerZone(
+        name=zone.name,
+        kind=_KINDS[zone.kind],
+        cap_uw_min=limits.cap_uw_min if limits else 0,
+        cap_uw_max=limits.cap_uw_max if limits else 0,
+        floor_uw=limits.floor_uw if limits else 0,
+        cap_uw=state.cap_uw,
+        window_ns=zone.window_ns,
+        can_cap=not zone.cannot_cap,
+        can_measure=not zone.cannot_measure,
+        reason="; ".join(filter(None, [zone.cannot_cap, zone.cannot_measure])),
+    )
+
+
+def cap_requests(request: pb.SetCapsRequest) -> list[CapRequest]:
+    """The caps asked for. Raises InvalidRequest for a zone named twice."""
+    names = [cap.name for cap in request.caps]
+    if len(set(names)) != len(names):
+        raise errors.InvalidRequest(f"a zone is named twice: {', '.join(names)}")
+    return [CapRequest(name=ZoneName(cap.name), cap_uw=cap.cap_uw) for cap in request.caps]
+
+
+def cap_result(outcome: CapOutcome) -> pb.CapResult:
+    """The answer for one cap."""
+    return pb.CapResult(
+        name=outcome.name,
+        requested_uw=outcome.requested_uw,
+        enforced_uw=outcome.enforced_uw,
+        status=_CAP_STATUS[outcome.status],
+        message=outcome.message,
+        settles_in_ns=outcome.settles_in_ns,
+    )
+
+
+def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
+    """The launch asked for. Raises InvalidRequest."""
+    mode = _MODES.get(request.mode)
+    if mode is None:
+        raise errors.InvalidRequest(f"job {request.job_id}: resize mode {request.mode} is unknown")
+    cpus = parse_cpus(request.cpus, what=f"job {request.job_id}")
+    return LaunchOrder(
+        job=JobId(request.job_id),
+        argv=tuple(request.argv),
+        env=dict(request.env),
+        cwd=request.cwd,
+        stdout_path=request.stdout_path,
+        stderr_path=request.stderr_path,
+        cpus=cpus,
+        mode=mode,
+        launch_cpus=request.launch_cpus or len(cpus),
+        rank=request.rank,
+        ranks=request.ranks,
+        user=request.user,
+    )
+
+
+def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
+    """A process, running or ended."""
+    until_ns = now_ns if job.live else job.ended_ns
+    return pb.ProcessInfo(
+        job_id=job.id,
+        pid=job.pid,
+        state=_STATES[job.state],
+        exit_code=job.exit_code,
+        signal=job.signal,
+        cpus=str(job.cpus),
+        elapsed_ns=max(0, until_ns - job.started_ns) if job.started_ns else 0,
+        cpu_ns=job.cpu_ns,
+        energy_uj=job.energy_uj,
+        message=job.message,
+        mode=_MODES_OUT[job.mode],
+    )
+
+
+def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
+    """What a running job uses and reports."""
+    return pb.JobUsage(
+        job_id=job.id,
+        cpus=str(job.cpus),
+        cpu_ns=job.cpu_ns,
+        energy_uj=job.energy_uj,
+        threads=job.threads,
+        residual_cpu_ns=job.residual_cpu_ns,
+        shim=shim_state(attached=view.attached, confined=job.confined),
+        progress=common_pb2.Progress(regions=view.regions, done=view.done, total=view.total),
+        team_size=view.team_size,
+        memory_bytes=job.memory_bytes,
+    )
+
+
+def shim_state(*, attached: bool, confined: bool) -> pb.ShimState:
+    """How a job's shim stands to its mask."""
+    if not attached:
+        return pb.SHIM_STATE_ABSENT
+    return pb.SHIM_STATE_CONFINED if confined else pb.SHIM_STATE_ATTACHED

@@ -1,0 +1,242 @@
+"""wattfold-agent: wires the agent of a node together and runs it until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import uuid
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import grpc
+
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters import host, wire
+from wattfold.nodeagent.adapters.config import Config, ConfigError, load
+from wattfold.nodeagent.adapters.cpu_time import CpuClock
+from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choose_masks
+from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
+from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
+from wattfold.nodeagent.adapters.powercap import discover
+from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
+from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
+from wattfold.nodeagent.core.emulation_model import EmulationModel
+from wattfold.nodeagent.core.errors import Refused
+from wattfold.nodeagent.service.accounting import Accounting
+from wattfold.nodeagent.service.jobs import JobPorts, NodeJobs
+from wattfold.nodeagent.service.power import NodePower, sample_for_ever
+from wattfold.v1 import node_agent_pb2 as pb
+from wattfold.v1 import node_agent_pb2_grpc
+
+EXIT_USAGE = 2
+EXIT_FAILED = 1
+MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+_STOP_GRACE_S = 0.5
+_KILL_GRACE_S = 10.0
+
+
+def main() -> None:
+    """Entry point of the command."""
+    try:
+        config = load(sys.argv[1:])
+    except ConfigError as error:
+        print(f"wattfold-agent: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    logs.start_logging()
+    try:
+        asyncio.run(run(config))
+    except (StateDirError, OSError, Refused, RuntimeError, ValueError) as error:
+        logs.warning("agent_failed", error=error)
+        print(f"wattfold-agent: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Emulation:
+    firmware: EmulatedFirmware
+    model: EmulationModel
+    throttle: Throttle
+
+
+async def run(config: Config) -> None:
+    """Serves until SIGTERM or SIGINT, then stops in order."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    files_soft_max = host.raise_file_limit()
+    _make_run_dir(config.run_dir)
+    store = StateStore(config.state_dir)
+    masks = choose_masks(config.cgroup_root, config.node_id, config.cpus, config.masks)
+    clock = CpuClock(
+        config.cgroup_root,
+        config.node_id,
+        use_cgroups=masks.mechanism is not MaskMechanism.AFFINITY,
+    )
+    emulation = _emulate(config, clock)
+    changes = Changes()
+    boot_id = host.boot_id()
+    power = NodePower(discover(config.powercap_root, config.ranges), store, boot_id, changes.notify)
+    if not power.zones:
+        logs.warning("no_power_zones", root=config.powercap_root)
+    power.start()
+    ports = JobPorts(
+        store=store,
+        masks=masks,
+        clock=clock,
+        firmware=emulation.firmware if emulation else None,
+        boot_id=boot_id,
+        shim_library=config.omp_shim,
+        files_soft_max=files_soft_max,
+    )
+    jobs = NodeJobs(config.cpus, ports, config.run_dir / "shim.sock", changes.notify)
+    jobs.start()
+    if emulation:
+        emulation.firmware.start()
+    accounting = Accounting(jobs, power, clock, config.package_idle_uw)
+    accounting.adopted()
+    jobs.before_end = lambda: accounting.sample(force=True)
+    service = NodeAgentService(
+        _inventory(config, boot_id, masks, emulation), power, jobs, accounting, changes
+    )
+    server = await _serve(config, service)
+    background = [
+        asyncio.create_task(sample_for_ever(power)),
+        asyncio.create_task(_account_for_ever(accounting)),
+    ]
+    print(f"ready node={config.node_id} listen={config.listen}", flush=True)
+    await stop.wait()
+    logs.info("stopping", kill_jobs=config.kill_jobs_on_exit)
+    await server.stop(_STOP_GRACE_S)
+    if config.kill_jobs_on_exit:
+        await jobs.end_all(_KILL_GRACE_S)
+    for task in background:
+        task.cancel()
+    jobs.stop()
+    power.stop()
+    if emulation:
+        emulation.firmware.stop()
+        emulation.throttle.close()
+    masks.close()
+    clock.close()
+    _remove_socket(config.listen)
+    store.close()
+
+
+async def _account_for_ever(accounting: Accounting) -> None:
+    while True:
+        await asyncio.sleep(1.0)
+        try:
+            accounting.sample()
+        except OSError as error:
+            logs.warning("accounting_failed", why=error)
+
+
+def _make_run_dir(path: Path) -> None:
+    private_folder(path)
+    # Jobs of other accounts reach the shim socket in it; they cannot list the folder.
+    path.chmod(0o711 if os.geteuid() == 0 else 0o700)
+
+
+def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
+    given = config.emulation
+    if given is None:
+        return None
+    model = EmulationModel(
+        a=given.a,
+        b=given.b,
+        c=given.c,
+        f_low_ghz=given.f_low_ghz,
+        f_high_ghz=given.f_high_ghz,
+        dram_idle_w=given.dram_idle_w,
+        dram_dynamic_w=given.dram_dynamic_w,
+        cpu_share=given.cpu_share,
+        cores=len(config.cpus),
+    )
+    throttle = choose_throttle(config.cgroup_root, config.node_id, given.throttle)
+    tree = EmulatedTree(config.powercap_root, given.zones)
+    firmware = EmulatedFirmware(tree, model, throttle, clock)
+    return _Emulation(firmware=firmware, model=model, throttle=throttle)
+
+
+def _inventory(
+    config: Config, boot_id: str, masks: MaskControl, emulation: _Emulation | None
+) -> pb.Inventory:
+    answer = pb.Inventory(
+        node_id=config.node_id,
+        hostname=socket.gethostname(),
+        boot_id=boot_id,
+        agent_version=metadata.version("wattfold"),
+        agent_instance=uuid.uuid4().hex,
+        cpus=str(config.cpus),
+        topology=[
+            pb.Cpu(cpu=p.cpu, core=p.core, package=p.package, numa_node=p.numa_node)
+            for p in host.topology(config.cpus)
+        ],
+        memory_bytes=host.memory_bytes(),
+        base_power_uw=config.base_power_uw,
+        emulated=emulation is not None,
+        mask_mechanism=wire.MASKS[masks.mechanism],
+        throttle_mechanism=_throttle_number(emulation),
+    )
+    if emulation:
+        model = emulation.model
+        answer.model.CopyFrom(
+            pb.FrequencyPowerModel(
+                a=model.a,
+                b=model.b,
+                c=model.c,
+                f_low_ghz=model.f_low_ghz,
+                f_high_ghz=model.f_high_ghz,
+            )
+        )
+    return answer
+
+
+def _throttle_number(emulation: _Emulation | None) -> pb.ThrottleMechanism:
+    if emulation is None:
+        return pb.THROTTLE_MECHANISM_HARDWARE
+    if emulation.throttle.mechanism is ThrottleMechanism.CPU_BANDWIDTH:
+        return pb.THROTTLE_MECHANISM_CPU_BANDWIDTH
+    return pb.THROTTLE_MECHANISM_SIGNALS
+
+
+async def _serve(config: Config, service: NodeAgentService) -> grpc.aio.Server:
+    options = [
+        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+        ("grpc.so_reuseport", 0),
+    ]
+    checks = [TokenCheck(config.token)] if config.token else []
+    server = grpc.aio.server(interceptors=checks, options=options, maximum_concurrent_rpcs=256)
+    node_agent_pb2_grpc.add_NodeAgentServicer_to_server(  # type: ignore[no-untyped-call]
+        service, server
+    )
+    if config.listen.startswith("unix:"):
+        path = Path(config.listen.removeprefix("unix:"))
+        if path.parent != config.run_dir:
+            private_folder(path.parent)
+        _remove_socket(config.listen)
+        before = os.umask(0o177)
+        try:
+            server.add_insecure_port(config.listen)
+        finally:
+            os.umask(before)
+    else:
+        server.add_insecure_port(config.listen)
+    await server.start()
+    return server
+
+
+def _remove_socket(listen: str) -> None:
+    # The lock on the state folder says that no other agent of this node is alive.
+    if listen.startswith("unix:"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(listen.removeprefix("unix:"))
+
+
+if __name__ == "__main__":
+    main()

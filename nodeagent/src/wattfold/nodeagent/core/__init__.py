@@ -1,0 +1,1 @@
+"""Rules of the agent as pure functions and values: no I/O, no clock, no wire format."""

@@ -1,0 +1,56 @@
+"""Lease and epoch: for how long caps above the floor hold, and whose commands count.
+
+A lease is renewed by the coordinator and ends by itself, so that a silent coordinator is safe. The
+epoch is the coordinator's generation: a command of a smaller one than ever seen is refused. All
+times are monotonic nanoseconds given by the caller; after a restart there is no lease.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wattfold.contract.ids import Epoch
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
+
+NO_EPOCH = Epoch(0)
+LEASE_NS_MAX = 3600 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """What the agent knows of its coordinator."""
+
+    epoch: Epoch = NO_EPOCH
+    expires_ns: int | None = None
+
+    def admit(self, epoch: int) -> Lease:
+        """The state after a command of this epoch. Raises WrongState for an older one."""
+        if epoch <= 0:
+            raise InvalidRequest(f"epoch {epoch} is not valid: expected 1 or more")
+        if epoch < self.epoch:
+            raise WrongState(
+                f"epoch {epoch} is older than epoch {self.epoch}, the highest this node has seen:"
+                " another coordinator has taken over"
+            )
+        return self if epoch == self.epoch else replace(self, epoch=Epoch(epoch))
+
+    def renewed(self, duration_ns: int, now_ns: int) -> Lease:
+        """The state with a lease that ends ``duration_ns`` from now. Raises InvalidRequest."""
+        if not 0 < duration_ns <= LEASE_NS_MAX:
+            raise InvalidRequest(
+                f"lease duration {duration_ns} ns is outside 1..{LEASE_NS_MAX} ns (one hour)"
+            )
+        return replace(self, expires_ns=now_ns + duration_ns)
+
+    def ended(self) -> Lease:
+        """The state without a lease."""
+        return replace(self, expires_ns=None)
+
+    def live(self, now_ns: int) -> bool:
+        """Whether caps above the floor may hold now."""
+        return self.expires_ns is not None and now_ns < self.expires_ns
+
+    def remaining_ns(self, now_ns: int) -> int:
+        """Time left, 0 without a lease."""
+        return 0 if self.expires_ns is None else max(0, self.expires_ns - now_ns)

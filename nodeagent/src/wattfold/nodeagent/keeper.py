@@ -1,0 +1,379 @@
+"""The parent of one job: prepares and starts it, waits for it, writes down how it ended.
+
+A process of its own, run as a script with nothing but the standard library, so that it outlives an
+agent that is killed and the exit status is not lost. It adopts the job's orphans (subreaper), so
+that all processes of a job are its descendants whatever sessions they make, and kills what is left
+when the job's first process has ended. It uses next to no CPU time and is outside the job's mask.
+
+Talks on stdin/stdout until the job runs: in one line of JSON (the order), out
+``{"pid": ...}`` or ``{"error": ...}``; in ``go``; out ``{"running": true}`` or an error. End of
+input before ``go`` means that the agent is gone: the job is not started.
+SIGUSR1: another agent has adopted the job. When the agent dies, a job it had stopped is continued.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import stat
+import sys
+import time
+from typing import Any, NoReturn
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NAME = 15
+_LEFTOVER_S = 5.0
+_RETRY_MS = 1000
+
+
+class _Failed(Exception):  # noqa: N818
+    def __init__(self, what: str, path: str, number: int) -> None:
+        super().__init__(what)
+        self.report = {"what": what, "path": path, "errno": number}
+
+
+def main() -> None:
+    """Runs one job from order to end."""
+    lines = _Lines(0)
+    order = json.loads(lines.next())
+    _become_keeper()
+    wake = _wakeups()
+    from_child, to_keeper = os.pipe()
+    go_reader, go_writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(from_child)
+        os.close(go_writer)
+        _child(order, to_keeper, go_reader)
+    os.close(to_keeper)
+    os.close(go_reader)
+    if not _start(pid, _Lines(from_child), lines, go_writer):
+        os.waitpid(pid, 0)
+        return
+    _leave_pipes()
+    code, killer = _wait(pid, wake, order["agent_pid_path"])
+    left = _end_leftovers(wake)
+    _write_end(order["exit_path"], code, killer, left, wake)
+
+
+class _Lines:
+    """Lines of a descriptor, read unbuffered; an empty text is the end of input."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._rest = b""
+
+    def next(self) -> str:
+        while b"\n" not in self._rest:
+            chunk = os.read(self._fd, 65536)
+            if not chunk:
+                return ""
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode("utf-8", "surrogateescape")
+
+
+def _become_keeper() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_NAME, b"wattfold-keeper", 0, 0, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _wakeups() -> int:
+    """A descriptor that becomes readable when a child changes or an agent announces itself."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGUSR1):
+        signal.signal(number, lambda _number, _frame: None)
+    return reader
+
+
+def _tell_agent(message: dict[str, Any]) -> bool:
+    try:
+        os.write(1, json.dumps(message).encode() + b"\n")
+    except OSError:
+        return False
+    return True
+
+
+def _start(pid: int, child: _Lines, agent: _Lines, go_writer: int) -> bool:
+    """The handshake; True when the program runs."""
+    answer = json.loads(child.next() or '{"what": "start", "path": "", "errno": 5}')
+    if "ready" not in answer:
+        _tell_agent({"error": answer})
+        return False
+    _tell_agent({"pid": pid})
+    if agent.next() != "go":
+        os.close(go_writer)
+        return False
+    os.write(go_writer, b"g")
+    os.close(go_writer)
+    failure = child.next()
+    if failure:
+        _tell_agent({"error": json.loads(failure)})
+        return False
+    _tell_agent({"running": True})
+    return True
+
+
+def _leave_pipes() -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    os.chdir("/")
+
+
+def _wait(pid: int, wake: int, agent_pid_path: str) -> tuple[int, int]:
+    """Waits for the job, reaping its orphans; (exit code, signal) of its first process."""
+    agent = _agent_fd(agent_pid_path)
+    while True:
+        if (ended := _reap(pid)) is not None:
+            break
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        if agent is not None:
+            poll.register(agent, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll()}
+        if wake in ready and signal.SIGUSR1 in _drain(wake):
+            _close(agent)
+            agent = _agent_fd(agent_pid_path)
+        elif agent in ready:
+            # Its throttle may have stopped the job; nobody else would continue it.
+            _signal_group(pid, signal.SIGCONT)
+            _close(agent)
+            agent = None
+    _close(agent)
+    return ended
+
+
+def _agent_fd(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return os.pidfd_open(int(file.read()))
+    except (OSError, ValueError):
+        return None
+
+
+def _close(fd: int | None) -> None:
+    if fd is not None:
+        os.close(fd)
+
+
+def _drain(fd: int) -> bytes:
+    try:
+        return os.read(fd, 4096)
+    except BlockingIOError:
+        return b""
+
+
+def _reap(pid: int) -> tuple[int, int] | None:
+    ended = None
+    while True:
+        try:
+            found, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if found == 0:
+            return ended
+        if found == pid:
+            killer = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+            ended = (128 + killer if killer else os.WEXITSTATUS(status), killer)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _children() -> list[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return [int(text) for text in file.read().split()]
+    except FileNotFoundError:
+        return [pid for pid in _all_pids() if _parent(pid) == os.getpid()]
+
+
+def _all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _end_leftovers(wake: int) -> int:
+    """Kills what the job left behind; the number of processes that would not die."""
+    deadline = time.monotonic() + _LEFTOVER_S
+    poll = select.poll()
+    poll.register(wake, select.POLLIN)
+    while time.monotonic() < deadline:
+        _reap(0)
+        children = _children()
+        if not children:
+            return 0
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        poll.poll(100)
+        _drain(wake)
+    return len(_children())
+
+
+def _write_end(path: str, code: int, killer: int, left: int, wake: int) -> None:
+    """Writes the end atomically; tries until there is room, the result must not be lost."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    end = {
+        "exit_code": code,
+        "signal": killer,
+        "ended_ns": time.monotonic_ns(),
+        "cpu_ns": int((used.ru_utime + used.ru_stime) * 1e9),
+        "left": left,
+    }
+    poll = select.poll()
+    poll.register(wake, 0)
+    while os.path.isdir(os.path.dirname(path)):
+        try:
+            fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                os.write(fd, json.dumps(end).encode())
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(path + ".tmp", path)
+            return
+        except OSError:
+            poll.poll(_RETRY_MS)
+
+
+def _child(order: dict[str, Any], to_keeper: int, go_reader: int) -> NoReturn:
+    """Becomes the job. Everything that confines it happens before its first instruction."""
+    made: list[str] = []
+    try:
+        os.setsid()
+        _default_signals()
+        _confine(order)
+        _limit_files(order)
+        _become_user(order)
+        outputs = _open_files(order, made)
+        program = _find_program(order)
+        os.write(to_keeper, b'{"ready": true}\n')
+        if os.read(go_reader, 1) != b"g":
+            raise _Failed("start", "", 0)
+        for fd in outputs:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                os.ftruncate(fd, 0)
+        for target, fd in enumerate((os.open("/dev/null", os.O_RDONLY), *outputs)):
+            os.dup2(fd, target)
+        try:
+            os.execve(program, order["argv"], order["env"])  # noqa: S606 - that is the job
+        except OSError as error:
+            raise _Failed("execute", program, error.errno or 0) from None
+    except _Failed as failure:
+        report = failure.report
+    except BaseException as error:  # noqa: BLE001 - the agent is told whatever it is
+        report = {"what": f"prepare ({error})", "path": "", "errno": getattr(error, "errno", 0)}
+    for path in made:
+        os.unlink(path)
+    os.write(to_keeper, json.dumps(report).encode() + b"\n")
+    os._exit(127)
+
+
+def _default_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in range(1, signal.NSIG):
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _confine(order: dict[str, Any]) -> None:
+    # The affinity comes first: inside a cpuset a mask outside it would be refused.
+    try:
+        os.sched_setaffinity(0, order["affinity"])
+    except OSError as error:
+        raise _Failed("set the affinity", str(order["affinity"]), error.errno or 0) from None
+    for path in order["procs_paths"]:
+        try:
+            with open(path, "w", encoding="ascii") as file:
+                file.write("0")
+        except OSError as error:
+            raise _Failed("enter the cgroup", path, error.errno or 0) from None
+
+
+def _limit_files(order: dict[str, Any]) -> None:
+    # The agent has raised its own limit; jobs get the usual one.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (order["files_soft_max"], hard))
+
+
+def _become_user(order: dict[str, Any]) -> None:
+    os.umask(0o022)
+    if order["uid"] is None:
+        return
+    try:
+        os.initgroups(order["user"], order["gid"])
+        os.setgid(order["gid"])
+        os.setuid(order["uid"])
+    except OSError as error:
+        raise _Failed("become the user", order["user"], error.errno or 0) from None
+
+
+def _open_files(order: dict[str, Any], made: list[str]) -> list[int]:
+    try:
+        os.chdir(order["cwd"])
+    except OSError as error:
+        raise _Failed("enter the directory", order["cwd"], error.errno or 0) from None
+    fds = []
+    for path in (order["stdout_path"], order["stderr_path"]):
+        try:
+            fds.append(_open_output(path, made))
+        except OSError as error:
+            for other in made:
+                os.unlink(other)
+            made.clear()
+            raise _Failed("open the output", path, error.errno or 0) from None
+    return fds
+
+
+def _open_output(path: str, made: list[str]) -> int:
+    # Appending, so that two descriptors of one file do not overwrite each other.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        made.append(path)
+    except FileExistsError:
+        fd = os.open(path, flags)
+    os.set_blocking(fd, True)
+    return fd
+
+
+def _find_program(order: dict[str, Any]) -> str:
+    name: str = order["argv"][0]
+    folders = [""] if "/" in name else order["env"].get("PATH", "").split(":")
+    worst = 2
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            if os.access(path, os.X_OK):
+                return path
+            worst = 13
+    raise _Failed("find the command", name, worst)
+
+
+if __name__ == "__main__":
+    sys.excepthook = lambda _kind, error, _trace: os._exit(70 if error else 71)
+    main()

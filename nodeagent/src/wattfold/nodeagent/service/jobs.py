@@ -1,0 +1,498 @@
+"""The jobs of the node: launch, masks, signals, ends, adoption after a restart.
+
+Launch and ForgetProcess are idempotent by job id: a job that has a record is never started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters import procfs
+from wattfold.nodeagent.adapters.cpu_time import CpuClock
+from wattfold.nodeagent.adapters.cpuset import MaskControl
+from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
+from wattfold.nodeagent.adapters.processes import KeeperOrder, Starting, Watch
+from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
+from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
+from wattfold.nodeagent.core.errors import (
+    InvalidRequest,
+    NotPermitted,
+    Refused,
+    UnknownJob,
+    WrongState,
+)
+from wattfold.nodeagent.core.launch import (
+    LaunchOrder,
+    ResizeMode,
+    ShimSetting,
+    check_order,
+    job_environment,
+)
+from wattfold.nodeagent.core.masks import StepKind, change_steps, check_mask
+from wattfold.nodeagent.service.records import SEQ_STEP, Job, JobState, from_record, to_record
+
+DEADLINE_NS_DEFAULT = NS_PER_S
+DEADLINE_NS_MAX = 60 * NS_PER_S
+JOBS_MAX = 4096
+_PARENTS_MAX = 1000
+_KEEPER_LOST = "its keeper was killed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPorts:
+    """What the jobs need from outside."""
+
+    store: StateStore
+    masks: MaskControl
+    clock: CpuClock
+    firmware: EmulatedFirmware | None
+    boot_id: str
+    shim_library: str
+    files_soft_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskChange:
+    """The answer to a change of mask."""
+
+    cpus: CpuSet
+    attached: bool
+    confined: bool
+    acknowledged_in_ns: int
+
+
+class NodeJobs:
+    """All jobs of a node. Used from the event loop only."""
+
+    def __init__(
+        self, cpus: CpuSet, ports: JobPorts, shim_path: Path, on_change: Callable[[], None]
+    ) -> None:
+        self.jobs: dict[JobId, Job] = {}
+        self.cpus = cpus
+        self.shims = ShimServer(shim_path, self._job_of_pid, self._mask_order)
+        self._ports = ports
+        self._on_change = on_change
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.before_end: Callable[[], None] = lambda: None
+        """Called when a job has ended and before its figures are written down."""
+
+    def start(self) -> None:
+        """Opens the socket of the shims and adopts the jobs of an earlier agent."""
+        self.shims.start(open_to_all=os.geteuid() == 0)
+        self._ports.store.agent_pid_path.write_text(str(os.getpid()), encoding="ascii")
+        for job_id in self._ports.store.job_ids():
+            self._adopt(job_id)
+
+    async def launch(self, order: LaunchOrder) -> tuple[Job, bool]:
+        """Starts a job; (job, whether it was here already). Raises Refused; nothing is left."""
+        known = self.jobs.get(order.job)
+        if known is not None:
+            async with known.lock:
+                if self.jobs.get(order.job) is known:
+                    return known, True
+        check_order(order)
+        check_mask(order.job, order.cpus, self.cpus, self._held())
+        if len(self.jobs) >= JOBS_MAX:
+            raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
+        account = _account(order.user)
+        job = Job(
+            id=order.job,
+            state=JobState.STARTING,
+            cpus=order.cpus,
+            held=order.cpus,
+            mode=order.mode,
+            launch_cpus=order.launch_cpus,
+            boot_id=self._ports.boot_id,
+        )
+        self.jobs[job.id] = job
+        async with job.lock:
+            try:
+                await self._start(job, order, account)
+            except BaseException:
+                del self.jobs[job.id]
+                self._clear(job)
+                raise
+        logs.info("job_started", job=job.id, pid=job.pid, cpus=job.cpus, mode=job.mode.value)
+        return job, False
+
+    async def set_mask(self, job_id: str, cpus: CpuSet, deadline_ns: int) -> MaskChange:
+        """Moves a job to other cores; returns when it has left those it lost. Raises Refused."""
+        job = self._running(job_id)
+        if deadline_ns > DEADLINE_NS_MAX:
+            raise InvalidRequest(f"deadline {deadline_ns} ns is above {DEADLINE_NS_MAX} ns")
+        async with job.lock:
+            self._running(job_id)
+            self._check_change(job, cpus)
+            return await self._change(job, cpus, (deadline_ns or DEADLINE_NS_DEFAULT) / NS_PER_S)
+
+    def signal(self, job_id: str, number: int, grace_ns: int) -> bool:
+        """Signals the process group of a job; False if it does not run here. Raises Refused."""
+        if not 1 <= number < signal.NSIG:
+            raise InvalidRequest(f"signal {number} is outside 1..{signal.NSIG - 1}")
+        if grace_ns > DEADLINE_NS_MAX * 60:
+            raise InvalidRequest(f"grace {grace_ns} ns is above {DEADLINE_NS_MAX * 60} ns")
+        job = self.jobs.get(JobId(job_id))
+        if job is None or job.state is not JobState.RUNNING:
+            return False
+        _kill_group(job, number)
+        self._steer_throttle(job, number)
+        if number == signal.SIGTERM:
+            # A stopped job takes SIGTERM only after it is continued.
+            _kill_group(job, signal.SIGCONT)
+            self._spawn(self._kill_later(job, grace_ns / NS_PER_S))
+        return True
+
+    def forget(self, job_id: str) -> None:
+        """Drops the record of an ended job; no record is as good. Raises WrongState."""
+        job = self.jobs.get(JobId(job_id))
+        if job is None:
+            return
+        if job.live:
+            raise WrongState(f"job {job_id} is still running here")
+        self._ports.store.remove(f"jobs/{job.id}.json")
+        self._ports.store.remove(f"jobs/{job.id}.exit")
+        del self.jobs[job.id]
+
+    async def end_all(self, grace_s: float) -> None:
+        """Ends all jobs and waits for it."""
+        running = [job for job in self.jobs.values() if job.live]
+        for job in running:
+            self.signal(job.id, signal.SIGTERM, int(grace_s * NS_PER_S))
+        for job in running:
+            await job.over.wait()
+
+    def stop(self) -> None:
+        """Leaves the jobs alone: they run on and are adopted by the next agent."""
+        for task in self._tasks:
+            task.cancel()
+        for job in self.jobs.values():
+            if job.watch is not None:
+                job.watch.close()
+            if job.live:
+                self._note(job)
+        self.shims.close()
+
+    def members(self, job: Job) -> list[int]:
+        """All processes of a job."""
+        found = procfs.descendants(job.keeper)
+        # A job whose keeper was killed is what is below its first process.
+        return found or ([job.pid, *procfs.descendants(job.pid)] if job.pid else [])
+
+    def _held(self) -> dict[JobId, CpuSet]:
+        return {job.id: job.held for job in self.jobs.values() if job.live}
+
+    def _running(self, job_id: str) -> Job:
+        job = self.jobs.get(JobId(job_id))
+        if job is None:
+            raise UnknownJob(f"job {job_id} is not on this node")
+        if not job.live:
+            raise WrongState(f"job {job_id} has ended")
+        return job
+
+    async def _start(self, job: Job, order: LaunchOrder, account: pwd.struct_passwd | None) -> None:
+        starting = await Starting.prepare(job.id, self._keeper_order(job, order, account))
+        job.starting = starting
+        job.pid, job.keeper = starting.pid, starting.keeper
+        job.pid_ticks, job.keeper_ticks = _ticks(job.pid), _ticks(job.keeper)
+        job.started_ns = time.monotonic_ns()
+        job.state = JobState.RUNNING
+        try:
+            self._save(job, durable=True)
+        except BaseException:
+            await starting.abandon()
+            raise
+        if self._ports.firmware is not None:
+            self._ports.firmware.started(job.id, job.keeper)
+        await starting.go()
+        self._watch_keeper(job)
+
+    def _keeper_order(
+        self, job: Job, order: LaunchOrder, account: pwd.struct_passwd | None
+    ) -> KeeperOrder:
+        ports = self._ports
+        shim = ShimSetting(library=ports.shim_library, endpoint=self.shims.endpoint)
+        env = job_environment(order, shim)
+        if account is not None:
+            account_env = {"HOME": account.pw_dir, "USER": account.pw_name}
+            env = {**account_env, "LOGNAME": account.pw_name, **env}
+        try:
+            groups = [*ports.masks.prepare(job.id, job.cpus), *ports.clock.prepare(job.id)]
+            if ports.firmware is not None:
+                groups.extend(ports.firmware.prepare(job.id, len(job.cpus)))
+        except OSError as error:
+            raise device_refusal(error, f"job {job.id}: cannot make its cgroup") from None
+        return KeeperOrder(
+            argv=list(order.argv),
+            env=env,
+            cwd=order.cwd,
+            stdout_path=os.path.join(order.cwd, order.stdout_path or f"wattfold-{job.id}.out"),
+            stderr_path=os.path.join(order.cwd, order.stderr_path or f"wattfold-{job.id}.err"),
+            affinity=list(ports.masks.affinity_at_start(job.cpus)),
+            procs_paths=[str(path) for path in dict.fromkeys(groups)],
+            uid=account.pw_uid if account else None,
+            gid=account.pw_gid if account else None,
+            user=account.pw_name if account else "",
+            exit_path=str(ports.store.jobs / f"{job.id}.exit"),
+            agent_pid_path=str(ports.store.agent_pid_path),
+            files_soft_max=ports.files_soft_max,
+        )
+
+    def _check_change(self, job: Job, cpus: CpuSet) -> None:
+        check_mask(job.id, cpus, self.cpus, self._held())
+        if job.mode is ResizeMode.FIXED and cpus != job.cpus:
+            raise WrongState(f"job {job.id} has mode fixed: its mask {job.cpus} cannot change")
+        if len(cpus) > job.launch_cpus:
+            raise InvalidRequest(
+                f"job {job.id}: mask {cpus} has {len(cpus)} CPUs, more than the"
+                f" {job.launch_cpus} it was launched for"
+            )
+
+    async def _change(self, job: Job, cpus: CpuSet, deadline_s: float) -> MaskChange:
+        """Carries out the steps of a change. The union of old and new is held meanwhile."""
+        # What the kernel allows may be more than the mask, after a change that failed half way.
+        old, kernel = job.cpus, job.held
+        self._reserve_seq(job)
+        job.held = kernel | cpus
+        acknowledged, took_ns, attached = True, 0, self.shims.attached(job.id)
+        self._resize_firmware(job, max(len(kernel), len(cpus)))
+        for step in change_steps(kernel, cpus):
+            if step.kind is StepKind.CONFINE:
+                self._confine(job, step.cpus)
+                continue
+            job.cpus, job.seq = cpus, job.seq + 1
+            if attached:
+                sent_ns = time.monotonic_ns()
+                order = self._mask_order(job.id)
+                assert order is not None
+                acknowledged = await self.shims.tell(job.id, order, deadline_s)
+                took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
+        job.held = cpus
+        job.confined = not acknowledged
+        self._resize_firmware(job, len(cpus))
+        self._note(job)
+        logs.info(
+            "mask_set",
+            job=job.id,
+            old=old,
+            new=cpus,
+            seq=job.seq,
+            shim_ns=took_ns,
+            confined=job.confined,
+        )
+        return MaskChange(
+            cpus=cpus, attached=attached, confined=job.confined, acknowledged_in_ns=took_ns
+        )
+
+    def _confine(self, job: Job, cpus: CpuSet) -> None:
+        masks = self._ports.masks
+        try:
+            masks.confine(job.id, self.members(job), job.keeper, cpus)
+        except FileNotFoundError:
+            raise WrongState(f"job {job.id} has ended") from None
+        except OSError as error:
+            raise device_refusal(error, f"job {job.id}: cannot set its mask") from None
+
+    def _resize_firmware(self, job: Job, cores: int) -> None:
+        if self._ports.firmware is not None:
+            self._ports.firmware.resize(job.id, cores)
+
+    def _reserve_seq(self, job: Job) -> None:
+        if job.seq + 1 < job.seq_reserved:
+            return
+        job.seq_reserved += SEQ_STEP
+        try:
+            self._save(job, durable=True)
+        except Refused:
+            job.seq_reserved -= SEQ_STEP
+            raise
+
+    def _mask_order(self, job_id: JobId) -> MaskOrder | None:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return None
+        team = job.mode is ResizeMode.TEAM
+        return MaskOrder(seq=job.seq, cpus=job.cpus, team_must_follow=team)
+
+    def _job_of_pid(self, pid: int) -> JobId | None:
+        """The job whose process tree a pid is in."""
+        roots = {j.keeper: j.id for j in self.jobs.values() if j.live and j.keeper}
+        roots.update({j.pid: j.id for j in self.jobs.values() if j.live and j.pid})
+        for _ in range(_PARENTS_MAX):
+            if pid in roots:
+                return roots[pid]
+            stat = procfs.read_stat(pid)
+            if stat is None or stat.parent <= 1:
+                return None
+            pid = stat.parent
+        return None
+
+    def _steer_throttle(self, job: Job, number: int) -> None:
+        firmware = self._ports.firmware
+        if firmware is None:
+            return
+        if number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP):
+            firmware.release(job.id)
+        elif number in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGCONT):
+            firmware.suspend(job.id, suspended=number != signal.SIGCONT)
+
+    async def _kill_later(self, job: Job, grace_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await job.over.wait()
+        if job.live:
+            logs.warning("job_killed_after_grace", job=job.id, grace_s=grace_s)
+            for pid in self.members(job):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _watch_keeper(self, job: Job) -> None:
+        job.watch = Watch(job.keeper, job.keeper_ticks, lambda: self._keeper_ended(job))
+
+    def _keeper_ended(self, job: Job) -> None:
+        if job.starting is not None:
+            job.starting.reap()
+        record = self._ports.store.read(f"jobs/{job.id}.exit")
+        if record is not None:
+            self._end(job, record)
+        elif procfs.same_process(job.pid, job.pid_ticks):
+            logs.warning("keeper_lost", job=job.id, keeper=job.keeper, pid=job.pid)
+            # The number may be another process soon.
+            job.keeper = 0
+            job.watch = Watch(job.pid, job.pid_ticks, lambda: self._lose(job, _KEEPER_LOST))
+        else:
+            self._lose(job, _KEEPER_LOST)
+
+    def _end(self, job: Job, record: dict[str, object]) -> None:
+        try:
+            job.exit_code = int(str(record["exit_code"]))
+            job.signal = int(str(record["signal"]))
+            job.ended_ns = int(str(record["ended_ns"]))
+            job.cpu_ns = max(job.cpu_ns, int(str(record["cpu_ns"])))
+            left = int(str(record["left"]))
+        except (KeyError, ValueError) as error:
+            self._lose(job, f"the record of its end is damaged: {error!r}")
+            return
+        job.message = f"{left} processes would not die" if left else ""
+        job.state = JobState.ENDED
+        self.before_end()
+        self._finish(job)
+
+    def _lose(self, job: Job, why: str) -> None:
+        job.state = JobState.LOST
+        job.message = f"how it ended is not known: {why}"
+        job.ended_ns = time.monotonic_ns() if job.boot_id == self._ports.boot_id else job.started_ns
+        self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        logs.info(
+            "job_ended",
+            job=job.id,
+            state=job.state.value,
+            exit_code=job.exit_code,
+            signal=job.signal,
+            cpu_ns=job.cpu_ns,
+            note=job.message,
+        )
+        try:
+            self._save(job, durable=True)
+        except Refused as error:
+            # The exit file of the keeper still tells it to the next agent.
+            logs.warning("job_end_not_saved", job=job.id, why=error)
+        self._clear(job)
+        job.over.set()
+        self._on_change()
+
+    def _clear(self, job: Job) -> None:
+        """Removes what held a job that has no process any more."""
+        ports = self._ports
+        ports.masks.remove(job.id)
+        ports.clock.remove(job.id)
+        if ports.firmware is not None:
+            ports.firmware.remove(job.id)
+        if job.id not in self.jobs:
+            ports.store.remove(f"jobs/{job.id}.json")
+            ports.store.remove(f"jobs/{job.id}.exit")
+
+    def _adopt(self, job_id: str) -> None:
+        store = self._ports.store
+        record = store.read(f"jobs/{job_id}.json")
+        if record is None:
+            return
+        try:
+            job = from_record(job_id, record)
+        except ValueError as error:
+            store.set_aside(f"jobs/{job_id}.json", str(error))
+            return
+        self.jobs[job.id] = job
+        if not job.live:
+            job.over.set()
+        elif job.boot_id != self._ports.boot_id:
+            self._lose(job, "the node was rebooted")
+        else:
+            self._take_over(job)
+
+    def _take_over(self, job: Job) -> None:
+        alive = procfs.same_process(job.keeper, job.keeper_ticks)
+        if alive:
+            with contextlib.suppress(OSError):
+                job.cpus = job.held = self._ports.masks.read(job.id, job.pid)
+            if self._ports.firmware is not None:
+                self._ports.firmware.adopt(job.id, job.keeper, len(job.cpus))
+            os.kill(job.keeper, signal.SIGUSR1)
+        self._save(job, durable=True)
+        logs.info("job_adopted", job=job.id, pid=job.pid, cpus=job.cpus, keeper_alive=alive)
+        self._watch_keeper(job)
+
+    def _note(self, job: Job) -> None:
+        """Saves what may be lost: the next agent reads masks from the kernel."""
+        try:
+            self._save(job, durable=False)
+        except Refused as error:
+            logs.warning("job_not_saved", job=job.id, why=error)
+
+    def _save(self, job: Job, *, durable: bool) -> None:
+        self._ports.store.write(f"jobs/{job.id}.json", to_record(job), durable=durable)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _kill_group(job: Job, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(job.pid, number)
+
+
+def _ticks(pid: int) -> int:
+    stat = procfs.read_stat(pid)
+    return stat.start_ticks if stat else 0
+
+
+def _account(user: str) -> pwd.struct_passwd | None:
+    """The account a job is to run as; None = that of the agent. Raises Refused."""
+    if not user:
+        return None
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        raise InvalidRequest(f"user {user!r} is not an account of this node") from None
+    if account.pw_uid == os.geteuid():
+        return None
+    if os.geteuid() != 0:
+        raise NotPermitted(
+            f"user {user!r}: an agent that is not root starts jobs as its own account only"
+        )
+    return account

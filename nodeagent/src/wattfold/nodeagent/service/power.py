@@ -1,0 +1,310 @@
+"""Caps, lease and energy of the node.
+
+Without a live lease every zone is at its floor: at the start, and within a second after a lease has
+ended (a timer, repeated by every sample until the device has taken it). The limits found before the
+first write of a boot are kept on disk and restored on an orderly stop; after a crash the ones kept
+earlier are used, never those of a capped zone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wattfold.contract.ids import Epoch, ZoneName
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.powercap import PowercapZone
+from wattfold.nodeagent.adapters.state_store import StateStore
+from wattfold.nodeagent.core.caps import (
+    CapOutcome,
+    CapRequest,
+    CapStatus,
+    ZoneKind,
+    judge,
+    lowering_first,
+    quantised,
+)
+from wattfold.nodeagent.core.energy import EnergyMeter
+from wattfold.nodeagent.core.errors import Refused
+from wattfold.nodeagent.core.lease import Lease
+
+SAMPLE_NS = 100_000_000
+_DRIFT_SAMPLES = 5
+"""Caps are compared with what was set every 0.5 s."""
+_AGENT_RECORD = "agent.json"
+_ORIGINALS = "originals.json"
+
+
+@dataclass(slots=True, kw_only=True)
+class ZoneState:
+    """One zone at run time. ``cap_uw`` was read back last; ``wanted_uw`` is what was set."""
+
+    zone: PowercapZone
+    meter: EnergyMeter
+    wanted_uw: int | None = None
+    cap_uw: int = 0
+    valid: bool = True
+    failing: bool = False
+
+
+class NodePower:
+    """All zones of a node under one lease. Used from the event loop only."""
+
+    def __init__(
+        self,
+        zones: list[PowercapZone],
+        store: StateStore,
+        boot_id: str,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.zones = {z.name: ZoneState(zone=z, meter=_meter(z)) for z in zones}
+        self.lease = Lease(epoch=_epoch(store))
+        self.at_floor = False
+        self.drift_count = 0
+        self._store = store
+        self._boot_id = boot_id
+        self._on_change = on_change
+        self._timer: asyncio.TimerHandle | None = None
+        self._samples = 0
+        self._stopped = False
+
+    def start(self) -> None:
+        """Saves the original limits once a boot and goes to the floor."""
+        self._save_originals()
+        self._to_floor()
+        for state in self.zones.values():
+            if state.failing:
+                # A limit that is locked from the start (BIOS, driver) is a property of the zone.
+                state.zone.cannot_cap = f"the limit of {state.zone.path.name} cannot be set"
+        self._to_floor()
+        self.sample()
+
+    def stop(self) -> None:
+        """Restores the original limits, each on its own."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        record = self._store.read(_ORIGINALS) or {}
+        for name, values in record.get("zones", {}).items():
+            state = self.zones.get(ZoneName(name))
+            for failure in state.zone.restore(values) if state else []:
+                logs.warning("limit_not_restored", zone=name, why=failure)
+        if record:
+            self._store.remove(_ORIGINALS)
+            logs.info("limits_restored", zones=len(record.get("zones", {})))
+
+    def admit(self, epoch: int) -> None:
+        """Checks and remembers the epoch of a command. Raises Refused; then nothing is changed."""
+        lease = self.lease.admit(epoch)
+        if lease.epoch != self.lease.epoch:
+            # On disk first: an older coordinator must stay shut out after a restart.
+            self._store.write(_AGENT_RECORD, {"epoch": lease.epoch})
+            logs.info("epoch_changed", old=self.lease.epoch, new=lease.epoch)
+            self.lease = lease
+
+    def renew(self, duration_ns: int) -> None:
+        """Lets caps above the floor hold for this time from now. Raises InvalidRequest."""
+        now_ns = time.monotonic_ns()
+        self.lease = self.lease.renewed(duration_ns, now_ns)
+        self.at_floor = False
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(duration_ns / NS_PER_S, self._expired)
+
+    def remaining_ns(self) -> int:
+        """Time left of the lease, 0 without one."""
+        return self.lease.remaining_ns(time.monotonic_ns())
+
+    def set_caps(self, requests: list[CapRequest]) -> list[CapOutcome]:
+        """Sets caps, lower ones first, and reads them back; outcomes in the order asked."""
+        enforced = {name: state.cap_uw for name, state in self.zones.items()}
+        live = self.lease.live(time.monotonic_ns())
+        done = {
+            id(request): self._set_cap(request, lease_live=live)
+            for request in lowering_first(requests, enforced)
+        }
+        return [done[id(request)] for request in requests]
+
+    def sample(self) -> None:
+        """Reads all energy counters; from time to time compares the caps with what was set."""
+        for state in self.zones.values():
+            if not state.zone.cannot_measure:
+                self._sample_zone(state)
+        self._samples += 1
+        lapsed = not self.lease.live(time.monotonic_ns())
+        if lapsed and not self.at_floor:
+            self._to_floor()
+        if self._samples % _DRIFT_SAMPLES == 0:
+            self._check_drift()
+
+    def package_energy_uj(self) -> int:
+        """Energy of all packages since the start of the agent."""
+        return sum(s.meter.total_uj for s in self.zones.values() if s.zone.kind is ZoneKind.PACKAGE)
+
+    def packages(self) -> int:
+        """The number of packages whose energy is measured."""
+        return sum(
+            1
+            for s in self.zones.values()
+            if s.zone.kind is ZoneKind.PACKAGE and not s.zone.cannot_measure
+        )
+
+    def _set_cap(self, request: CapRequest, *, lease_live: bool) -> CapOutcome:
+        state = self.zones.get(request.name)
+        if state is None:
+            known = ", ".join(self.zones) or "none"
+            return _outcome(
+                request, 0, CapStatus.UNKNOWN_ZONE, f"no zone {request.name}; known are {known}"
+            )
+        limits = state.zone.limits
+        if state.zone.cannot_cap or limits is None:
+            return _outcome(request, state.cap_uw, CapStatus.DEVICE_ERROR, state.zone.cannot_cap)
+        status, message = judge(request, limits, lease_live=lease_live)
+        if status is not CapStatus.OK:
+            return _outcome(request, state.cap_uw, status, message)
+        return self._write(state, request)
+
+    def _write(self, state: ZoneState, request: CapRequest) -> CapOutcome:
+        cap_uw = quantised(request.cap_uw)
+        try:
+            state.cap_uw = state.zone.write_cap_uw(cap_uw)
+        except (OSError, ValueError) as error:
+            if not state.failing:
+                logs.warning("cap_not_set", zone=request.name, cap_uw=cap_uw, why=error)
+            state.failing = True
+            self._read_back(state)
+            return _outcome(
+                request, state.cap_uw, CapStatus.DEVICE_ERROR, f"{request.name}: {error}"
+            )
+        state.failing = False
+        state.wanted_uw = cap_uw
+        if state.cap_uw > cap_uw:
+            message = (
+                f"{request.name}: the device holds {state.cap_uw} uW, above the {cap_uw} uW set"
+            )
+            return _outcome(request, state.cap_uw, CapStatus.DEVICE_ERROR, message)
+        return CapOutcome(
+            name=request.name,
+            requested_uw=request.cap_uw,
+            enforced_uw=state.cap_uw,
+            status=CapStatus.OK,
+            settles_in_ns=state.zone.window_ns,
+        )
+
+    def _read_back(self, state: ZoneState) -> None:
+        try:
+            state.cap_uw = state.zone.read_cap_uw()
+        except (OSError, ValueError):
+            # The last value known stands.
+            return
+
+    def _to_floor(self) -> None:
+        reached = True
+        for state in self.zones.values():
+            limits = state.zone.limits
+            if state.zone.cannot_cap or limits is None:
+                self._show_uncapped(state)
+                continue
+            outcome = self._write(state, CapRequest(name=state.zone.name, cap_uw=limits.floor_uw))
+            reached = reached and outcome.status is CapStatus.OK
+        if reached and not self.at_floor:
+            self.at_floor = True
+            logs.info("at_floor", zones=len(self.zones), epoch=self.lease.epoch)
+            self._on_change()
+
+    def _show_uncapped(self, state: ZoneState) -> None:
+        try:
+            state.cap_uw = state.zone.read_cap_uw()
+        except (OSError, ValueError):
+            state.cap_uw = 0
+
+    def _expired(self) -> None:
+        self._timer = None
+        if self.lease.live(time.monotonic_ns()):
+            left_s = self.remaining_ns() / NS_PER_S
+            self._timer = asyncio.get_running_loop().call_later(left_s, self._expired)
+            return
+        logs.warning("lease_ended", epoch=self.lease.epoch)
+        self.lease = self.lease.ended()
+        self._to_floor()
+
+    def _sample_zone(self, state: ZoneState) -> None:
+        try:
+            state.meter = state.meter.after(state.zone.read_energy_uj())
+            state.valid = True
+        except (OSError, ValueError) as error:
+            if state.valid:
+                logs.warning("energy_unreadable", zone=state.zone.name, why=error)
+            state.valid = False
+
+    def _check_drift(self) -> None:
+        for state in self.zones.values():
+            if state.wanted_uw is None or state.zone.cannot_cap:
+                continue
+            try:
+                found_uw = state.zone.read_cap_uw()
+                enabled = state.zone.enabled()
+            except (OSError, ValueError) as error:
+                logs.warning("cap_unreadable", zone=state.zone.name, why=error)
+                continue
+            if found_uw == state.cap_uw and enabled:
+                continue
+            self._reassert(state, found_uw, enabled=enabled)
+
+    def _reassert(self, state: ZoneState, found_uw: int, *, enabled: bool) -> None:
+        assert state.wanted_uw is not None
+        self.drift_count += 1
+        logs.warning(
+            "cap_drifted",
+            zone=state.zone.name,
+            set_uw=state.wanted_uw,
+            found_uw=found_uw,
+            enabled=enabled,
+        )
+        self._write(state, CapRequest(name=state.zone.name, cap_uw=state.wanted_uw))
+        self._on_change()
+
+    def _save_originals(self) -> None:
+        record = self._store.read(_ORIGINALS)
+        if record is not None and record.get("boot_id") == self._boot_id:
+            return
+        zones = {
+            state.zone.name: state.zone.snapshot()
+            for state in self.zones.values()
+            if not state.zone.cannot_cap
+        }
+        self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": zones})
+
+
+async def sample_for_ever(power: NodePower) -> None:
+    """Samples at 10 Hz until cancelled."""
+    while True:
+        await asyncio.sleep(SAMPLE_NS / NS_PER_S)
+        try:
+            power.sample()
+        except Refused as error:
+            logs.warning("sample_failed", why=error)
+
+
+def _meter(zone: PowercapZone) -> EnergyMeter:
+    return EnergyMeter(range_uj=zone.range_uj)
+
+
+def _epoch(store: StateStore) -> Epoch:
+    record = store.read(_AGENT_RECORD) or {}
+    epoch = record.get("epoch", 0)
+    return Epoch(epoch if isinstance(epoch, int) else 0)
+
+
+def _outcome(request: CapRequest, enforced_uw: int, status: CapStatus, message: str) -> CapOutcome:
+    return CapOutcome(
+        name=request.name,
+        requested_uw=request.cap_uw,
+        enforced_uw=enforced_uw,
+        status=status,
+        message=message,
+    )

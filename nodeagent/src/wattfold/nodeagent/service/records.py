@@ -1,0 +1,117 @@
+"""What is known of a job on this node, and its form on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.nodeagent.adapters.processes import Starting, Watch
+from wattfold.nodeagent.core.launch import ResizeMode
+
+SEQ_STEP = 1000
+"""Sequence numbers are reserved on disk in steps, so that a resize needs no durable write."""
+
+
+class JobState(enum.Enum):
+    """Where the process of a job is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A job of this node. ``held`` contains ``cpus`` and, during a change, the old ones too."""
+
+    id: JobId
+    state: JobState
+    cpus: CpuSet
+    held: CpuSet
+    mode: ResizeMode
+    launch_cpus: int
+    # The first mask a shim is told has number 1.
+    seq: int = 1
+    seq_reserved: int = SEQ_STEP
+    pid: int = 0
+    pid_ticks: int = 0
+    keeper: int = 0
+    keeper_ticks: int = 0
+    started_ns: int = 0
+    boot_id: str = ""
+    exit_code: int = 0
+    signal: int = 0
+    ended_ns: int = 0
+    cpu_ns: int = 0
+    energy_uj: int = 0
+    message: str = ""
+    # Of this run of the agent only.
+    residual_cpu_ns: int = 0
+    threads: int = 0
+    memory_bytes: int = 0
+    confined: bool = False
+    starting: Starting | None = None
+    watch: Watch | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def live(self) -> bool:
+        """Whether the job holds its cores."""
+        return self.state in (JobState.STARTING, JobState.RUNNING)
+
+
+_PLAIN = (
+    "launch_cpus",
+    "seq_reserved",
+    "pid",
+    "pid_ticks",
+    "keeper",
+    "keeper_ticks",
+    "started_ns",
+    "boot_id",
+    "exit_code",
+    "signal",
+    "ended_ns",
+    "cpu_ns",
+    "energy_uj",
+    "residual_cpu_ns",
+)
+
+
+def to_record(job: Job) -> dict[str, Any]:
+    """The form on disk."""
+    return {
+        "state": job.state.value,
+        "cpus": str(job.cpus),
+        "mode": job.mode.value,
+        "message": job.message,
+        **{name: getattr(job, name) for name in _PLAIN},
+    }
+
+
+def from_record(job_id: str, record: dict[str, Any]) -> Job:
+    """The job of a record; sequence numbers go on above those reserved. Raises ValueError."""
+    try:
+        cpus = CpuSet.parse(record["cpus"])
+        numbers: dict[str, Any] = {name: int(record[name]) for name in _PLAIN if name != "boot_id"}
+        job = Job(
+            id=JobId(job_id),
+            state=JobState(record["state"]),
+            cpus=cpus,
+            held=cpus,
+            mode=ResizeMode(record["mode"]),
+            message=str(record["message"]),
+            boot_id=str(record["boot_id"]),
+            **numbers,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a record of a job: {error!r}") from None
+    job.seq = job.seq_reserved
+    job.seq_reserved += SEQ_STEP
+    return job

@@ -1,0 +1,84 @@
+"""Masks and quotas on trees of plain files, for v1 and v2 alike."""
+
+from pathlib import Path
+
+import pytest
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.nodeagent.adapters.cpuset import MaskMechanism, choose_masks
+from wattfold.nodeagent.adapters.throttle import ThrottleMechanism, choose_throttle
+
+JOB = JobId("j")
+
+
+def v1(root: Path) -> Path:
+    (root / "cpuset").mkdir()
+    (root / "cpuset/cpuset.cpus").write_text("0-3\n")
+    (root / "cpuset/cpuset.mems").write_text("0\n")
+    (root / "cpu").mkdir()
+    (root / "cpu/cpu.shares").write_text("1024\n")
+    return root
+
+
+def v2(root: Path) -> Path:
+    # The kernel gives every group its list of controllers; plain files need it made.
+    for group in ("", "wattfold", "wattfold/n", "wattfold/n/j"):
+        (root / group).mkdir(exist_ok=True)
+        (root / group / "cgroup.controllers").write_text("cpuset cpu memory\n")
+        (root / group / "cpuset.mems").write_text("")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("build", "mechanism", "base"),
+    [
+        (v1, MaskMechanism.CPUSET_V1, "cpuset/wattfold/n"),
+        (v2, MaskMechanism.CPUSET_V2, "wattfold/n"),
+    ],
+)
+def test_masks_by_cpuset(tmp_path, build, mechanism, base):
+    masks = choose_masks(build(tmp_path), "n", CpuSet.parse("0-3"), "auto")
+    assert masks.mechanism is mechanism
+    procs = masks.prepare(JOB, CpuSet.parse("0-1"))
+    group = tmp_path / base / "j"
+    assert procs == (group / "cgroup.procs",)
+    assert (group / "cpuset.cpus").read_text() == "0-1"
+    masks.confine(JOB, [], 0, CpuSet.parse("2"))
+    assert masks.read(JOB, 0) == CpuSet.parse("2")
+    # Inside a cpuset the process's own affinity must not stand in the way of growing.
+    assert masks.affinity_at_start(CpuSet.parse("0-1")) == CpuSet.parse("0-3")
+
+
+def test_v1_sets_memory_nodes(tmp_path):
+    masks = choose_masks(v1(tmp_path), "n", CpuSet.parse("0-3"), "auto")
+    masks.prepare(JOB, CpuSet.parse("0"))
+    assert (tmp_path / "cpuset/wattfold/n/j/cpuset.mems").read_text() == "0"
+
+
+def test_v2_enables_controllers(tmp_path):
+    choose_masks(v2(tmp_path), "n", CpuSet.parse("0-3"), "auto")
+    assert (tmp_path / "wattfold/cgroup.subtree_control").read_text() == "+cpuset +cpu"
+
+
+@pytest.mark.parametrize(
+    ("build", "file", "text"),
+    [
+        (v1, "cpu/wattfold/n/j/cpu.cfs_quota_us", "25000"),
+        (v2, "wattfold/n/j/cpu.max", "25000 50000"),
+    ],
+)
+def test_quotas(tmp_path, build, file, text):
+    throttle = choose_throttle(build(tmp_path), "n", "auto")
+    assert throttle.mechanism is ThrottleMechanism.CPU_BANDWIDTH
+    throttle.prepare(JOB, 0.5)
+    assert (tmp_path / file).read_text() == text
+
+
+def test_without_cgroups_plain_means_are_used(tmp_path):
+    assert choose_masks(tmp_path, "n", CpuSet.of([0]), "auto").mechanism is MaskMechanism.AFFINITY
+    assert choose_throttle(tmp_path, "n", "auto").mechanism is ThrottleMechanism.SIGNALS
+    with pytest.raises(OSError, match="cpuset"):
+        choose_masks(tmp_path, "n", CpuSet.of([0]), "cgroup")
+    with pytest.raises(OSError, match="cpu controller"):
+        choose_throttle(tmp_path, "n", "cgroup")

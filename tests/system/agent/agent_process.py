@@ -1,0 +1,250 @@
+"""A real agent process and a client, for the system tests."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+
+from wattfold.v1 import common_pb2 as common
+from wattfold.v1 import node_agent_pb2 as pb
+from wattfold.v1 import node_agent_pb2_grpc
+
+NOBODY = 65534
+READY_S = 20.0
+UNITS = itertools.count()
+
+
+class AgentProcess:
+    """One agent, its folders below ``root`` and a stub. Not started until :meth:`start`."""
+
+    def __init__(self, root: Path, *flags: str, uid: int | None = None) -> None:
+        self.root = root
+        self.node = f"test{os.getpid()}-{next(UNITS)}"
+        self.flags = flags
+        self.uid = uid
+        self.epoch = 1
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def socket(self) -> str:
+        return f"unix:{self.root}/run/agent.sock"
+
+    def start(self) -> AgentProcess:
+        """Starts it and waits for its ready line."""
+        command = [
+            python_for(self.uid),
+            "-c",
+            "from wattfold.nodeagent.app import main; main()",
+            "--node-id",
+            self.node,
+            "--state-dir",
+            f"{self.root}/state",
+            "--run-dir",
+            f"{self.root}/run",
+            *self.flags,
+        ]
+        drop = {} if self.uid is None else {"user": self.uid, "group": self.uid, "extra_groups": []}
+        with open(self.root / "log", "a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=self.root,
+                env=os.environ | {"PYTHONPATH": ":".join(p for p in sys.path if p)},
+                **drop,
+            )
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], READY_S)
+        line = self.process.stdout.readline() if ready else ""
+        assert line.startswith(f"ready node={self.node} listen="), (line, self.log())
+        self.connect(line.split("listen=")[1].strip())
+        return self
+
+    def connect(self, address: str) -> None:
+        self.channel = grpc.insecure_channel(address)
+        self.stub = node_agent_pb2_grpc.NodeAgentStub(self.channel)
+
+    def log(self) -> str:
+        return (self.root / "log").read_text(encoding="utf-8")
+
+    def stop(self) -> int:
+        """An orderly stop; the exit status."""
+        assert self.process is not None
+        self.channel.close()
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.channel.close()
+        self.process.kill()
+        self.process.wait(30)
+
+    def header(self, request_id: str | None = None) -> common.CommandHeader:
+        unique = f"{self.node}-{next(UNITS)}"
+        return common.CommandHeader(epoch=self.epoch, request_id=request_id or unique, cause="test")
+
+    def lease(self, seconds: float = 60) -> pb.RenewLeaseResponse:
+        request = pb.RenewLeaseRequest(header=self.header(), duration_ns=int(seconds * 1e9))
+        return self.stub.RenewLease(request, timeout=10)
+
+    def caps(self, **watts: float) -> list[pb.CapResult]:
+        """Sets caps by zone, ``package_0=40``."""
+        caps = [
+            pb.ZoneCap(name=name.replace("_", "-"), cap_uw=int(w * 1e6))
+            for name, w in watts.items()
+        ]
+        request = pb.SetCapsRequest(header=self.header(), caps=caps)
+        return list(self.stub.SetCaps(request, timeout=10).results)
+
+    def launch(self, job: str, argv: list[str], cpus: str, **fields: object) -> pb.LaunchResponse:
+        values = {
+            "mode": common.RESIZE_MODE_MASK,
+            "launch_cpus": 2,
+            "cwd": str(self.work()),
+        } | fields
+        request = pb.LaunchRequest(header=self.header(), job_id=job, argv=argv, cpus=cpus, **values)
+        return self.stub.Launch(request, timeout=20)
+
+    def work(self) -> Path:
+        path = self.root / "work"
+        if not path.exists():
+            path.mkdir()
+            if self.uid is not None:
+                os.chown(path, self.uid, self.uid)
+        return path
+
+    def mask(self, job: str, cpus: str, deadline_s: float = 0) -> pb.SetMaskResponse:
+        request = pb.SetMaskRequest(
+            header=self.header(), job_id=job, cpus=cpus, deadline_ns=int(deadline_s * 1e9)
+        )
+        return self.stub.SetMask(request, timeout=20)
+
+    def signal(self, job: str, number: int, grace_s: float = 5) -> bool:
+        request = pb.SignalRequest(
+            header=self.header(), job_id=job, signal=number, grace_ns=int(grace_s * 1e9)
+        )
+        return self.stub.Signal(request, timeout=10).found
+
+    def processes(self) -> dict[str, pb.ProcessInfo]:
+        answer = self.stub.ListProcesses(pb.ListProcessesRequest(), timeout=10)
+        return {info.job_id: info for info in answer.processes}
+
+    def telemetry(
+        self, until: Callable[[pb.Telemetry], bool], interval_ms: int = 100, deadline_s: float = 30
+    ) -> pb.Telemetry:
+        """The first message for which ``until`` holds."""
+        request = pb.StreamTelemetryRequest(interval_ns=interval_ms * 1_000_000)
+        stream = self.stub.StreamTelemetry(request, timeout=deadline_s)
+        try:
+            for message in stream:
+                if until(message):
+                    return message
+        finally:
+            stream.cancel()
+        raise AssertionError("the stream ended")
+
+    def ended(self, job: str) -> pb.ProcessInfo:
+        """Waits for the end of a job."""
+        message = self.telemetry(lambda m: any(e.job_id == job for e in m.ended))
+        return next(e for e in message.ended if e.job_id == job)
+
+    def cpu_rate(self, job: str, seconds: float) -> float:
+        """CPU seconds a second the job uses over about this time, by the agent's own clock."""
+        first = self.telemetry(lambda m: bool(m.jobs))
+        goal_ns = first.uptime_ns + int(seconds * 1e9)
+        last = self.telemetry(lambda m: m.uptime_ns >= goal_ns)
+        used = _usage(last, job).cpu_ns - _usage(first, job).cpu_ns
+        return used / (last.uptime_ns - first.uptime_ns)
+
+
+def _usage(message: pb.Telemetry, job: str) -> pb.JobUsage:
+    return next(usage for usage in message.jobs if usage.job_id == job)
+
+
+def python_for(uid: int | None) -> str:
+    """An interpreter that this account may execute."""
+    if uid is None:
+        return sys.executable
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for candidate in (sys.executable, f"/usr/bin/{version}"):
+        if (
+            subprocess.run(
+                [candidate, "-c", ""], user=uid, group=uid, check=False, capture_output=True
+            ).returncode
+            == 0
+        ):
+            return candidate
+    return ""
+
+
+@contextmanager
+def agent(*flags: str, uid: int | None = None) -> Iterator[AgentProcess]:
+    """A started agent in a folder of its own; ends it and its jobs."""
+    with tempfile.TemporaryDirectory(prefix="wattfold-") as folder:
+        root = Path(folder)
+        if uid is not None:
+            os.chown(root, uid, uid)
+        root.chmod(0o755)
+        running = AgentProcess(root, *flags, "--kill-jobs-on-exit", uid=uid)
+        running.start()
+        try:
+            yield running
+        finally:
+            assert running.stop() == 0, running.log()
+
+
+def allowed_cpus(pid: int) -> set[str]:
+    """The masks of all threads of all processes below a process, as the kernel shows them."""
+    found = set()
+    for member in family(pid):
+        for status in Path(f"/proc/{member}/task").glob("*/status"):
+            text = status.read_text()
+            found.add(text.split("Cpus_allowed_list:")[1].split()[0])
+    return found
+
+
+def family(pid: int) -> list[int]:
+    """A process and all below it."""
+    members = [pid]
+    for member in members:
+        for children in Path(f"/proc/{member}/task").glob("*/children"):
+            members.extend(int(text) for text in children.read_text().split())
+    return members
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_gone(pid: int, deadline_s: float = 20) -> bool:
+    """Waits for the end of a process that is not ours."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], deadline_s)[0])
+    finally:
+        os.close(fd)
+
+
+def monotonic_s() -> float:
+    return time.monotonic()
