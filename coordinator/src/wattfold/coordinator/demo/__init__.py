@@ -1,0 +1,1 @@
+"""The demonstration: a small site on one machine, real jobs, two policies side by side."""

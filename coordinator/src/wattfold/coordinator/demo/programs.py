@@ -1,0 +1,149 @@
+"""The programs of the demonstration: where they are, and how much work suits this machine.
+
+Four kernels of this project (stencil, molecular dynamics, memory bandwidth, compute) and, where it
+is installed, xtb, a quantum chemistry program of the distribution, unmodified. All take an amount
+of work as their last number; a short run of each tells how much of it a second of one core does.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+CALIBRATION_CPU_S = 0.15
+
+
+class ProgramError(Exception):
+    """A program is missing or failed its trial run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program whose run time is linear in ``work``; ``mode`` is the resize mode it bears."""
+
+    name: str
+    argv: tuple[str, ...]
+    trial_work: int
+    mode: str
+    folder: Path
+
+    def command(self, work: int) -> list[str]:
+        """Its command line for an amount of work."""
+        return [part.replace("{work}", str(work)) for part in self.argv]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """A program and the work one core does in a second of CPU time at full speed."""
+
+    program: Program
+    start_cpu_s: float
+    work_per_cpu_s: float
+
+    def work_for(self, cpu_s: float) -> int:
+        """The work that takes that much CPU time."""
+        return max(round((cpu_s - self.start_cpu_s) * self.work_per_cpu_s), 1)
+
+
+def find(examples: Path, scratch: Path) -> list[Program]:
+    """The programs there are. Raises ProgramError when the kernels are not built."""
+    kernels = [
+        ("jacobi", ("1000", "{work}"), 100),
+        ("md", ("1500", "{work}"), 10),
+        ("stream", ("16", "{work}"), 10),
+        ("compute", ("{work}",), 100),
+    ]
+    programs: list[Program] = []
+    for name, arguments, trial in kernels:
+        path = examples / name
+        if not os.access(path, os.X_OK):
+            raise ProgramError(f"{path} is missing; build it with scripts/build_shims")
+        programs.append(
+            Program(
+                name=name,
+                argv=(str(path), *arguments),
+                trial_work=trial,
+                mode="team",
+                folder=scratch,
+            ),
+        )
+    xtb = shutil.which("xtb")
+    if xtb:
+        programs.append(_xtb(xtb, scratch))
+    return programs
+
+
+def _xtb(path: str, scratch: Path) -> Program:
+    """Molecular dynamics of an alkane chain: a step of the dynamics is a unit of work."""
+    folder = scratch / "xtb"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "chain.xyz").write_text(alkane(16), encoding="ascii")
+    script = (
+        'd=$(mktemp -d) && cd "$d" && cp "$0" chain.xyz && '
+        'printf "\\$md\\n time=%s\\n step=1.0\\n hmass=1\\n shake=0\\n\\$end\\n" '
+        '"$(echo "$1" | awk \'{print $1 / 1000}\')" > md.inp && '
+        f'{path} chain.xyz --md --input md.inp; code=$?; rm -rf "$d"; exit $code'
+    )
+    return Program(
+        name="xtb",
+        argv=("/bin/sh", "-c", script, str(folder / "chain.xyz"), "{work}"),
+        trial_work=10,
+        mode="mask",
+        folder=folder,
+    )
+
+
+def alkane(carbons: int) -> str:
+    """An all-anti alkane chain in XYZ format; coordinates in angstrom from ideal angles."""
+    along, rise, out = 1.27, 0.42, 0.89
+    atoms: list[tuple[str, float, float, float]] = []
+    for index in range(carbons):
+        side = 1.0 if index % 2 else -1.0
+        x, y = along * index, rise * side
+        atoms.append(("C", x, y, 0.0))
+        atoms += [("H", x, y + 0.63 * side, z) for z in (out, -out)]
+    last = 1.0 if (carbons - 1) % 2 else -1.0
+    atoms.append(("H", -0.95, -rise + 0.55, 0.0))
+    atoms.append(("H", along * (carbons - 1) + 0.95, (rise - 0.55) * last, 0.0))
+    lines = [f"{name} {x:.4f} {y:.4f} {z:.4f}" for name, x, y, z in atoms]
+    return "\n".join([str(len(atoms)), "all-anti alkane", *lines]) + "\n"
+
+
+def calibrate(program: Program) -> Calibrated:
+    """Runs a program twice for a moment, on one thread, and takes work and time off each other."""
+    work = program.trial_work
+    short_s = _cpu_s(program, work)
+    while short_s < CALIBRATION_CPU_S / 4 and work < 1 << 24:
+        work *= 4
+        short_s = _cpu_s(program, work)
+    factor = max(math.ceil(CALIBRATION_CPU_S / max(short_s, 1e-3)), 3)
+    long_s = _cpu_s(program, work * factor)
+    per_work_s = max((long_s - short_s) / (work * (factor - 1)), 1e-9)
+    return Calibrated(
+        program=program,
+        start_cpu_s=max(short_s - work * per_work_s, 0.0),
+        work_per_cpu_s=1 / per_work_s,
+    )
+
+
+def _cpu_s(program: Program, work: int) -> float:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        program.command(work),
+        cwd=program.folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        tail = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise ProgramError(f"{program.name} failed with {done.returncode}: {' '.join(tail)}")
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
