@@ -63,6 +63,26 @@ def test_ilp_equals_brute_force(problem: Problem, presolve: bool) -> None:
     assert solution.objective == pytest.approx(best, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize("presolve", [False, True])
+def test_an_option_that_fits_only_by_rounding_is_not_worth_anything(presolve: bool) -> None:
+    """Found by the property above: its relaxation takes a ten-millionth of the option."""
+    one = np.ones(1, dtype=np.int64)
+    problem = Problem(
+        job_of=np.zeros(1, dtype=np.int32),
+        size=np.ones(1, dtype=np.int32),
+        level=np.zeros(1, dtype=np.int32),
+        units=0 * one,
+        power_uw=10_000_000 * one,
+        value=np.full(1, 0.0625),
+        must_run=np.zeros(1, dtype=np.bool_),
+        units_max=0,
+        power_uw_max=1,
+    )
+    solution = glpk.solve(problem, GlpkOptions(presolve=presolve))
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == 0.0
+
+
 @small
 @given(problems())
 def test_greedy_is_valid_and_its_bound_holds(problem: Problem) -> None:

@@ -27,6 +27,10 @@ Floats = NDArray[np.float64]
 Ints64 = NDArray[np.int64]
 
 
+INTEGER_TOLERANCE = 1e-7
+"""Instead of GLPK's 1e-5, which would leave the optimum uncertain by as much."""
+
+
 class Ending(Enum):
     """How GLPK ended."""
 
@@ -88,6 +92,7 @@ def search(arrays: LinearArrays, columns: Ints64, gap: float, time_limit_s: floa
         glpk.glp_init_iocp(options)
         options.msg_lev = glpk.GLP_MSG_OFF
         options.mip_gap = gap
+        options.tol_int = INTEGER_TOLERANCE
         options.tm_lim = _milliseconds(time_limit_s)
         code = glpk.glp_intopt(lp, options)
         status = glpk.glp_mip_status(lp)
