@@ -80,6 +80,20 @@ def test_a_running_larger_region_holds_the_acknowledgement_back(
     assert team.team() == 2
 
 
+def test_the_end_of_a_region_wakes_the_helper(team: Puppet, agent: AgentEnd) -> None:
+    # Without the wake-up each acknowledgement would wait for the helper's next status.
+    rounds = 40
+    for _ in range(rounds):
+        agent.resize(4)
+        assert team.ask("hold 0 4") == "inside 4"
+        agent.send_mask(2)
+        assert team.ask("go on") == "outside"
+        while agent.expect(ShimMessageType.ACK).seq != agent.seq:
+            pass
+    statuses = sum(message.type is ShimMessageType.STATUS for message in agent.heard)
+    assert statuses < rounds / 2
+
+
 def test_a_running_small_region_does_not(team: Puppet, agent: AgentEnd) -> None:
     assert team.ask("hold 0 2") == "inside 2"
     assert agent.resize(3).cores == 3
