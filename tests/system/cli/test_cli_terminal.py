@@ -49,14 +49,14 @@ class Terminal:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.shown = b""
+        # setsid makes the terminal the controlling one. Not a preexec_fn: that would fork this
+        # process with the threads of its gRPC server, which some children do not survive.
         self.process = subprocess.Popen(
-            arguments,
+            ["setsid", "-c", *arguments],
             stdin=self.slave,
             stdout=self.slave,
             stderr=self.slave,
             env={**os.environ, "TERM": "xterm-256color"},
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
 
     def read_until(self, text: str) -> None:

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from types import FrameType
+from typing import Any
 
 import click
 from rich.console import Console
@@ -33,6 +34,30 @@ from wattfold.coordinator.cli.watch_screen import WatchScreen
 
 REDRAW_S = 0.5
 _QUIT_KEYS = frozenset({"q", "Q", "\x03", "\x1b"})
+
+
+class _StopFlag:
+    """Notes SIGINT and SIGTERM for the time of a `with` block.
+
+    An exception from the handler could surface anywhere in the drawing, also where it is
+    swallowed; a flag is looked at between two drawings.
+    """
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.raised = False
+        self._previous: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._previous = [signal.signal(number, self._note) for number in self._SIGNALS]
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in zip(self._SIGNALS, self._previous, strict=True):
+            signal.signal(number, handler)
+
+    def _note(self, _signal: int, _frame: FrameType | None) -> None:
+        self.raised = True
 
 
 @click.command()
@@ -89,22 +114,24 @@ def _show_screen(console: Console, client: CoordinatorClient, interval_ns: int) 
     events: Events = queue.Queue(maxsize=QUEUE_LENGTH)
     screen = WatchScreen(client.address)
     feed = ViewFeed(client, interval_ns, events)
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    stop = _StopFlag()
     try:
         with (
+            stop,
             keys_from_terminal(sys.stdin.fileno(), events),
             Live(console=console, screen=True, auto_refresh=False) as live,
         ):
             feed.start()
-            _draw_until_quit(console, live, screen, events)
+            _draw_until_quit(console, live, screen, events, stop)
     finally:
         feed.stop()
-        signal.signal(signal.SIGTERM, previous)
 
 
-def _draw_until_quit(console: Console, live: Live, screen: WatchScreen, events: Events) -> None:
+def _draw_until_quit(
+    console: Console, live: Live, screen: WatchScreen, events: Events, stop: _StopFlag
+) -> None:
     last_view_s = time.monotonic()
-    while True:
+    while not stop.raised:
         for event in _next_events(events):
             if isinstance(event, Key) and event.key in _QUIT_KEYS:
                 return
@@ -128,8 +155,3 @@ def _next_events(events: Events) -> list[Event]:
             found.append(events.get_nowait())
     except queue.Empty:
         return found
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Ends the screen by the same way as Ctrl-C, which restores the terminal."""
-    raise KeyboardInterrupt
