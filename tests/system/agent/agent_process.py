@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -181,13 +180,11 @@ def python_for(uid: int | None) -> str:
         return sys.executable
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for candidate in (sys.executable, f"/usr/bin/{version}"):
-        if (
-            subprocess.run(
-                [candidate, "-c", ""], user=uid, group=uid, check=False, capture_output=True
-            ).returncode
-            == 0
-        ):
-            return candidate
+        try:
+            subprocess.run([candidate, "-c", ""], user=uid, group=uid, check=True)
+        except (PermissionError, subprocess.CalledProcessError):
+            continue
+        return candidate
     return ""
 
 
@@ -244,7 +241,3 @@ def wait_gone(pid: int, deadline_s: float = 20) -> bool:
         return bool(select.select([fd], [], [], deadline_s)[0])
     finally:
         os.close(fd)
-
-
-def monotonic_s() -> float:
-    return time.monotonic()

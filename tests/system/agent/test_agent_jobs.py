@@ -34,13 +34,11 @@ def test_a_cap_slows_a_job_and_power_stays_below_it(any_agent):
     # By the model 8 % of full speed on both cores: 0.16 CPU seconds a second.
     assert slow < 0.3
     assert fast > 1.5 * slow
-    message = any_agent.telemetry(lambda m: m.interval_ns > 0 and m.uptime_ns > 0, 1000)
+    message = any_agent.telemetry(lambda m: m.interval_ns > 2_900_000_000, 3000)
     package = next(z for z in message.zones if z.name == "package-0")
     assert package.valid
-    later = any_agent.telemetry(lambda m: m.interval_ns > 900_000_000, 1000)
-    package = next(z for z in later.zones if z.name == "package-0")
-    assert 13_000_000 <= package.power_uw <= 15_300_000
-    assert package.energy_uj > 0
+    # The counter moves every 50 ms: a mean over 3 s can be off by a few per cent.
+    assert 12_500_000 <= package.power_uw <= 15_800_000
 
 
 def test_masks_hold_every_thread_from_the_first_instruction(any_agent):
@@ -123,7 +121,7 @@ def test_masks_are_checked(plain_agent):
     ("argv", "fields", "words"),
     [
         (["no-such-command"], {}, "no-such-command: No such file"),
-        (["/etc/hostname"], {}, "/etc/hostname: Permission denied"),
+        (["/etc/passwd"], {}, "/etc/passwd: Permission denied"),
         (["true"], {"cwd": "/no/such"}, "/no/such: No such file"),
         (["true"], {"stdout_path": "/no/such/file"}, "/no/such/file: No such file"),
         (["true"], {"user": "no-such-account"}, "no-such-account"),
@@ -175,7 +173,7 @@ def test_repeated_launches_start_one_process(plain_agent):
     request = pb.LaunchRequest(
         header=plain_agent.header("once"),
         job_id="r",
-        argv=["sh", "-c", "echo x >> count; sleep 100"],
+        argv=["sh", "-c", "echo x >> count"],
         cwd=str(plain_agent.work()),
         cpus=BOTH,
         mode=common.RESIZE_MODE_MASK,
@@ -186,8 +184,9 @@ def test_repeated_launches_start_one_process(plain_agent):
     assert {(a.pid, a.already_running) for a in answers} == {(answers[0].pid, False)}
     again = plain_agent.launch("r", ["true"], BOTH)
     assert (again.pid, again.already_running) == (answers[0].pid, True)
-    plain_agent.signal("r", signal.SIGKILL)
     plain_agent.ended("r")
+    # Also after its end: only ForgetProcess makes the name free again.
+    assert plain_agent.launch("r", ["true"], BOTH).already_running
     assert (plain_agent.work() / "count").read_text() == "x\n"
 
 

@@ -93,7 +93,6 @@ def test_original_limits_are_restored_on_stop_even_after_a_crash():
 
 def test_a_killed_agent_adopts_its_jobs(any_agent):
     pid = any_agent.launch("keep", BURN, BOTH).pid
-    any_agent.launch  # noqa: B018
     any_agent.kill()
     assert alive(pid)
     any_agent.start()
@@ -183,12 +182,25 @@ def test_two_agents_on_one_state_are_refused(plain_agent):
 
 
 def test_tcp_needs_the_token(tmp_path):
+    need_two_cpus()
     token = tmp_path / "token"
     token.write_text("0123456789abcdef0123\n")
     token.chmod(0o600)
-    flags = ("--listen", "127.0.0.1:0", "--token-file", str(token), *EMULATE)
-    with pytest.raises(AssertionError), agent(*flags):
-        pytest.fail("port 0 tells nobody where it is")
+    with agent("--listen", "127.0.0.1:0", "--token-file", str(token), *EMULATE) as running:
+        ask = running.stub.GetInventory
+        for wrong in ((), (("authorization", "Bearer 0123456789abcdef0124"),)):
+            with pytest.raises(grpc.RpcError) as error:
+                ask(pb.GetInventoryRequest(), metadata=wrong, timeout=10)
+            assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            stream = running.stub.StreamTelemetry(
+                pb.StreamTelemetryRequest(), metadata=wrong, timeout=10
+            )
+            with pytest.raises(grpc.RpcError) as error:
+                next(stream)
+            assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        right = (("authorization", "Bearer 0123456789abcdef0123"),)
+        answer = ask(pb.GetInventoryRequest(), metadata=right, timeout=10)
+        assert answer.node_id == running.node
 
 
 @pytest.mark.parametrize("flags", [("--floor-w", "1", "--emulate"), ("--listen", "x")])

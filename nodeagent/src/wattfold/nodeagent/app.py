@@ -103,12 +103,12 @@ async def run(config: Config) -> None:
     service = NodeAgentService(
         _inventory(config, boot_id, masks, emulation), power, jobs, accounting, changes
     )
-    server = await _serve(config, service)
+    server, address = await _serve(config, service)
     background = [
         asyncio.create_task(sample_for_ever(power)),
         asyncio.create_task(_account_for_ever(accounting)),
     ]
-    print(f"ready node={config.node_id} listen={config.listen}", flush=True)
+    print(f"ready node={config.node_id} listen={address}", flush=True)
     await stop.wait()
     logs.info("stopping", kill_jobs=config.kill_jobs_on_exit)
     await server.stop(_STOP_GRACE_S)
@@ -205,7 +205,7 @@ def _throttle_number(emulation: _Emulation | None) -> pb.ThrottleMechanism:
     return pb.THROTTLE_MECHANISM_SIGNALS
 
 
-async def _serve(config: Config, service: NodeAgentService) -> grpc.aio.Server:
+async def _serve(config: Config, service: NodeAgentService) -> tuple[grpc.aio.Server, str]:
     options = [
         ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
         ("grpc.so_reuseport", 0),
@@ -225,10 +225,12 @@ async def _serve(config: Config, service: NodeAgentService) -> grpc.aio.Server:
             server.add_insecure_port(config.listen)
         finally:
             os.umask(before)
+        address = config.listen
     else:
-        server.add_insecure_port(config.listen)
+        port = server.add_insecure_port(config.listen)
+        address = f"{config.listen.rpartition(':')[0]}:{port}"
     await server.start()
-    return server
+    return server, address
 
 
 def _remove_socket(listen: str) -> None:

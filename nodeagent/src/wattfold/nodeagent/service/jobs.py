@@ -281,7 +281,8 @@ class NodeJobs:
         job.held = cpus
         job.confined = not acknowledged
         self._resize_firmware(job, len(cpus))
-        self._note(job)
+        # After the answer: the coordinator waits for it.
+        asyncio.get_running_loop().call_soon(self._note, job)
         logs.info(
             "mask_set",
             job=job.id,
@@ -457,6 +458,8 @@ class NodeJobs:
 
     def _note(self, job: Job) -> None:
         """Saves what may be lost: the next agent reads masks from the kernel."""
+        if not job.live:
+            return
         try:
             self._save(job, durable=False)
         except Refused as error:

@@ -1,0 +1,80 @@
+"""Whatever a coordinator does, caps stay within what was granted and lapse to the floor."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from contract.agent.powercap_trees import zone
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wattfold.contract.ids import ZoneName
+from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
+from wattfold.nodeagent.adapters.state_store import StateStore
+from wattfold.nodeagent.core.caps import CapRequest, CapStatus
+from wattfold.nodeagent.service.power import NodePower
+
+RANGES = RangeSetting(package_uw_min=25_000_000, package_floor_uw=30_000_000, dram_uw_min=8_000_000)
+ZONES = ("package-0", "dram-0", "gpu-0")
+FLOORS = {"package-0": 30_000_000, "dram-0": 8_000_000}
+
+caps = st.tuples(
+    st.just("caps"),
+    st.dictionaries(st.sampled_from(ZONES), st.integers(0, 120_000_000), min_size=1),
+)
+renew = st.tuples(st.just("renew"), st.just(None))
+lapse = st.tuples(st.just("lapse"), st.just(None))
+tamper = st.tuples(st.just("tamper"), st.integers(0, 200_000_000))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(caps, renew, lapse, tamper), max_size=12))
+def test_enforced_never_exceeds_granted(steps):
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(play(Path(folder), steps))
+
+
+async def play(folder: Path, steps) -> None:
+    package = zone(folder / "tree/intel-rapl:0", "package-0", 95, 95)
+    dram = zone(package / "intel-rapl:0:0", "dram", 35, 35)
+    files = {
+        "package-0": package / "constraint_0_power_limit_uw",
+        "dram-0": dram / "constraint_0_power_limit_uw",
+    }
+    store = StateStore(folder / "state")
+    power = NodePower(discover(folder / "tree", RANGES), store, "boot", lambda: None)
+    power.start()
+    granted = dict(FLOORS)
+    for kind, value in steps:
+        if kind == "caps":
+            granted |= set_caps(power, value)
+        elif kind == "renew":
+            power.renew(3_600_000_000_000)
+        elif kind == "lapse":
+            power.lease = power.lease.ended()
+            power.sample()
+            granted = {name: min(granted[name], FLOORS[name]) for name in granted} | FLOORS
+            assert power.at_floor
+        else:
+            files["package-0"].write_text(str(value))
+            for _ in range(5):
+                power.sample()
+        for name, file in files.items():
+            enforced = int(file.read_text())
+            assert enforced <= granted[name]
+            assert enforced == power.zones[ZoneName(name)].cap_uw
+            if not power.lease.live(0):
+                assert enforced <= FLOORS[name]
+    power.stop()
+    assert int(files["package-0"].read_text()) == 95_000_000
+    assert int(files["dram-0"].read_text()) == 35_000_000
+    store.close()
+
+
+def set_caps(power: NodePower, asked: dict[str, int]) -> dict[str, int]:
+    """The caps granted: those whose outcome is OK."""
+    requests = [CapRequest(name=ZoneName(name), cap_uw=uw) for name, uw in asked.items()]
+    outcomes = power.set_caps(requests)
+    assert [o.name for o in outcomes] == list(asked)
+    assert all(o.enforced_uw <= o.requested_uw for o in outcomes if o.status is CapStatus.OK)
+    return {o.name: o.requested_uw for o in outcomes if o.status is CapStatus.OK}
