@@ -16,8 +16,6 @@ import click
 import grpc.aio
 
 from wattfold.contract.units import ns_from_s
-from wattfold.v1 import coordinator_pb2_grpc
-
 from wattfold.coordinator.adapters import channels
 from wattfold.coordinator.adapters.agents import (
     AgentLink,
@@ -35,12 +33,14 @@ from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
 from wattfold.coordinator.adapters.service import Service, replay
+from wattfold.coordinator.cli.address import default_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
-from wattfold.coordinator.solvers import glpk
+from wattfold.coordinator.policies.parm import warm_up
 from wattfold.coordinator.solvers.worker import SolverWorker
+from wattfold.v1 import coordinator_pb2_grpc
 
 log = logging.getLogger("wattfold.coordinator")
 
@@ -153,7 +153,7 @@ async def _wire(
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
 ) -> None:
-    worker = await stack.enter_async_context(SolverWorker(warm_up=glpk.warm_up))
+    worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up))
     planner = Planner(
         config.policy,
         worker,
@@ -249,7 +249,7 @@ async def _server(config: Config, api: CoordinatorApi) -> grpc.aio.Server:
 
 
 def _address(config: Config) -> str:
-    return config.listen or f"unix:{config.state_dir / 'coordinator.sock'}"
+    return config.listen or default_address()
 
 
 def _budget_w(service: Service) -> float:

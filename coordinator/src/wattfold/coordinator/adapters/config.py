@@ -17,7 +17,6 @@ from typing import Any
 
 from wattfold.contract.ids import NodeId, valid_name
 from wattfold.contract.units import ns_from_s, uw_from_w
-
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
@@ -76,7 +75,7 @@ class NodeEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings, checked; times in seconds, the budget in microwatts (None = from the journal)."""
+    """All settings, checked. ``budget_uw`` None leaves the budget of the journal."""
 
     listen: str = ""
     state_dir: Path = field(default_factory=lambda: default_state_dir())

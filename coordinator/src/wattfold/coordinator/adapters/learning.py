@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
-
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.state import profile_key
-from wattfold.coordinator.models.fitting import RatePoint, fit_from_rates
 from wattfold.coordinator.policies.estimates import node_curve
 
 log = logging.getLogger("wattfold.learning")
@@ -95,6 +93,9 @@ class ProgressLearner:
                     self._learn(job, trace)
 
     def _learn(self, job: Job, trace: _Trace) -> None:
+        # scipy takes a second to load, and many sites measure their profiles.
+        from wattfold.coordinator.models.fitting import RatePoint, fit_from_rates
+
         state = self._service.core.state
         stored = state.profiles.get(profile_key(job.spec.app, job.spec.unit.value))
         if stored is not None and stored.source != "progress":

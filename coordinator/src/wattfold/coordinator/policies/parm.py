@@ -40,7 +40,7 @@ from wattfold.coordinator.policies.placement import (
     resize_in_place,
     takes_whole_nodes,
 )
-from wattfold.coordinator.solvers import glpk, greedy
+from wattfold.coordinator.solvers import greedy
 from wattfold.coordinator.solvers.problem import CapacityRow, Problem, Solution
 
 
@@ -125,6 +125,9 @@ class Parm(Policy):
     def _solve(self, problem: Problem, deadline_s: float) -> Solution:
         if self.solver == "greedy":
             return greedy.solve(problem)
+        # Pyomo takes seconds to load; only the worker process, where this runs, needs it.
+        from wattfold.coordinator.solvers import glpk
+
         options = glpk.GlpkOptions(gap=self.gap, time_limit_s=max(deadline_s * 0.8, 0.1))
         solution = glpk.solve(problem, options)
         return solution if solution.usable else greedy.solve(problem)
@@ -229,6 +232,13 @@ class Parm(Policy):
             solver=self.solver,
             outcome=solution.outcome.value,
         )
+
+
+def warm_up() -> None:
+    """Loads the solver, so that the first round need not wait for it."""
+    from wattfold.coordinator.solvers import glpk
+
+    glpk.warm_up()
 
 
 def _cost(

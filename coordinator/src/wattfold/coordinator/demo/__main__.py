@@ -1,0 +1,280 @@
+"""The demonstration: a mix of real jobs under PARM and under FIFO + backfill, one power budget.
+
+`scripts/demo` prepares the machine and calls this. It ends with a table and a picture.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from wattfold.contract.units import uw_from_w
+from wattfold.coordinator.cli.client import CoordinatorClient
+from wattfold.coordinator.cli.errors import CliError
+from wattfold.coordinator.cli.probing import Probe
+from wattfold.coordinator.cli.watch_screen import WatchScreen
+from wattfold.coordinator.demo import layout as layouts
+from wattfold.coordinator.demo import mix, programs, records, runner
+from wattfold.coordinator.demo.layout import Layout
+from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
+from wattfold.coordinator.figures.comparison_table import comparison_table
+from wattfold.coordinator.figures.run_record import PolicyResult, PolicyRun
+from wattfold.v1 import coordinator_pb2 as pb
+
+PROBE_CPU_S = 0.12
+PROBE_CAPS_W = (15.5, 44.75)
+_PARM = "solver_deadline_s = 2.0\nlease_s = 8.0\n[parm]\nresize_interval_s = 3.0\n"
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setup:
+    layout: Layout
+    programs: tuple[programs.Calibrated, ...]
+    mix: tuple[mix.Arrival, ...]
+    out: Path
+    shim: Path
+    kill_at_s: float
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--examples", type=click.Path(path_type=Path), required=True, hidden=True)
+@click.option("--shim", type=click.Path(path_type=Path), required=True, hidden=True)
+@click.option("--real", is_flag=True, help="Use this machine's own RAPL zones (root).")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-out"), show_default=True)
+@click.option("--scale", type=click.FloatRange(0.05, 20), default=1.0, help="Amount of work.")
+@click.option(
+    "--throttle",
+    type=click.Choice(["auto", "cgroup", "signals"]),
+    default="auto",
+    help="How emulated caps slow jobs.",
+)
+@click.option(
+    "--kill-coordinator",
+    type=float,
+    default=0.0,
+    metavar="SECONDS",
+    help="kill -9 the coordinator so long after the start of each run, and start it again.",
+)
+def main(
+    examples: Path,
+    shim: Path,
+    real: bool,
+    out: Path,
+    scale: float,
+    throttle: str,
+    kill_coordinator: float,
+) -> None:
+    """Runs the demonstration."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    console = Console(highlight=False)
+    scratch = out.resolve() / "work"
+    try:
+        _clean(out)
+        scratch.mkdir(parents=True)
+        site_layout = layouts.real() if real else layouts.emulated(scratch, throttle)
+        console.print("[bold]1. Calibrating[/] programs on one core")
+        known = [programs.calibrate(p) for p in programs.find(examples.resolve(), scratch)]
+        console.print("   " + ", ".join(entry.program.name for entry in known))
+        jobs = mix.arrivals(
+            known, site_layout.cores_per_node, site_layout.cpu_share, scratch, scale
+        )
+        setup = _Setup(
+            layout=site_layout,
+            programs=tuple(known),
+            mix=tuple(jobs),
+            out=out.resolve(),
+            shim=shim.resolve(),
+            kill_at_s=kill_coordinator,
+        )
+        _run_all(setup, console)
+    except KeyboardInterrupt:
+        console.print("\nInterrupted: everything was stopped and all limits are restored.")
+        sys.exit(_INTERRUPTED)
+    except (
+        SiteError,
+        CliError,
+        layouts.LayoutError,
+        programs.ProgramError,
+        runner.RunError,
+        OSError,
+    ) as error:
+        console.print(f"[red]demo: {error}[/]", soft_wrap=True)
+        sys.exit(1)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def _clean(out: Path) -> None:
+    """Takes an earlier run's files away, and nothing else."""
+    for name in ("work", "fifo-easy", "parm-wse"):
+        shutil.rmtree(out / name, ignore_errors=True)
+
+
+def _run_all(setup: _Setup, console: Console) -> None:
+    profiles: list[pb.Profile] = []
+    runs: list[PolicyRun] = []
+    results: list[PolicyResult] = []
+    order = ("parm-wse", "fifo-easy")
+    for step, policy in enumerate(order, 2):
+        run, result = _run_policy(setup, policy, step, profiles, console)
+        runs.insert(0, run)
+        results.insert(0, result)
+    console.print()
+    console.print(comparison_table(results, "Same jobs, same budget"))
+    # matplotlib takes a second to load: not before it is needed.
+    from wattfold.coordinator.figures.power_timeline import save_power_timeline
+
+    picture = setup.out / "demo.png"
+    save_power_timeline(picture, runs, "Power and cores under one budget")
+    console.print(f"\nPicture: {picture}\nOutputs: {setup.out / 'work'}")
+    kept = all(
+        r.committed_w_peak <= r.budget_w and r.measured_w_peak <= r.budget_w for r in results
+    )
+    console.print(
+        "The budget was kept at every instant."
+        if kept
+        else "[red]The budget was exceeded: see the table.[/]",
+    )
+    if not kept:
+        sys.exit(1)
+
+
+def _run_policy(
+    setup: _Setup,
+    policy: str,
+    step: int,
+    profiles: list[pb.Profile],
+    console: Console,
+) -> tuple[PolicyRun, PolicyResult]:
+    plan = SitePlan(
+        nodes=setup.layout.nodes,
+        budget_w=setup.layout.budget_w,
+        policy=policy,
+        coordinator_settings=_PARM,
+        omp_shim=setup.shim,
+    )
+    logs = setup.out / policy
+    with Site(plan, logs) as site, CoordinatorClient(site.address) as client:
+        nodes = runner.await_nodes(client, len(plan.nodes))
+        if not profiles:
+            _describe(setup, nodes, console)
+            profiles += _profile(setup, client, console)
+        else:
+            for profile in profiles:
+                client.put_profile(profile)
+        console.print(f"[bold]{step}. {policy}[/]: {len(setup.mix)} jobs arrive")
+        finished = _follow(setup, site, client, console)
+        run = records.read_run(site.record, policy, finished.start_s, finished.end_s)
+    result = records.result(run, finished.jobs, finished.power)
+    console.print(
+        f"   all done after {result.makespan_s:.1f} s; mean completion "
+        f"{result.mean_completion_s:.1f} s, {result.resizes} resizes",
+    )
+    return run, result
+
+
+def _describe(setup: _Setup, nodes: Sequence[pb.Node], console: Console) -> None:
+    first = nodes[0]
+    how = {
+        "cpu bandwidth": "the CPU bandwidth controller",
+        "signals": "stop and continue signals (this account may not write cgroups)",
+    }.get(first.throttle_mechanism, first.throttle_mechanism)
+    kind = f"emulated power zones; caps slow jobs by {how}" if first.emulated else "RAPL zones"
+    console.print(
+        f"   {len(nodes)} nodes of {setup.layout.cores_per_node} cores on this machine, {kind}; "
+        f"masks by {first.mask_mechanism}; budget {setup.layout.budget_w:.0f} W",
+        soft_wrap=True,
+    )
+
+
+def _profile(setup: _Setup, client: CoordinatorClient, console: Console) -> list[pb.Profile]:
+    """Measures every program at the corners of the plane of sizes and caps."""
+    console.print("   measuring profiles at 2 sizes and 2 caps:")
+    caps_w = PROBE_CAPS_W
+    sizes = sorted({1, setup.layout.cores_per_node})
+    if not setup.layout.emulated:
+        zone = [z for z in client.list_nodes().nodes[0].zones if z.name.startswith("package")]
+        caps_w = (sum(z.floor_uw for z in zone) / 1e6, sum(z.cap_uw_max for z in zone) / 1e6)
+    probes = [Probe(size=n, cap_uw=uw_from_w(cap)) for n in sizes for cap in caps_w]
+    cpu_s = PROBE_CPU_S if setup.layout.cpu_share < 0.5 else 1.0
+    found = runner.measure_profiles(
+        client,
+        setup.programs,
+        probes,
+        cpu_s,
+        lambda line: console.print(f"   {line}"),
+    )
+    return [fitted.profile for fitted in found]
+
+
+def _follow(
+    setup: _Setup,
+    site: Site,
+    client: CoordinatorClient,
+    console: Console,
+) -> runner.Finished:
+    during = _killer(setup, site, console) if setup.kill_at_s else None
+    if not console.is_terminal:
+        return runner.run_mix(client, setup.mix, _plain(console, len(setup.mix)), during)
+    screen = WatchScreen(site.address)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def show(view: pb.ClusterView, ended: int) -> None:
+            del ended
+            screen.take(view)
+            height = min(console.height, 26)
+            live.update(screen.render(console.width, height, 0.0), refresh=True)
+
+        return runner.run_mix(client, setup.mix, show, during)
+
+
+def _plain(console: Console, total: int) -> Callable[[pb.ClusterView, int], None]:
+    last_s = 0.0
+
+    def show(view: pb.ClusterView, ended: int) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= 5.0:
+            last_s = time.monotonic()
+            running = sum(job.state == pb.JOB_STATE_RUNNING for job in view.jobs)
+            console.print(
+                f"   {ended}/{total} ended, {running} running; committed "
+                f"{view.power.committed_uw / 1e6:.1f} W, measured "
+                f"{view.power.measured_uw / 1e6:.1f} W of {view.power.budget_uw / 1e6:.1f} W",
+            )
+
+    return show
+
+
+def _killer(setup: _Setup, site: Site, console: Console) -> Callable[[float], None]:
+    done = False
+
+    def during(now_s: float) -> None:
+        nonlocal done
+        if now_s >= setup.kill_at_s and not done:
+            done = True
+            console.print("   kill -9 of the coordinator")
+            site.kill_coordinator()
+            site.start_coordinator()
+            console.print("   the coordinator is back")
+
+    return during
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    main()

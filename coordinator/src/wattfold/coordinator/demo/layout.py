@@ -1,0 +1,130 @@
+"""How this machine is divided into the demonstration's nodes, and what power they have.
+
+With eight cores or more every node has cores of its own. On a smaller machine the nodes share all
+cores in time: each gets a fixed share of them through the emulated frequency, so that together
+they never ask for more than there is.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.demo.site import NodePlan
+
+NODES = 4
+OWN_CORES_MIN = 8
+HEADROOM = 0.82
+"""Share of the machine that jobs may use; the rest is for coordinator, agents and this screen."""
+
+BASE_W, FLOOR_W, PACKAGE_W, DRAM_W = 10.0, 9.0, 45.0, 5.0
+BUDGET_SHARE = 0.52
+"""Budget over the idle power, as a share of what all nodes could use at full power."""
+
+_EMULATED = """base_power_w = {base}
+floor_w = {floor}
+dram_floor_w = 2
+package_idle_w = 8
+emulate = true
+powercap_root = "{root}"
+[emulation]
+a = 1.5
+b = 4.0
+c = 8.0
+f_low_ghz = 1.2
+f_high_ghz = 2.6
+package_min_w = {floor}
+package_max_w = {package}
+dram_min_w = 2
+dram_max_w = {dram}
+dram_idle_w = 1
+dram_dynamic_w = 3
+cpu_share = {share:.4f}
+window_ms = 250
+throttle = "{throttle}"
+"""
+
+
+class LayoutError(Exception):
+    """This machine cannot be divided as asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Nodes, and the CPU seconds a second of one core gets at full power."""
+
+    nodes: tuple[NodePlan, ...]
+    cores_per_node: int
+    cpu_share: float
+    budget_w: float
+    emulated: bool
+
+
+def emulated(folder: Path, throttle: str = "auto") -> Layout:
+    """Four nodes with emulated power zones."""
+    cpus = CpuSet.of(os.sched_getaffinity(0))
+    own = len(cpus) >= OWN_CORES_MIN
+    if own:
+        each = len(cpus) // NODES
+        ordered = list(cpus)
+        slices = [CpuSet.of(ordered[i * each : (i + 1) * each]) for i in range(NODES)]
+        share = HEADROOM
+    else:
+        slices = [cpus] * NODES
+        share = HEADROOM / NODES
+    nodes = []
+    for index, cores in enumerate(slices):
+        settings = _EMULATED.format(
+            base=BASE_W,
+            floor=FLOOR_W,
+            package=PACKAGE_W,
+            dram=DRAM_W,
+            share=share,
+            throttle=throttle,
+            root=folder / f"powercap-{index}",
+        )
+        nodes.append(NodePlan(node_id=f"n{index}", cpus=cores, settings=settings))
+    idle_w = NODES * (BASE_W + FLOOR_W + DRAM_W)
+    return Layout(
+        nodes=tuple(nodes),
+        cores_per_node=len(slices[0]),
+        cpu_share=share,
+        budget_w=round(idle_w + BUDGET_SHARE * NODES * (PACKAGE_W - FLOOR_W)),
+        emulated=True,
+    )
+
+
+def real(root: Path = Path("/sys/class/powercap")) -> Layout:
+    """This machine as one node with its own RAPL zones. Raises LayoutError without any."""
+    limits = sorted(root.glob("intel-rapl:*/constraint_0_power_limit_uw"))
+    if not limits:
+        raise LayoutError(f"there are no power zones with limits below {root}; run without --real")
+    denied = [path for path in limits if not os.access(path, os.W_OK)]
+    if denied:
+        raise LayoutError(f"{denied[0]} is not writable for this account; run as root")
+    cpus = CpuSet.of(os.sched_getaffinity(0))
+    packages = [path.parent for path in limits if _is_package(path.parent)]
+    most_w = sum(_max_w(package) for package in packages)
+    floor_w = round(0.3 * most_w)
+    settings = f"base_power_w = 0\nfloor_w = {floor_w / max(len(packages), 1)}\n"
+    return Layout(
+        nodes=(NodePlan(node_id="local", cpus=cpus, settings=settings),),
+        cores_per_node=len(cpus),
+        cpu_share=1.0,
+        budget_w=round(0.75 * most_w) + 50.0 * len(packages),
+        emulated=False,
+    )
+
+
+def _is_package(zone: Path) -> bool:
+    return (zone / "name").read_text(encoding="ascii").startswith("package-")
+
+
+def _max_w(zone: Path) -> float:
+    text = (zone / "constraint_0_max_power_uw").read_text(encoding="ascii")
+    watts = int(text) / 1e6
+    if watts <= 0:
+        raise LayoutError(f"{zone} does not say its greatest power")
+    return watts

@@ -1,0 +1,128 @@
+"""One run of the demonstration: submits the mix to a site and follows it to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from wattfold.coordinator.cli.client import CoordinatorClient
+from wattfold.coordinator.cli.probing import Probe, Program, run_probe
+from wattfold.coordinator.cli.profile_fit import Fitted, fit_points
+from wattfold.coordinator.demo.mix import Arrival, environment
+from wattfold.coordinator.demo.programs import Calibrated
+from wattfold.v1 import coordinator_pb2 as pb
+
+VIEW_INTERVAL_NS = 250_000_000
+NODES_UP_S = 30.0
+ENDED = frozenset(
+    {
+        pb.JOB_STATE_COMPLETED,
+        pb.JOB_STATE_FAILED,
+        pb.JOB_STATE_CANCELLED,
+        pb.JOB_STATE_LOST,
+    },
+)
+
+
+class RunError(Exception):
+    """A run did not end as it should; the message says which job or node, and how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a run left: its jobs, the power figures, and when it took place (Unix seconds)."""
+
+    jobs: tuple[pb.Job, ...]
+    power: pb.Power
+    start_s: float
+    end_s: float
+
+
+def await_nodes(client: CoordinatorClient, count: int) -> list[pb.Node]:
+    """Waits until all nodes are up."""
+    until_s = time.monotonic() + NODES_UP_S
+    for view in client.watch(VIEW_INTERVAL_NS):
+        up = [node for node in view.nodes if node.state == pb.NODE_STATE_UP]
+        if len(up) == count:
+            return list(view.nodes)
+        if time.monotonic() > until_s:
+            break
+    states = ", ".join(f"{n.node_id}: {n.message}" for n in client.list_nodes().nodes)
+    raise RunError(f"not all {count} nodes came up within {NODES_UP_S:.0f} s ({states})")
+
+
+def measure_profiles(
+    client: CoordinatorClient,
+    programs: Sequence[Calibrated],
+    probes: Sequence[Probe],
+    cpu_s: float,
+    notice: Callable[[str], None],
+) -> list[Fitted]:
+    """Runs every program at every point, as many at a time as the budget lets, and stores fits."""
+
+    def measure(entry: Calibrated) -> Fitted:
+        program = Program(
+            app=entry.program.name,
+            argv=entry.program.command(entry.work_for(cpu_s)),
+            cwd=str(entry.program.folder),
+            environment=environment(),
+        )
+        points = [run_probe(client, program, probe, lambda _: None) for probe in probes]
+        fitted = fit_points(entry.program.name, points, time.time())
+        client.put_profile(fitted.profile)
+        notice(
+            f"{entry.program.name}: {len(points)} points, {fitted.result.rms_relative_error:.0%} "
+            "rms error",
+        )
+        return fitted
+
+    with ThreadPoolExecutor(max_workers=len(programs)) as pool:
+        return list(pool.map(measure, programs))
+
+
+def run_mix(
+    client: CoordinatorClient,
+    mix: Sequence[Arrival],
+    show: Callable[[pb.ClusterView, int], None],
+    during: Callable[[float], None] | None = None,
+) -> Finished:
+    """Submits the jobs when their time comes and returns when the last has ended.
+
+    ``show`` gets every picture and the number of jobs that have ended; ``during`` the seconds
+    since the start.
+    """
+    start_s, start = time.time(), time.monotonic()
+    waiting = sorted(mix, key=lambda arrival: arrival.at_s)
+    ids: list[str] = []
+    while True:
+        for view in client.watch(VIEW_INTERVAL_NS):
+            now_s = time.monotonic() - start
+            while waiting and waiting[0].at_s <= now_s:
+                request = pb.SubmitRequest(spec=waiting.pop(0).spec)
+                ids.append(client.submit(request))
+            if during is not None:
+                during(now_s)
+            jobs = _jobs(client, ids)
+            ended = [job for job in jobs if job.state in ENDED]
+            show(view, len(ended))
+            if not waiting and len(ended) == len(mix):
+                _check(jobs)
+                power = client.power()
+                return Finished(jobs=tuple(jobs), power=power, start_s=start_s, end_s=time.time())
+
+
+def _jobs(client: CoordinatorClient, ids: Sequence[str]) -> list[pb.Job]:
+    return list(client.list_jobs(ids).jobs) if ids else []
+
+
+def _check(jobs: Sequence[pb.Job]) -> None:
+    bad = [job for job in jobs if job.state != pb.JOB_STATE_COMPLETED]
+    if bad:
+        job = bad[0]
+        state = pb.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
+        raise RunError(
+            f"job {job.job_id} ({job.spec.name}) {state} with exit code {job.exit_code}: "
+            f"{job.message or 'see ' + job.spec.stderr_path}",
+        )
