@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 
 from wattfold.coordinator.cli.main import cli
 
-
 # What the caller of the tests may have set and would change the output.
 _UNSET: dict[str, str | None] = {"COLUMNS": None, "WATTFOLD_TOKEN_FILE": None}
 
