@@ -10,6 +10,9 @@ from click.testing import CliRunner, Result
 
 from wattfold.coordinator.cli.main import cli
 
+# What the caller of the tests may have set and would change the output.
+_UNSET: dict[str, str | None] = {"COLUMNS": None, "WATTFOLD_TOKEN_FILE": None}
+
 
 @dataclass(frozen=True)
 class Command:
@@ -18,7 +21,8 @@ class Command:
     address: str
 
     def __call__(self, *arguments: str, env: dict[str, str] | None = None) -> Result:
-        return CliRunner().invoke(cli, ["--coordinator", self.address, *arguments], env=env)
+        settings = {**_UNSET, **(env or {})}
+        return CliRunner().invoke(cli, ["--coordinator", self.address, *arguments], env=settings)
 
     def json(self, *arguments: str) -> Any:
         """The document of a command that succeeds."""
