@@ -42,12 +42,13 @@ def test_a_cap_slows_a_job_and_power_stays_below_it(any_agent):
 
 
 def test_masks_hold_every_thread_from_the_first_instruction(any_agent):
-    show = "grep Cpus_allowed_list /proc/self/status; exec sleep 100"
     one = str(CPUS[1])
-    pid = any_agent.launch("m", ["sh", "-c", show], one).pid
+    pid = any_agent.launch("held", ["sleep", "100"], one).pid
     assert allowed_cpus(pid) == {one}
-    any_agent.signal("m", signal.SIGKILL)
-    any_agent.ended("m")
+    any_agent.signal("held", signal.SIGKILL)
+    any_agent.ended("held")
+    any_agent.launch("m", ["grep", "Cpus_allowed_list", "/proc/self/status"], one)
+    assert any_agent.ended("m").exit_code == 0
     assert (any_agent.work() / "wattfold-m.out").read_text().split()[-1] == one
 
 
