@@ -63,7 +63,12 @@ def test_shrink_and_grow_reach_all_processes(any_agent):
 def test_a_stopped_or_slowed_job_dies(any_agent):
     any_agent.lease()
     any_agent.caps(package_0=15)
-    pid = any_agent.launch("d", ["sh", "-c", "trap '' TERM; while :; do :; done"], BOTH).pid
+    ready = any_agent.work() / "ready"
+    os.mkfifo(ready)
+    ready.chmod(0o666)
+    script = "trap '' TERM; echo x > ready; while :; do :; done"
+    pid = any_agent.launch("d", ["sh", "-c", script], BOTH).pid
+    assert ready.read_text() == "x\n"
     any_agent.signal("d", signal.SIGSTOP)
     assert any_agent.signal("d", signal.SIGTERM, grace_s=0.2)
     end = any_agent.ended("d")
