@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 
 import grpc
 import pytest
@@ -148,13 +149,22 @@ def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
     assert plain_agent.ended("x").exit_code == 0
 
 
-def test_a_full_disk_is_named(plain_agent):
-    # Opening works, so the job starts: the refusal is for files that cannot be made at all.
-    text = refused(
-        lambda: plain_agent.launch("x", ["true"], BOTH, stdout_path="/proc/nothing"),
-        grpc.StatusCode.INVALID_ARGUMENT,
-    )
-    assert "/proc/nothing" in text
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_full_disk_is_named(plain_agent, tmp_path):
+    # A file system with a single inode, that of its root: no file can be made.
+    mount = ["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "none", str(tmp_path)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("cannot mount here")
+    try:
+        path = str(tmp_path / "out")
+        text = refused(
+            lambda: plain_agent.launch("x", ["true"], BOTH, stdout_path=path),
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+        )
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert f"{path}: No space left on device" in text
+    assert plain_agent.processes() == {}
 
 
 def test_output_goes_to_the_files_named(plain_agent):
