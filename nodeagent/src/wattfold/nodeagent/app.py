@@ -80,7 +80,8 @@ async def run(config: Config) -> None:
     emulation = _emulate(config, clock)
     changes = Changes()
     boot_id = host.boot_id()
-    power = NodePower(discover(config.powercap_root, config.ranges), store, boot_id, changes.notify)
+    zones = discover(config.powercap_root, config.ranges, stamped=emulation is not None)
+    power = NodePower(zones, store, boot_id, changes.notify)
     if not power.zones:
         logs.warning("no_power_zones", root=config.powercap_root)
     power.start()
@@ -212,9 +213,7 @@ async def _serve(config: Config, service: NodeAgentService) -> tuple[grpc.aio.Se
     ]
     checks = [TokenCheck(config.token)] if config.token else []
     server = grpc.aio.server(interceptors=checks, options=options, maximum_concurrent_rpcs=256)
-    node_agent_pb2_grpc.add_NodeAgentServicer_to_server(  # type: ignore[no-untyped-call]
-        service, server
-    )
+    node_agent_pb2_grpc.add_NodeAgentServicer_to_server(service, server)
     if config.listen.startswith("unix:"):
         path = Path(config.listen.removeprefix("unix:"))
         if path.parent != config.run_dir:
