@@ -71,10 +71,10 @@ async def run(config: Config) -> None:
     files_soft_max = host.raise_file_limit()
     _make_run_dir(config.run_dir)
     store = StateStore(config.state_dir)
-    masks = choose_masks(config.cgroup_root, config.node_id, config.cpus, config.masks)
+    masks = choose_masks(config.cgroup_root, config.group, config.cpus, config.masks)
     clock = CpuClock(
         config.cgroup_root,
-        config.node_id,
+        config.group,
         use_cgroups=masks.mechanism is not MaskMechanism.AFFINITY,
     )
     emulation = _emulate(config, clock)
@@ -158,7 +158,7 @@ def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
         cpu_share=given.cpu_share,
         cores=len(config.cpus),
     )
-    throttle = choose_throttle(config.cgroup_root, config.node_id, given.throttle)
+    throttle = choose_throttle(config.cgroup_root, config.group, given.throttle)
     tree = EmulatedTree(config.powercap_root, given.zones)
     firmware = EmulatedFirmware(tree, model, throttle, clock)
     return _Emulation(firmware=firmware, model=model, throttle=throttle)

@@ -180,7 +180,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             node_id=self._inventory.node_id,
             uptime_ns=now_ns - self._started_ns,
             interval_ns=now_ns - last_ns,
-            zones=_zone_power(self._power, interval_ns),
+            zones=_zone_power(self._power, interval_ns, now_ns),
             jobs=[wire.job_usage(j, self._jobs.shims.view(j.id)) for j in jobs if j.live],
             ended=[wire.process_info(j, now_ns) for j in jobs if not j.live],
             lease_remaining_ns=self._power.remaining_ns(),
@@ -218,13 +218,14 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             self._answers.drop(key)
 
 
-def _zone_power(power: NodePower, interval_ns: int) -> list[pb.ZonePower]:
+def _zone_power(power: NodePower, interval_ns: int, now_ns: int) -> list[pb.ZonePower]:
     """Mean power of all zones over the interval, of at least the last second."""
     return [
         pb.ZonePower(
             name=name,
             power_uw=state.history.mean_uw(max(interval_ns, NS_PER_S)),
             energy_uj=state.meter.total_uj,
+            energy_age_ns=max(now_ns - state.history.last_ns, 0),
             cap_uw=state.cap_uw,
             valid=state.valid and not state.zone.cannot_measure,
         )

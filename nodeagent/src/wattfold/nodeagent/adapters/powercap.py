@@ -65,16 +65,17 @@ class PowercapZone:
         return self._read(f"{self._long()}_power_limit_uw")
 
     def read_energy(self) -> tuple[int, int]:
-        """The raw energy counter, microjoules, and the time it is for, nanoseconds of some clock.
+        """The raw energy counter, microjoules, and the monotonic time it is for, nanoseconds.
 
         Hardware counters move all the time: theirs is the time of the reading. Emulated ones move
         in steps; their file says when it was written. Raises OSError or ValueError.
         """
         with (self.path / "energy_uj").open(encoding="ascii") as file:
             text = file.read(64)
-            if self.stamped:
-                return int(text), os.fstat(file.fileno()).st_mtime_ns
-        return int(text), time.monotonic_ns()
+            written_ns = os.fstat(file.fileno()).st_mtime_ns if self.stamped else 0
+        now_ns = time.monotonic_ns()
+        age_ns = max(time.time_ns() - written_ns, 0) if self.stamped else 0
+        return int(text), now_ns - age_ns
 
     def enabled(self) -> bool:
         """Whether limits are enforced. A zone without the file always is."""

@@ -51,6 +51,11 @@ class PowerHistory:
         if not self._readings or time_ns > self._readings[-1][0]:
             self._readings.append((time_ns, total_uj))
 
+    @property
+    def last_ns(self) -> int:
+        """The time of the newest reading, 0 without one."""
+        return self._readings[-1][0] if self._readings else 0
+
     def mean_uw(self, over_ns: int) -> int:
         """Mean power over about the last ``over_ns``; 0 before there are two readings."""
         if len(self._readings) < 2:
