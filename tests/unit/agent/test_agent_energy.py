@@ -1,9 +1,11 @@
 """Energy counters that wrap."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.nodeagent.core.energy import EnergyMeter, mean_power_uw, shares
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent.core.energy import EnergyMeter, PowerHistory, mean_power_uw, shares
 
 
 def test_the_first_reading_counts_nothing():
@@ -35,3 +37,14 @@ def test_shares_never_exceed_the_whole(energy, weights):
     split = shares(energy, weights)
     assert split.keys() == weights.keys()
     assert sum(split.values()) <= energy
+
+
+def test_power_is_a_mean_over_a_time_and_not_over_two_readings_a_moment_apart():
+    history = PowerHistory()
+    assert history.mean_uw(NS_PER_S) == 0
+    for step in range(11):
+        history.add(step * 100_000_000, step * 1_000_000)
+    history.add(1_000_000_000 + 1, 10_500_000)
+    assert history.mean_uw(NS_PER_S) == pytest.approx(10_500_000, rel=0.2)
+    history.add(1_000_000_000 + 1, 99_000_000)
+    assert history.mean_uw(NS_PER_S) < 11_000_000, "the same moment counts once"

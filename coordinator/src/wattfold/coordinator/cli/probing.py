@@ -7,12 +7,14 @@ would disturb each other where nodes share a host.
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
 
+from wattfold.contract.units import UW_PER_W
 from wattfold.coordinator.cli.client import CoordinatorClient
 from wattfold.coordinator.cli.errors import CliError
 from wattfold.coordinator.cli.nodes import cpu_count
@@ -153,8 +155,14 @@ def _usable(nodes: Iterable[pb.Node]) -> list[pb.Node]:
 
 
 def _package_range_uw(node: pb.Node) -> tuple[int, int]:
+    """Caps a node accepts, from the power of its lowest frequency on where that is known.
+
+    Below it a processor skips cycles, which costs far more time than it saves power.
+    """
     packages = [zone for zone in node.zones if zone.name.startswith(_PACKAGE)]
-    return (
-        sum(max(zone.cap_uw_min, zone.floor_uw) for zone in packages),
-        sum(zone.cap_uw_max for zone in packages),
-    )
+    least = sum(max(zone.cap_uw_min, zone.floor_uw) for zone in packages)
+    if node.HasField("model"):
+        m = node.model
+        lowest_w = m.a * m.f_low_ghz**3 + m.b * m.f_low_ghz + m.c
+        least = max(least, math.ceil(lowest_w * UW_PER_W))
+    return least, sum(zone.cap_uw_max for zone in packages)

@@ -108,7 +108,7 @@ def profile(
             sizes or default_sizes(nodes), caps_uw or default_caps_uw(nodes, levels), repeat
         )
         points = _measure(session.console(stderr=True), client, program, probes)
-        fitted = _fit(program.app, points)
+        fitted = _fit(program.app, points, nodes)
         if not no_store:
             client.put_profile(fitted.profile)
     _plot(fitted, plot_path)
@@ -167,11 +167,11 @@ def _measure(
     return points
 
 
-def _fit(app: str, points: Sequence[pb.ProfilePoint]) -> Fitted:
-    from wattfold.coordinator.cli.profile_fit import fit_points
+def _fit(app: str, points: Sequence[pb.ProfilePoint], nodes: Sequence[pb.Node]) -> Fitted:
+    from wattfold.coordinator.cli.profile_fit import fit_points, node_curve
 
     try:
-        return fit_points(app, points, now_s=time.time())
+        return fit_points(app, points, time.time(), node_curve(nodes))
     except ValueError as error:
         raise CliError(f"the model does not fit the {len(points)} points: {error}") from error
 

@@ -34,7 +34,12 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 PROBE_CPU_S = 0.12
 PROBE_CAPS_W = (15.5, 44.75)
-_PARM = "solver_deadline_s = 2.0\nlease_s = 8.0\n[parm]\nresize_interval_s = 3.0\n"
+_SETTINGS = """solver_deadline_s = 2.0
+lease_s = 8.0
+telemetry_interval_s = 0.25
+[parm]
+resize_interval_s = 3.0
+"""
 _INTERRUPTED = 130
 
 
@@ -165,7 +170,7 @@ def _run_policy(
         nodes=setup.layout.nodes,
         budget_w=setup.layout.budget_w,
         policy=policy,
-        coordinator_settings=_PARM,
+        coordinator_settings=_SETTINGS,
         omp_shim=setup.shim,
     )
     logs = setup.out / policy

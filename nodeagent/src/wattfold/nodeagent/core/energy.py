@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from wattfold.contract.units import NS_PER_S
+
+READINGS_KEPT = 128
+"""More than ten seconds of samples at 10 Hz."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,35 @@ class EnergyMeter:
         return EnergyMeter(
             range_uj=self.range_uj, last_raw_uj=raw_uj, total_uj=self.total_uj + step_uj
         )
+
+
+@dataclass(slots=True)
+class PowerHistory:
+    """Readings of one meter over the last seconds, for mean power over any of them.
+
+    Kept apart from who asks how often: two readings a moment apart say nothing of power.
+    """
+
+    _readings: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=READINGS_KEPT))
+
+    def add(self, time_ns: int, total_uj: int) -> None:
+        """Takes a reading; one for the same time as the last counts as the same."""
+        if not self._readings or time_ns > self._readings[-1][0]:
+            self._readings.append((time_ns, total_uj))
+
+    @property
+    def last_ns(self) -> int:
+        """The time of the newest reading, 0 without one."""
+        return self._readings[-1][0] if self._readings else 0
+
+    def mean_uw(self, over_ns: int) -> int:
+        """Mean power over about the last ``over_ns``; 0 before there are two readings."""
+        if len(self._readings) < 2:
+            return 0
+        last_ns, last_uj = self._readings[-1]
+        inside = [r for r in self._readings if r[0] >= last_ns - over_ns]
+        first_ns, first_uj = inside[0] if len(inside) > 1 else self._readings[-2]
+        return mean_power_uw(last_uj - first_uj, last_ns - first_ns)
 
 
 def mean_power_uw(energy_uj: int, duration_ns: int) -> int:
