@@ -1,4 +1,4 @@
-"""The documents keep to the code: examples load, links lead somewhere, commands and options exist."""
+"""Documents keep to the code: examples load, links lead somewhere, commands and options exist."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def anchors(path: Path) -> set[str]:
     return {heading.replace(" ", "-") for heading in plain}
 
 
-# ---- examples --------------------------------------------------------------------------------------
+# ---- examples ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in EXAMPLES.glob("coordinator*.toml")))
@@ -69,7 +69,7 @@ def test_the_laptop_examples_fit_together() -> None:
     assert [(n.node_id, n.address) for n in coordinator.nodes] == [(agent.node_id, agent.listen)]
 
 
-# ---- links -----------------------------------------------------------------------------------------
+# ---- links -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda p: str(p.relative_to(ROOT)))
@@ -85,7 +85,7 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
     assert broken == []
 
 
-# ---- commands --------------------------------------------------------------------------------------
+# ---- commands ----------------------------------------------------------------------------------
 
 
 def mentioned_commands(text: str) -> Iterator[list[str]]:
@@ -125,7 +125,7 @@ def test_the_readme_shows_commands() -> None:
     assert {"submit", "queue", "explain", "budget", "watch", "cancel"} <= names
 
 
-# ---- manual pages of the services ------------------------------------------------------------------
+# ---- manual pages of the services --------------------------------------------------------------
 
 
 def manual(name: str) -> str:
