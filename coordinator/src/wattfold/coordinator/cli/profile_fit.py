@@ -43,8 +43,12 @@ def fit_points(
     points: Sequence[pb.ProfilePoint],
     now_s: float,
     curve: PowerCurve | None = None,
+    unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
 ) -> Fitted:
-    """Fits the points of an application sized in cores, on nodes with this power curve."""
+    """Fits the points of an application, on nodes with this power curve.
+
+    Caps are those of a whole node (all its packages), as they are in jobs and assignments.
+    """
     measured = tuple(
         ProfilePoint(
             size=point.size,
@@ -54,7 +58,8 @@ def fit_points(
         )
         for point in points
     )
-    result = fit(measured, app=app, unit=SizeUnit.CORES, curve=curve)
+    counted = SizeUnit.NODES if unit == pb.SIZE_UNIT_NODES else SizeUnit.CORES
+    result = fit(measured, app=app, unit=counted, curve=curve)
     return Fitted(profile=_stored(result, points, now_s), result=result, points=measured)
 
 
@@ -67,7 +72,7 @@ def _stored(result: FitResult, points: Sequence[pb.ProfilePoint], now_s: float) 
     model = result.profile
     stored = pb.Profile(
         app=model.app,
-        unit=pb.SIZE_UNIT_CORES,
+        unit=pb.SIZE_UNIT_NODES if model.unit is SizeUnit.NODES else pb.SIZE_UNIT_CORES,
         average_parallelism=model.average_parallelism,
         sigma=model.sigma,
         t1_s=model.t1_s,

@@ -176,8 +176,10 @@ def _run_policy(
     logs = setup.out / policy
     with Site(plan, logs) as site, CoordinatorClient(site.address) as client:
         nodes = runner.await_nodes(client, len(plan.nodes))
+        if not setup.layout.emulated:
+            client.set_budget(layouts.budget_of(nodes, client.power().floor_uw), 0)
         if not profiles:
-            _describe(setup, nodes, console)
+            _describe(setup, nodes, client.power().budget_uw / 1e6, console)
             profiles += _profile(setup, client, console)
         else:
             for profile in profiles:
@@ -193,7 +195,12 @@ def _run_policy(
     return run, result
 
 
-def _describe(setup: _Setup, nodes: Sequence[pb.Node], console: Console) -> None:
+def _describe(
+    setup: _Setup,
+    nodes: Sequence[pb.Node],
+    budget_w: float,
+    console: Console,
+) -> None:
     first = nodes[0]
     how = {
         "cpu bandwidth": "the CPU bandwidth controller",
@@ -202,7 +209,7 @@ def _describe(setup: _Setup, nodes: Sequence[pb.Node], console: Console) -> None
     kind = f"emulated power zones; caps slow jobs by {how}" if first.emulated else "RAPL zones"
     console.print(
         f"   {len(nodes)} nodes of {setup.layout.cores_per_node} cores on this machine, {kind}; "
-        f"masks by {first.mask_mechanism}; budget {setup.layout.budget_w:.0f} W",
+        f"masks by {first.mask_mechanism}; budget {budget_w:.0f} W",
         soft_wrap=True,
     )
 
