@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.nodeagent.core.energy import EnergyMeter, mean_power_uw, shares
+from wattfold.nodeagent.core.energy import EnergyMeter, PowerWindow, mean_power_uw, shares
 
 
 def test_the_first_reading_counts_nothing():
@@ -35,3 +35,21 @@ def test_shares_never_exceed_the_whole(energy, weights):
     split = shares(energy, weights)
     assert split.keys() == weights.keys()
     assert sum(split.values()) <= energy
+
+
+def test_power_is_not_taken_from_a_moment():
+    window = PowerWindow()
+    window.add(0, 0)
+    window.add(1_000, 500_000)  # The counter ticked between two readings a microsecond apart.
+    assert window.power_uw() == 0
+    window.add(500_000_000, 5_000_000)
+    assert window.power_uw() == 10_000_000
+
+
+def test_power_is_that_of_the_last_second():
+    window = PowerWindow()
+    for step in range(31):
+        window.add(step * 100_000_000, min(step, 20) * 1_000_000)
+    assert window.power_uw() == 0
+    window.add(3_100_000_000, 21_000_000)
+    assert window.power_uw() == 1_000_000

@@ -15,7 +15,6 @@ import grpc
 from wattfold.contract.units import NS_PER_MS, NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import wire
-from wattfold.nodeagent.core.energy import mean_power_uw
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.core.replay import ReplayCache
@@ -157,8 +156,8 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         event = asyncio.Event()
         self._changes.events.add(event)
         try:
-            last = _Baseline(self._power)
-            yield self._telemetry(last)
+            last_ns = time.monotonic_ns()
+            yield self._telemetry(last_ns)
             while True:
                 try:
                     async with asyncio.timeout(interval_ns / NS_PER_S):
@@ -166,28 +165,28 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
                 except TimeoutError:
                     pass
                 event.clear()
-                yield self._telemetry(last)
+                message = self._telemetry(last_ns)
+                last_ns += message.interval_ns
+                yield message
         finally:
             self._changes.events.discard(event)
 
-    def _telemetry(self, last: _Baseline) -> pb.Telemetry:
+    def _telemetry(self, last_ns: int) -> pb.Telemetry:
         self._accounting.sample()
         self._power.sample()
         now_ns = time.monotonic_ns()
         jobs = self._jobs.jobs.values()
-        message = pb.Telemetry(
+        return pb.Telemetry(
             node_id=self._inventory.node_id,
             uptime_ns=now_ns - self._started_ns,
-            interval_ns=now_ns - last.at_ns,
-            zones=last.zone_power(self._power, now_ns),
+            interval_ns=now_ns - last_ns,
+            zones=_zone_power(self._power),
             jobs=[wire.job_usage(j, self._jobs.shims.view(j.id)) for j in jobs if j.live],
             ended=[wire.process_info(j, now_ns) for j in jobs if not j.live],
             lease_remaining_ns=self._power.remaining_ns(),
             at_floor=self._power.at_floor,
             drift_count=self._power.drift_count,
         )
-        last.at_ns = now_ns
-        return message
 
     async def _command(
         self, request: Any, context: Context, act: Callable[[], Awaitable[Response]]
@@ -219,32 +218,17 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             self._answers.drop(key)
 
 
-class _Baseline:
-    """Energy at the last message of a stream, for mean power over the interval."""
-
-    def __init__(self, power: NodePower) -> None:
-        self.at_ns = time.monotonic_ns()
-        self._uj = {name: state.meter.total_uj for name, state in power.zones.items()}
-        self._uw: dict[str, int] = {}
-
-    def zone_power(self, power: NodePower, now_ns: int) -> list[pb.ZonePower]:
-        """Power of all zones since the last call."""
-        found = []
-        for name, state in power.zones.items():
-            if state.valid:
-                used_uj = state.meter.total_uj - self._uj[name]
-                self._uw[name] = mean_power_uw(used_uj, now_ns - self.at_ns)
-                self._uj[name] = state.meter.total_uj
-            found.append(
-                pb.ZonePower(
-                    name=name,
-                    power_uw=self._uw.get(name, 0),
-                    energy_uj=state.meter.total_uj,
-                    cap_uw=state.cap_uw,
-                    valid=state.valid and not state.zone.cannot_measure,
-                )
-            )
-        return found
+def _zone_power(power: NodePower) -> list[pb.ZonePower]:
+    return [
+        pb.ZonePower(
+            name=name,
+            power_uw=state.window.power_uw(),
+            energy_uj=state.meter.total_uj,
+            cap_uw=state.cap_uw,
+            valid=state.valid and not state.zone.cannot_measure,
+        )
+        for name, state in power.zones.items()
+    ]
 
 
 class TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from wattfold.contract.units import NS_PER_S
+
+POWER_WINDOW_NS = NS_PER_S
+POWER_NS_MIN = NS_PER_S // 2
+"""A mean over less says more about when the counter ticks than about power: counters advance in
+steps, of a millisecond in hardware and of tens of milliseconds in emulated zones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,28 @@ class EnergyMeter:
         return EnergyMeter(
             range_uj=self.range_uj, last_raw_uj=raw_uj, total_uj=self.total_uj + step_uj
         )
+
+
+@dataclass(slots=True)
+class PowerWindow:
+    """Mean power over the last second, from readings of an energy that only grows."""
+
+    _readings: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def add(self, at_ns: int, total_uj: int) -> None:
+        """Takes one reading; the oldest one kept is the last that is a whole window old."""
+        readings = self._readings
+        readings.append((at_ns, total_uj))
+        while len(readings) > 2 and at_ns - readings[1][0] >= POWER_WINDOW_NS:
+            readings.popleft()
+
+    def power_uw(self) -> int:
+        """Mean power, microwatts; 0 until half a second has been seen."""
+        if not self._readings:
+            return 0
+        (first_ns, first_uj), (last_ns, last_uj) = self._readings[0], self._readings[-1]
+        elapsed_ns = last_ns - first_ns
+        return mean_power_uw(last_uj - first_uj, elapsed_ns) if elapsed_ns >= POWER_NS_MIN else 0
 
 
 def mean_power_uw(energy_uj: int, duration_ns: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wattfold.contract.ids import Epoch, ZoneName
 from wattfold.contract.units import NS_PER_S
@@ -27,7 +27,7 @@ from wattfold.nodeagent.core.caps import (
     lowering_first,
     quantised,
 )
-from wattfold.nodeagent.core.energy import EnergyMeter
+from wattfold.nodeagent.core.energy import EnergyMeter, PowerWindow
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.lease import Lease
 
@@ -44,6 +44,7 @@ class ZoneState:
 
     zone: PowercapZone
     meter: EnergyMeter
+    window: PowerWindow = field(default_factory=PowerWindow)
     wanted_uw: int | None = None
     cap_uw: int = 0
     valid: bool = True
@@ -235,6 +236,7 @@ class NodePower:
     def _sample_zone(self, state: ZoneState) -> None:
         try:
             state.meter = state.meter.after(state.zone.read_energy_uj())
+            state.window.add(time.monotonic_ns(), state.meter.total_uj)
             state.valid = True
         except (OSError, ValueError) as error:
             if state.valid:
