@@ -86,6 +86,8 @@ def main(
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
+    # gRPC's C core writes failures to stderr by itself; they are worded better below.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     given = {key: value for key, value in flags.items() if value is not None}
     if nodes:
         given["nodes"] = list(nodes)
@@ -239,7 +241,9 @@ async def _server(config: Config, api: CoordinatorApi) -> grpc.aio.Server:
     try:
         bound = server.add_insecure_port(address)
     except RuntimeError as error:
-        raise StartError(f"cannot listen on {address}: {error}") from error
+        raise StartError(
+            f"cannot listen on {address}: it is in use or not an address of this machine"
+        ) from error
     if not bound:
         raise StartError(f"cannot listen on {address}")
     await server.start()
