@@ -67,7 +67,10 @@ def test_an_address_in_use(tmp_path: Path) -> None:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         more = ("--state-dir", str(tmp_path / "s"), "--token-file", str(token), "--listen", listen)
         check_refusal(
-            "wattfold-coordinator", config, f"cannot listen on {listen}: it is in use", *more
+            "wattfold-coordinator",
+            config,
+            f"cannot listen on {listen}: Address already in use",
+            *more,
         )
 
 
