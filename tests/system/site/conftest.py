@@ -25,7 +25,7 @@ def start_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
 
     def start(**settings: object) -> LiveSite:
         folder = tmp_path_factory.mktemp("site")
-        site = LiveSite(site_plan(folder, **settings), folder / "logs")  # type: ignore[arg-type]
+        site = LiveSite(site_plan(**settings), folder / "logs")  # type: ignore[arg-type]
         started.append(site)
         return site.__enter__()
 

@@ -47,13 +47,14 @@ ENDED = {
 BASE_W, FLOOR_W, PACKAGE_W, DRAM_W = 10.0, 9.0, 45.0, 5.0
 IDLE_W = BASE_W + FLOOR_W + DRAM_W
 """What a node without jobs is charged with."""
+FLOORS_W = BASE_W + FLOOR_W + 2.0
+"""What a node is charged with whose lease has ended."""
 
 _NODE = """base_power_w = {base}
 floor_w = {floor}
 dram_floor_w = 2
 package_idle_w = 8
 emulate = true
-powercap_root = "{root}"
 {more}
 [emulation]
 a = 1.5
@@ -96,7 +97,6 @@ def wait_until(what: str, look: Callable[[], T], deadline_s: float = DEADLINE_S)
 
 
 def site_plan(
-    folder: Path,
     nodes: int = 2,
     budget_w: float = 1000.0,
     policy: str = "parm-wse",
@@ -107,7 +107,7 @@ def site_plan(
     agent: str = "",
     throttle: str = "auto",
 ) -> SitePlan:
-    """Nodes that share this machine's cores in time; all with emulated zones below ``folder``."""
+    """Nodes that share this machine's cores in time; all with emulated zones."""
     plans = [
         NodePlan(
             node_id=f"n{index}",
@@ -118,7 +118,6 @@ def site_plan(
                 package=PACKAGE_W,
                 dram=DRAM_W,
                 share=cpu_share,
-                root=folder / f"powercap-{index}",
                 more=agent,
                 throttle=throttle,
             ),
@@ -196,8 +195,7 @@ class LiveSite(Site):
 
     def limits_uw(self, index: int) -> dict[str, int]:
         """What the emulated zones of a node hold now, by zone."""
-        settings = self.plan.nodes[index].settings
-        root = Path(settings.split('powercap_root = "')[1].split('"')[0])
+        root = self.folder / self.plan.nodes[index].node_id / "powercap"
         zones = {"package": root / "intel-rapl:0", "dram": root / "intel-rapl:0/intel-rapl:0:0"}
         return {
             name: int((zone / "constraint_0_power_limit_uw").read_text())
