@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import stat
 import sys
 from pathlib import Path
@@ -235,7 +236,9 @@ async def _server(config: Config, api: CoordinatorApi) -> grpc.aio.Server:
         if config.token_file is None:
             raise StartError(f"listening on {address} needs --token-file: anyone could submit jobs")
         interceptors.append(channels.TokenInterceptor(channels.read_token(config.token_file)))
-    server = grpc.aio.server(interceptors=interceptors)
+    _check_unused(address)
+    # Without the option a second coordinator would share the port with the first.
+    server = grpc.aio.server(interceptors=interceptors, options=[("grpc.so_reuseport", 0)])
     coordinator_pb2_grpc.add_CoordinatorServicer_to_server(api, server)
     path = Path(address.removeprefix("unix:"))
     if channels.is_local(address):
@@ -250,6 +253,24 @@ async def _server(config: Config, api: CoordinatorApi) -> grpc.aio.Server:
     if channels.is_local(address):
         path.chmod(0o600)
     return server
+
+
+def _check_unused(address: str) -> None:
+    """Refuses an address that is in use, in plain words; gRPC would take a socket file over."""
+    try:
+        if not channels.is_local(address):
+            host, _, port = address.rpartition(":")
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            socket.create_server((host.strip("[]"), int(port)), family=family).close()
+            return
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(address.removeprefix("unix:"))
+    except (FileNotFoundError, ConnectionRefusedError):
+        return  # No file, or one that a coordinator left behind when it was killed.
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StartError(f"cannot listen on {address}: {reason}") from error
+    raise StartError(f"cannot listen on {address}: another coordinator answers there")
 
 
 def _address(config: Config) -> str:

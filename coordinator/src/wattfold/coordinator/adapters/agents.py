@@ -93,7 +93,7 @@ class AgentLink:
         self._commands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Keeps contact until cancelled."""
+        """Keeps contact until cancelled, or until the node turns out to obey a newer coordinator."""
         delay_s, last_reason = RECONNECT_S, ""
         while True:
             try:
@@ -101,9 +101,12 @@ class AgentLink:
                 delay_s, last_reason = RECONNECT_S, ""
                 await self._follow(spec)
                 reason = "its telemetry ended"
+            except FencedError as error:
+                self._hooks.fenced(error)
+                return
             except TimeoutError:
                 reason = "its telemetry paused"
-            except messages.MessageError as error:
+            except (messages.MessageError, ValueError) as error:
                 reason = f"it is not usable: {error}"
             except grpc.aio.AioRpcError as error:
                 reason = _reason(error, self.address)

@@ -186,7 +186,7 @@ class _Source:
         """An error that says where the key is."""
         match = re.search(rf"^\s*{re.escape(key)}\s*=", self._text, re.MULTILINE)
         if match is None:
-            return ConfigError(f"{self._path or 'wattfold-agent'}: {key} {why}")
+            return ConfigError(f"{self._path or 'command line'}: {key} {why}")
         line = self._text.count("\n", 0, match.end()) + 1
         return ConfigError(f"{self._path}:{line}: {key} {why}")
 

@@ -1,0 +1,427 @@
+"""A real site for the system tests: coordinator and agents as processes, driven and looked at.
+
+Adds to the site of the demonstration what only tests do to one: killing and stopping single parts,
+reading what the kernel says of the jobs, and checking the record of committed power at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.units import uw_from_w
+from wattfold.coordinator.cli.client import CoordinatorClient
+from wattfold.coordinator.demo import site as demo_site
+from wattfold.coordinator.demo.site import NodePlan, Site, SitePlan
+from wattfold.v1 import common_pb2, node_agent_pb2_grpc
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1 import node_agent_pb2 as agent_pb
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "build/shims/examples"
+SHIM = ROOT / "build/shims/libwattfold_omp.so"
+CPUS = CpuSet.of(sorted(os.sched_getaffinity(0))[:2])
+DEADLINE_S = 30.0
+PACE_S = 0.02
+MARK = "WATTFOLD_TEST_SITE"
+ENDED = {
+    pb.JOB_STATE_COMPLETED,
+    pb.JOB_STATE_FAILED,
+    pb.JOB_STATE_CANCELLED,
+    pb.JOB_STATE_LOST,
+}
+
+BASE_W, FLOOR_W, PACKAGE_W, DRAM_W = 10.0, 9.0, 45.0, 5.0
+IDLE_W = BASE_W + FLOOR_W + DRAM_W
+"""What a node without jobs is charged with."""
+FLOORS_W = BASE_W + FLOOR_W + 2.0
+"""What a node is charged with whose lease has ended."""
+
+_NODE = """base_power_w = {base}
+floor_w = {floor}
+dram_floor_w = 2
+package_idle_w = 8
+emulate = true
+{more}
+[emulation]
+a = 1.5
+b = 4.0
+c = 8.0
+f_low_ghz = 1.2
+f_high_ghz = 2.6
+package_min_w = {floor}
+package_max_w = {package}
+dram_min_w = 2
+dram_max_w = {dram}
+dram_idle_w = 1
+dram_dynamic_w = 3
+cpu_share = {share}
+window_ms = 100
+throttle = "{throttle}"
+"""
+_COORDINATOR = """lease_s = {lease}
+telemetry_interval_s = 0.2
+solver_deadline_s = 5.0
+term_grace_s = 2.0
+{more}
+[parm]
+resize_interval_s = 0.0
+"""
+
+T = TypeVar("T")
+
+
+def wait_until(what: str, look: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
+    """The first true answer of ``look``; fails with its last one after the deadline."""
+    pace = threading.Event()
+    until_s = time.monotonic() + deadline_s
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < until_s, f"not within {deadline_s:.0f} s: {what}; last {found!r}"
+        pace.wait(PACE_S)
+
+
+def site_plan(
+    nodes: int = 2,
+    budget_w: float = 1000.0,
+    policy: str = "parm-wse",
+    *,
+    lease_s: float = 3.0,
+    cpu_share: float = 0.4,
+    coordinator: str = "",
+    agent: str = "",
+    throttle: str = "auto",
+) -> SitePlan:
+    """Nodes that share this machine's cores in time; all with emulated zones."""
+    plans = [
+        NodePlan(
+            node_id=f"n{index}",
+            cpus=CPUS,
+            settings=_NODE.format(
+                base=BASE_W,
+                floor=FLOOR_W,
+                package=PACKAGE_W,
+                dram=DRAM_W,
+                share=cpu_share,
+                more=agent,
+                throttle=throttle,
+            ),
+        )
+        for index in range(nodes)
+    ]
+    return SitePlan(
+        nodes=tuple(plans),
+        budget_w=budget_w,
+        policy=policy,
+        coordinator_settings=_COORDINATOR.format(lease=lease_s, more=coordinator),
+        omp_shim=SHIM,
+    )
+
+
+class LiveSite(Site):
+    """A running site with a client. The record is checked against the budget when it ends."""
+
+    def __init__(self, plan: SitePlan, logs: Path) -> None:
+        super().__init__(plan, logs)
+        self.work = logs / "jobs"
+        self.lowered: list[tuple[float, float]] = []
+        """(from, until) in Unix seconds: when a lowered budget need not be kept yet."""
+        os.environ[MARK] = str(self.folder)
+
+    def __enter__(self) -> LiveSite:
+        self.work.mkdir(parents=True)
+        super().__enter__()
+        self.client = CoordinatorClient(self.address)
+        wait_until("all nodes up", lambda: all(map(_up, self.client.list_nodes().nodes)))
+        return self
+
+    def stop(self) -> None:
+        if hasattr(self, "client"):
+            self.client.close()
+        super().stop()
+
+    # Parts of the site.
+
+    @property
+    def coordinator(self) -> subprocess.Popen[bytes]:
+        assert self._coordinator is not None
+        return self._coordinator
+
+    def restart_coordinator(self) -> None:
+        """Starts it again after it ended, and forgets the connection to the one before."""
+        self.client.close()
+        self.coordinator.stdout.close()  # type: ignore[union-attr]
+        self.start_coordinator()
+        self.client = CoordinatorClient(self.address)
+
+    def agent(self, index: int) -> subprocess.Popen[bytes]:
+        return self._agents[index]
+
+    def kill_agent(self, index: int) -> None:
+        """kill -9."""
+        self._agents[index].kill()
+        self._agents[index].wait()
+        self._agents[index].stdout.close()  # type: ignore[union-attr]
+
+    def start_agent(self, index: int) -> None:
+        """Starts an agent that was killed, with the configuration it had."""
+        node = self.plan.nodes[index]
+        log = self.logs / f"{node.node_id}.log"
+        config = str(self.folder / f"{node.node_id}.toml")
+        self._agents[index] = demo_site._start("wattfold-agent", ["--config", config], log, {})
+        demo_site._await_ready(self._agents[index], f"agent {node.node_id}", log)
+
+    def agent_socket(self, index: int) -> Path:
+        return Path(self._agent_address(self.plan.nodes[index]).removeprefix("unix:"))
+
+    @property
+    def coordinator_socket(self) -> Path:
+        return Path(self.address.removeprefix("unix:"))
+
+    def limits_uw(self, index: int) -> dict[str, int]:
+        """What the emulated zones of a node hold now, by zone."""
+        root = self.folder / self.plan.nodes[index].node_id / "powercap"
+        zones = {"package": root / "intel-rapl:0", "dram": root / "intel-rapl:0/intel-rapl:0:0"}
+        return {
+            name: int((zone / "constraint_0_power_limit_uw").read_text())
+            for name, zone in zones.items()
+        }
+
+    def processes(self) -> list[int]:
+        """Every process of this site, its jobs included."""
+        return processes_of(self.folder)
+
+    # Jobs.
+
+    def submit(self, argv: Sequence[str], key: str = "", held: bool = False, **spec: Any) -> str:
+        """Hands a job in; one rigid core and files in the site's folder if not said otherwise."""
+        values = {
+            "cwd": str(self.work),
+            "env": {"PATH": os.environ["PATH"], MARK: str(self.folder)},
+            "kind": pb.JOB_KIND_RIGID,
+            "size_min": 1,
+            "size_max": max(spec.get("size_min", 1), 1),
+            "mode": common_pb2.RESIZE_MODE_MASK,
+        } | spec
+        request = pb.SubmitRequest(
+            spec=pb.JobSpec(argv=list(argv), **values), idempotency_key=key, held=held
+        )
+        return self.client.submit(request)
+
+    def job(self, job_id: str) -> pb.Job:
+        return self.client.list_jobs([job_id], include_ended=True).jobs[0]
+
+    def in_state(self, job_id: str, *states: pb.JobState) -> pb.Job:
+        """Waits until the job is in one of these states."""
+        return wait_until(
+            f"job {job_id} in {[pb.JobState.Name(state) for state in states]}",
+            lambda: _if(self.job(job_id), lambda job: job.state in states),
+        )
+
+    def running(self, job_id: str) -> pb.Job:
+        return self.in_state(job_id, pb.JOB_STATE_RUNNING)
+
+    def ended(self, job_id: str) -> pb.Job:
+        return self.in_state(job_id, *ENDED)
+
+    def cancel_all(self) -> None:
+        """Ends all jobs and waits for it."""
+        for job in self.client.list_jobs().jobs:
+            self.client.cancel(job.job_id)
+        wait_until("no jobs left", lambda: not self.client.list_jobs().jobs)
+
+    def pid(self, job_id: str) -> int:
+        """The first process of a running job, from the agents themselves."""
+        return wait_until(f"a process of job {job_id}", lambda: self._pids().get(job_id, 0))
+
+    def _pids(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for index in range(len(self.plan.nodes)):
+            with grpc.insecure_channel(f"unix:{self.agent_socket(index)}") as channel:
+                stub = node_agent_pb2_grpc.NodeAgentStub(channel)
+                answer = stub.ListProcesses(agent_pb.ListProcessesRequest(), timeout=10)
+            running = agent_pb.PROCESS_STATE_RUNNING
+            found |= {p.job_id: p.pid for p in answer.processes if p.state == running}
+        return found
+
+    def node(self, index: int) -> pb.Node:
+        node_id = self.plan.nodes[index].node_id
+        return next(n for n in self.client.list_nodes().nodes if n.node_id == node_id)
+
+    # The command line, and the record.
+
+    def wattfold(
+        self, *arguments: str, cwd: Path | None = None, check: int | None = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the real command against this site; its exit code must be ``check``."""
+        done = run_command("wattfold", "--coordinator", self.address, *arguments, cwd=cwd)
+        assert check is None or done.returncode == check, (done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def shown(self, job_id: str) -> dict[str, Any]:
+        """The job as `wattfold show --json` has it."""
+        answer: dict[str, Any] = json.loads(self.wattfold("--json", "show", job_id).stdout)
+        return answer
+
+    def recorded(self) -> list[dict[str, Any]]:
+        """The record so far. A line that was cut by kill -9 is not one."""
+        lines = self.record.read_text(encoding="utf-8").split("\n")
+        return [json.loads(line) for line in lines[:-1] if line]
+
+    def check_record(self) -> None:
+        """The budget was kept at every line, and no core was held twice."""
+        lines = self.recorded()
+        assert lines
+        for line in lines:
+            excused = any(since <= line["time_s"] <= until for since, until in self.lowered)
+            assert excused or line["committed_w"] <= line["budget_w"] + 1e-6, line
+            assert excused or line["measured_w"] <= line["budget_w"] + 1e-6, line
+            seen: set[tuple[str, int]] = set()
+            for held in line["held"].values():
+                cores = {(node, cpu) for node, cpus in held["cores"].items() for cpu in cpus}
+                assert not seen & cores, line
+                seen |= cores
+
+
+def _up(node: pb.Node) -> bool:
+    return node.state == pb.NODE_STATE_UP
+
+
+def _if(value: T, condition: Callable[[T], bool]) -> T | None:
+    return value if condition(value) else None
+
+
+def run_command(
+    command: str, *arguments: str, cwd: Path | None = None, timeout_s: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """A command of this installation, with a plain environment of our own."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WATTFOLD_")}
+    return subprocess.run(
+        [str(Path(sys.executable).with_name(command)), *arguments],
+        cwd=cwd,
+        env=environment | {"NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Processes that are no zombies and name a folder in command line or environment."""
+    wanted, found = os.fsencode(folder), []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if wanted in text and state not in "ZX":
+            found.append(int(entry.name))
+    return found
+
+
+class Gate:
+    """Holds jobs until it is opened: each waits at its own FIFO, as a line of shell."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def line(self, name: str, code: int = 0) -> list[str]:
+        """A job that notes its start in ``<name>.ran``, waits at its gate and exits with code."""
+        fifo = self._folder / name
+        if not fifo.exists():
+            os.mkfifo(fifo)
+        # Opened for reading and writing, so that the job never waits in open().
+        script = f'echo $$ >> "$0.ran"; read _ <> "$0"; exit {code}'
+        return ["/bin/sh", "-c", script, str(fifo)]
+
+    def open(self, name: str) -> None:
+        """Lets a job go on, one that has not reached its gate yet as well."""
+        fd = os.open(self._folder / name, os.O_RDWR)
+        os.write(fd, b"go\n")
+        # Kept open: what is in a FIFO that nobody holds open is lost.
+        _KEPT.append(fd)
+
+    def starts(self, name: str) -> list[int]:
+        """The pids that started under this name, one for each start."""
+        path = self._folder / f"{name}.ran"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+_KEPT: list[int] = []
+
+
+def thread_masks(pid: int) -> dict[int, CpuSet]:
+    """The cores the kernel lets every thread of a process run on."""
+    found: dict[int, CpuSet] = {}
+    for task in _tasks(pid):
+        with _gone_is_fine():
+            text = (task / "status").read_text()
+            found[int(task.name)] = CpuSet.parse(text.split("Cpus_allowed_list:")[1].split()[0])
+    return found
+
+
+def thread_run_ns(pid: int) -> dict[int, int]:
+    """The CPU time every thread of a process has used."""
+    found: dict[int, int] = {}
+    for task in _tasks(pid):
+        with _gone_is_fine():
+            found[int(task.name)] = int((task / "schedstat").read_text().split()[0])
+    return found
+
+
+def _tasks(pid: int) -> Iterable[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
+def _gone_is_fine() -> Any:
+    import contextlib
+
+    return contextlib.suppress(FileNotFoundError, ProcessLookupError)
+
+
+def wait_pid_gone(pid: int, deadline_s: float = DEADLINE_S) -> None:
+    """Waits for the end of a process that is not ours."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([fd], [], [], deadline_s)[0], f"process {pid} is still there"
+    finally:
+        os.close(fd)
+
+
+@functools.cache
+def built() -> bool:
+    """Whether the example programs are there."""
+    return SHIM.exists() and os.access(EXAMPLES / "compute", os.X_OK)
+
+
+def uw(watts: float) -> int:
+    return uw_from_w(watts)
+
+
+SIGSTOP, SIGCONT = signal.SIGSTOP, signal.SIGCONT
