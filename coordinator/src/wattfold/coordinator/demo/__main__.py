@@ -88,7 +88,7 @@ def main(
     try:
         _clean(out)
         scratch.mkdir(parents=True)
-        site_layout = layouts.real() if real else layouts.emulated(scratch, throttle)
+        site_layout = layouts.real() if real else layouts.emulated(throttle)
         console.print("[bold]1. Calibrating[/] programs on one core")
         known = [programs.calibrate(p) for p in programs.find(examples.resolve(), scratch)]
         console.print("   " + ", ".join(entry.program.name for entry in known))

@@ -33,7 +33,6 @@ floor_w = {floor}
 dram_floor_w = 2
 package_idle_w = 8
 emulate = true
-powercap_root = "{root}"
 [emulation]
 a = 1.5
 b = 4.0
@@ -67,7 +66,7 @@ class Layout:
     emulated: bool
 
 
-def emulated(folder: Path, throttle: str = "auto") -> Layout:
+def emulated(throttle: str = "auto") -> Layout:
     """Four nodes with emulated power zones."""
     cpus = CpuSet.of(os.sched_getaffinity(0))
     own = len(cpus) >= OWN_CORES_MIN
@@ -88,7 +87,6 @@ def emulated(folder: Path, throttle: str = "auto") -> Layout:
             dram=DRAM_W,
             share=share,
             throttle=throttle,
-            root=folder / f"powercap-{index}",
         )
         nodes.append(NodePlan(node_id=f"n{index}", cpus=cores, settings=settings))
     idle_w = NODES * (BASE_W + FLOOR_W + DRAM_W)
