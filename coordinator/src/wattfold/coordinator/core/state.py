@@ -10,7 +10,7 @@ from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
-from wattfold.coordinator.core.targets import fixed_uw
+from wattfold.coordinator.core.targets import assigned_uw, fixed_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -101,6 +101,9 @@ def snapshot(state: State, now_ns: int) -> Snapshot:
             job.advance_progress(now_ns)
         if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
             jobs.append(_job_view(state, job))
+        elif job.state is JobState.ENDING and job.target is not None:
+            # It draws until it has ended, though no policy sees it any more.
+            reserved_uw += assigned_uw(job.target, [view.spec for view in views])
     return Snapshot(
         now_ns=now_ns,
         budget_uw=state.ledger.budget_uw,
@@ -161,7 +164,8 @@ def check_invariants(state: State) -> None:
     disjoint and inside their node, states and ranks in agreement.
     """
     ledger = state.ledger
-    if ledger.committed_uw > ledger.budget_uw and not (ledger.over_deadline_ns or ledger.breaches):
+    excused = ledger.over_deadline_ns or ledger.in_breach
+    if ledger.committed_uw > ledger.budget_uw and not excused:
         raise InvariantError(
             f"committed {ledger.committed_uw} uW above the budget of {ledger.budget_uw} uW",
         )
