@@ -121,7 +121,7 @@ def _budget(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Acti
         state.ledger.over_deadline_ns = now_ns + max(event.deadline_ns, 1)
     state.plan_needed = "budget changed"
     for node in state.nodes.values():
-        if node.state is NodeState.REFUSED:
+        if not node.admitted:
             node_events.admit(state, node)
     return []
 

@@ -97,10 +97,8 @@ def snapshot(state: State, now_ns: int) -> Snapshot:
     views, reserved_uw = _nodes(state)
     jobs: list[JobView] = []
     for job in state.jobs.values():
-        if job.state is JobState.PENDING or job.state in PLACED_STATES:
-            job.advance_progress(now_ns)
         if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
-            jobs.append(_job_view(state, job))
+            jobs.append(_job_view(state, job, now_ns))
         elif job.state is JobState.ENDING and job.target is not None:
             # It draws until it has ended, though no policy sees it any more.
             reserved_uw += assigned_uw(job.target, [view.spec for view in views])
@@ -139,7 +137,7 @@ def _blocked(state: State, node: Node) -> CpuSet:
     return cpus
 
 
-def _job_view(state: State, job: Job) -> JobView:
+def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     # Accepted but not launched yet counts as waiting: it may still go elsewhere.
     waits = job.state is JobState.PENDING or not job.ranks
     nodes = [state.nodes[rank.node_id] for rank in job.ranks.values()]
@@ -148,7 +146,7 @@ def _job_view(state: State, job: Job) -> JobView:
         spec=job.spec,
         submitted_ns=job.submitted_ns,
         current=None if waits else job.target,
-        done=job.done,
+        done=job.done_by(now_ns),
         started_ns=job.started_ns,
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
