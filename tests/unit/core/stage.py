@@ -54,9 +54,7 @@ def package(name: str = PACKAGE, floor_w: int = FLOOR_W, max_w: int = MAX_W) -> 
 
 def job_spec(low: int = 1, high: int = 4, **fields: Any) -> JobSpec:
     chosen: dict[str, Any] = {"kind": JobKind.MALLEABLE, **fields}
-    return JobSpec(
-        name="job", app="app", argv=("run",), size_min=low, size_max=high, **chosen
-    )
+    return JobSpec(name="job", app="app", argv=("run",), size_min=low, size_max=high, **chosen)
 
 
 def on(job: str, *places: str, cap_w: float = MAX_W, total_s: float = 0.0) -> Assignment:
@@ -170,9 +168,7 @@ class Stage:
         processes: tuple[ev.ProcessReading, ...] = (),
     ) -> list[act.Action]:
         known = node_spec(spec) if isinstance(spec, str) else spec
-        return self.send(
-            ev.NodeConnected(spec=known, caps=(reading(cap_w),), processes=processes)
-        )
+        return self.send(ev.NodeConnected(spec=known, caps=(reading(cap_w),), processes=processes))
 
     def up(self, *names: str) -> None:
         """Nodes that are there, at their floors and with a lease."""
@@ -184,15 +180,11 @@ class Stage:
     def leased(self, node: str, cap_w: float = FLOOR_W) -> list[act.Action]:
         request = self.core.state.nodes[NodeId(node)].lease_request
         return self.send(
-            ev.LeaseRenewed(
-                node_id=NodeId(node), request_id=request, caps=(reading(cap_w),)
-            )
+            ev.LeaseRenewed(node_id=NodeId(node), request_id=request, caps=(reading(cap_w),))
         )
 
     def submit(self, job: str, spec: JobSpec | None = None, **fields: Any) -> list[act.Action]:
-        return self.send(
-            ev.JobSubmitted(job_id=JobId(job), spec=spec or job_spec(), **fields)
-        )
+        return self.send(ev.JobSubmitted(job_id=JobId(job), spec=spec or job_spec(), **fields))
 
     def plan(self, *assignments: Assignment, number: int | None = None) -> list[act.Action]:
         return self.send(
@@ -240,9 +232,7 @@ class Stage:
         )
 
     def process_ended(self, node: str, job: str, exit_code: int = 0) -> list[act.Action]:
-        return self.send(
-            ev.ProcessEnded(node_id=NodeId(node), process=ended(job, exit_code))
-        )
+        return self.send(ev.ProcessEnded(node_id=NodeId(node), process=ended(job, exit_code)))
 
     def silent(self, node: str) -> list[act.Action]:
         return self.send(ev.NodeSilent(node_id=NodeId(node), reason="cut"))

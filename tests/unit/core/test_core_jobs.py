@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from unit.core.stage import (
     NODES,
@@ -296,16 +298,33 @@ def test_progress_is_integrated_and_the_programs_word_replaces_it() -> None:
     stage.submit("a")
     stage.plan(on("a", "n0:0-3", total_s=100))
     stage.launched("n0", "a")
+
+    def done() -> float:
+        return stage.core.snapshot(stage.now_ns).jobs[0].done
+
     stage.after(25)
-    stage.core.snapshot(stage.now_ns)
-    assert stage.job("a").done == pytest.approx(0.25)
+    assert done() == pytest.approx(0.25)
     stage.send(ev.ProgressReported(job_id=JobId("a"), done=0.5))
     stage.after(10)
-    stage.core.snapshot(stage.now_ns)
-    assert stage.job("a").done == pytest.approx(0.6)
+    assert done() == pytest.approx(0.6)
+    stage.need_plan()
+    stage.plan(on("a", "n0:0-3", cap_w=40, total_s=200))
+    stage.after(20)
+    assert done() == pytest.approx(0.7), "the share done counts at the speed it was done at"
     stage.after(1000)
-    stage.core.snapshot(stage.now_ns)
-    assert stage.job("a").done == 0.99, "a running job is never done"
+    assert done() == 0.99, "a running job is never done"
+
+
+def test_looking_at_the_state_does_not_change_it() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.submit("a")
+    stage.plan(on("a", "n0:0-3", total_s=100))
+    stage.launched("n0", "a")
+    stage.submit("b")
+    before = deepcopy(stage.core.state)
+    stage.core.snapshot(stage.now_ns + 7 * S)
+    assert stage.core.state == before
 
 
 def test_only_so_many_ended_jobs_are_kept() -> None:
