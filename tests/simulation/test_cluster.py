@@ -95,6 +95,46 @@ def test_faults_never_break_budget_or_masks(seed: int) -> None:
         assert j.state is JobState.COMPLETED, (j.job_id, j.state, j.message, j.reason)
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    cluster = Cluster(
+        [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)],
+        POLICIES[seed % len(POLICIES)],
+        rng.randint(120, 200) * W,
+        seed,
+        Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000),
+    )
+    for index in range(25):
+        spec = job(rng.randint(2, 30), 1, 2, rng.choice(list(JobKind)[1:]))
+        cluster.later(rng.randint(0, 60) * S, lambda i=index, s=spec: cluster.submit(str(i), s))
+    for _ in range(4):
+        node, at_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 70) * S
+        for_ns = rng.randint(1, 10) * S
+        dead_ns = min(for_ns, 4 * S)
+        fault = rng.choice(
+            [
+                lambda n=node, f=for_ns: cluster.cut(n, f),
+                lambda n=node, f=dead_ns: cluster.kill_agent(n, f),
+                lambda n=node: cluster.cut(n, S // 10),
+            ]
+        )
+        cluster.later(at_ns, fault)
+    for at_s in (20, 45):
+        away_ns = rng.choice([S // 20, S, 8 * S])
+        cluster.later(at_s * S, lambda a=away_ns: cluster.crash_coordinator(a))
+    for _ in range(3):
+        name = JobId(str(rng.randint(0, 24)))
+        cluster.later(
+            rng.randint(61, 70) * S,
+            lambda n=name: cluster.post(ev.JobCancelRequested(job_id=n)),
+        )
+    cluster.run(75 * S)
+    cluster.run(3000 * S, lambda: finished(cluster))
+    ends = {j.state for j in cluster.core.state.jobs.values()}
+    assert ends <= {JobState.COMPLETED, JobState.CANCELLED}
+
+
 def test_replay_gives_the_same_state() -> None:
     cluster = Cluster([node_spec("n0"), node_spec("n1")], POLICIES[0], 100 * W)
     for index in range(5):

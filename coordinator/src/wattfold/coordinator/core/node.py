@@ -89,7 +89,9 @@ class Node:
     """State of a node. ``spec`` is None before the first contact.
 
     ``lease_until_ns`` is an upper bound, in coordinator time, of when the agent's lease ends.
-    ``foreign`` are the cores of processes the journal does not know.
+    ``lease_reads`` whether the caps in the answer to a renewal are sure to be the newest.
+    ``read_uw`` are the caps last read of a node that is not admitted. ``foreign`` are the cores of
+    processes the journal does not know.
     """
 
     node_id: NodeId
@@ -103,6 +105,8 @@ class Node:
     caps_retry_ns: int = 0
     lease_request: str = ""
     lease_next_ns: int = 0
+    lease_reads: bool = False
+    read_uw: dict[ZoneName, int] = field(default_factory=dict)
     lease_until_ns: int = 0
     leased: bool = False
     dead_zones: set[ZoneName] = field(default_factory=set)

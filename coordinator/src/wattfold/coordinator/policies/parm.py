@@ -211,7 +211,12 @@ class Parm(Policy):
     ) -> Plan:
         chosen = _chosen(menus, solution)
         room = Room(snapshot.nodes, snapshot.spendable_uw)
-        assignments = [view.current for view in fixed if view.current is not None]
+        assignments: list[Assignment] = []
+        for view in fixed:
+            assert view.current is not None
+            assignments.append(view.current)
+            power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+            room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
         running = [(m, o) for m, o in chosen if m.view.current is not None and o is not None]
         shares = resize_in_place([(m.view, o.size) for m, o in running], room)
         for menu, option in running:
@@ -267,7 +272,9 @@ def build_problem(menus: list[Menu], snapshot: Snapshot, fixed: list[JobView]) -
         if view.current is None:
             continue
         for share in view.current.shares:
-            if share.node_id in cores:
+            if share.node_id in cores and takes_whole_nodes(view.spec):
+                cores[share.node_id] = 0
+            elif share.node_id in cores:
                 cores[share.node_id] -= len(share.cpus)
         power_uw -= room.power_of(view.current.shares, view.current.cap_uw)
     return Problem(
