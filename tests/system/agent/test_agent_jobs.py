@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 
 import grpc
 import pytest
@@ -42,12 +43,13 @@ def test_a_cap_slows_a_job_and_power_stays_below_it(any_agent):
 
 
 def test_masks_hold_every_thread_from_the_first_instruction(any_agent):
-    show = "grep Cpus_allowed_list /proc/self/status; exec sleep 100"
     one = str(CPUS[1])
-    pid = any_agent.launch("m", ["sh", "-c", show], one).pid
+    pid = any_agent.launch("held", ["sleep", "100"], one).pid
     assert allowed_cpus(pid) == {one}
-    any_agent.signal("m", signal.SIGKILL)
-    any_agent.ended("m")
+    any_agent.signal("held", signal.SIGKILL)
+    any_agent.ended("held")
+    any_agent.launch("m", ["grep", "Cpus_allowed_list", "/proc/self/status"], one)
+    assert any_agent.ended("m").exit_code == 0
     assert (any_agent.work() / "wattfold-m.out").read_text().split()[-1] == one
 
 
@@ -62,7 +64,12 @@ def test_shrink_and_grow_reach_all_processes(any_agent):
 def test_a_stopped_or_slowed_job_dies(any_agent):
     any_agent.lease()
     any_agent.caps(package_0=15)
-    pid = any_agent.launch("d", ["sh", "-c", "trap '' TERM; while :; do :; done"], BOTH).pid
+    ready = any_agent.work() / "ready"
+    os.mkfifo(ready)
+    ready.chmod(0o666)
+    script = "trap '' TERM; echo x > ready; while :; do :; done"
+    pid = any_agent.launch("d", ["sh", "-c", script], BOTH).pid
+    assert ready.read_text() == "x\n"
     any_agent.signal("d", signal.SIGSTOP)
     assert any_agent.signal("d", signal.SIGTERM, grace_s=0.2)
     end = any_agent.ended("d")
@@ -142,13 +149,22 @@ def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
     assert plain_agent.ended("x").exit_code == 0
 
 
-def test_a_full_disk_is_named(plain_agent):
-    # Opening works, so the job starts: the refusal is for files that cannot be made at all.
-    text = refused(
-        lambda: plain_agent.launch("x", ["true"], BOTH, stdout_path="/proc/nothing"),
-        grpc.StatusCode.INVALID_ARGUMENT,
-    )
-    assert "/proc/nothing" in text
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_full_disk_is_named(plain_agent, tmp_path):
+    # A file system with a single inode, that of its root: no file can be made.
+    mount = ["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "none", str(tmp_path)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("cannot mount here")
+    try:
+        path = str(tmp_path / "out")
+        text = refused(
+            lambda: plain_agent.launch("x", ["true"], BOTH, stdout_path=path),
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+        )
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert f"{path}: No space left on device" in text
+    assert plain_agent.processes() == {}
 
 
 def test_output_goes_to_the_files_named(plain_agent):

@@ -13,7 +13,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import zmq
@@ -190,7 +190,11 @@ class ShimServer:
                 self._send(peer, order)
         elif message.type is ShimMessageType.ACK:
             peer.acknowledged = max(peer.acknowledged, message.seq)
-            peer.last = message
+            # An acknowledgement tells the team size; its counters may be left out.
+            if peer.last is None or message.regions >= peer.last.regions:
+                peer.last = message
+            else:
+                peer.last = replace(peer.last, cores=message.cores)
             self._settle()
         elif message.type is ShimMessageType.STATUS:
             peer.last = message

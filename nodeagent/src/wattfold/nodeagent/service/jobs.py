@@ -20,6 +20,7 @@ from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import procfs
+from wattfold.nodeagent.adapters.accounts import account_of
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
@@ -28,7 +29,6 @@ from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
 from wattfold.nodeagent.core.errors import (
     InvalidRequest,
-    NotPermitted,
     Refused,
     UnknownJob,
     WrongState,
@@ -106,7 +106,7 @@ class NodeJobs:
         check_mask(order.job, order.cpus, self.cpus, self._held())
         if len(self.jobs) >= JOBS_MAX:
             raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
-        account = _account(order.user)
+        account = account_of(order.user)
         job = Job(
             id=order.job,
             state=JobState.STARTING,
@@ -482,20 +482,3 @@ def _kill_group(job: Job, number: int) -> None:
 def _ticks(pid: int) -> int:
     stat = procfs.read_stat(pid)
     return stat.start_ticks if stat else 0
-
-
-def _account(user: str) -> pwd.struct_passwd | None:
-    """The account a job is to run as; None = that of the agent. Raises Refused."""
-    if not user:
-        return None
-    try:
-        account = pwd.getpwnam(user)
-    except KeyError:
-        raise InvalidRequest(f"user {user!r} is not an account of this node") from None
-    if account.pw_uid == os.geteuid():
-        return None
-    if os.geteuid() != 0:
-        raise NotPermitted(
-            f"user {user!r}: an agent that is not root starts jobs as its own account only"
-        )
-    return account
