@@ -1,9 +1,11 @@
 """Energy counters that wrap."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.nodeagent.core.energy import EnergyMeter, PowerWindow, mean_power_uw, shares
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent.core.energy import EnergyMeter, PowerHistory, mean_power_uw, shares
 
 
 def test_the_first_reading_counts_nothing():
@@ -37,19 +39,12 @@ def test_shares_never_exceed_the_whole(energy, weights):
     assert sum(split.values()) <= energy
 
 
-def test_power_is_not_taken_from_a_moment():
-    window = PowerWindow()
-    window.add(0, 0)
-    window.add(1_000, 500_000)  # The counter ticked between two readings a microsecond apart.
-    assert window.power_uw() == 0
-    window.add(500_000_000, 5_000_000)
-    assert window.power_uw() == 10_000_000
-
-
-def test_power_is_that_of_the_last_second():
-    window = PowerWindow()
-    for step in range(31):
-        window.add(step * 100_000_000, min(step, 20) * 1_000_000)
-    assert window.power_uw() == 0
-    window.add(3_100_000_000, 21_000_000)
-    assert window.power_uw() == 1_000_000
+def test_power_is_a_mean_over_a_time_and_not_over_two_readings_a_moment_apart():
+    history = PowerHistory()
+    assert history.mean_uw(NS_PER_S) == 0
+    for step in range(11):
+        history.add(step * 100_000_000, step * 1_000_000)
+    history.add(1_000_000_000 + 1, 10_500_000)
+    assert history.mean_uw(NS_PER_S) == pytest.approx(10_500_000, rel=0.2)
+    history.add(1_000_000_000 + 1, 99_000_000)
+    assert history.mean_uw(NS_PER_S) < 11_000_000, "the same moment counts once"

@@ -39,7 +39,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
-from wattfold.coordinator.policies.parm import warm_up
+from wattfold.coordinator.policies.parm import Parm, warm_up
 from wattfold.coordinator.solvers.worker import SolverWorker
 from wattfold.v1 import coordinator_pb2_grpc
 
@@ -47,6 +47,7 @@ log = logging.getLogger("wattfold.coordinator")
 
 EXIT_CONFIG = 2
 EXIT_FENCED = 5
+WORKER_START_S = 60.0
 COMMANDS = (
     act.SetCaps,
     act.SetMask,
@@ -154,7 +155,8 @@ async def _wire(
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
 ) -> None:
-    worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up))
+    solves = isinstance(config.policy, Parm)
+    worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up if solves else None))
     planner = Planner(
         config.policy,
         worker,
@@ -189,6 +191,8 @@ async def _wire(
     runner = asyncio.create_task(service.run())
     runner.add_done_callback(lambda task: _died(stopped, task))
     stack.callback(runner.cancel)
+    # Agents are in contact by now; "ready" also says that the first plan need not wait.
+    await worker.call(len, "", deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
 
 

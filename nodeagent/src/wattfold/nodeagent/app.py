@@ -71,16 +71,17 @@ async def run(config: Config) -> None:
     files_soft_max = host.raise_file_limit()
     _make_run_dir(config.run_dir)
     store = StateStore(config.state_dir)
-    masks = choose_masks(config.cgroup_root, config.node_id, config.cpus, config.masks)
+    masks = choose_masks(config.cgroup_root, config.group, config.cpus, config.masks)
     clock = CpuClock(
         config.cgroup_root,
-        config.node_id,
+        config.group,
         use_cgroups=masks.mechanism is not MaskMechanism.AFFINITY,
     )
     emulation = _emulate(config, clock)
     changes = Changes()
     boot_id = host.boot_id()
-    power = NodePower(discover(config.powercap_root, config.ranges), store, boot_id, changes.notify)
+    zones = discover(config.powercap_root, config.ranges, stamped=emulation is not None)
+    power = NodePower(zones, store, boot_id, changes.notify)
     if not power.zones:
         logs.warning("no_power_zones", root=config.powercap_root)
     power.start()
@@ -157,7 +158,7 @@ def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
         cpu_share=given.cpu_share,
         cores=len(config.cpus),
     )
-    throttle = choose_throttle(config.cgroup_root, config.node_id, given.throttle)
+    throttle = choose_throttle(config.cgroup_root, config.group, given.throttle)
     tree = EmulatedTree(config.powercap_root, given.zones)
     firmware = EmulatedFirmware(tree, model, throttle, clock)
     return _Emulation(firmware=firmware, model=model, throttle=throttle)
@@ -212,9 +213,7 @@ async def _serve(config: Config, service: NodeAgentService) -> tuple[grpc.aio.Se
     ]
     checks = [TokenCheck(config.token)] if config.token else []
     server = grpc.aio.server(interceptors=checks, options=options, maximum_concurrent_rpcs=256)
-    node_agent_pb2_grpc.add_NodeAgentServicer_to_server(  # type: ignore[no-untyped-call]
-        service, server
-    )
+    node_agent_pb2_grpc.add_NodeAgentServicer_to_server(service, server)
     if config.listen.startswith("unix:"):
         path = Path(config.listen.removeprefix("unix:"))
         if path.parent != config.run_dir:

@@ -155,6 +155,7 @@ def sample(message: pb.Telemetry, node: NodeSpec, now_ns: int) -> NodeSample:
             ZoneName(zone.name): ZoneSample(
                 power_uw=zone.power_uw,
                 energy_uj=zone.energy_uj,
+                energy_at_ns=now_ns - zone.energy_age_ns,
                 cap_uw=zone.cap_uw,
                 valid=zone.valid,
             )

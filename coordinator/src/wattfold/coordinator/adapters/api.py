@@ -200,14 +200,13 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
         context: Any,
     ) -> pb.PutProfileResponse:
         """Stores a profile; later rounds use it."""
-        source = request.profile.source or "measured"
         try:
             if not valid_name(request.profile.app):
                 raise ValueError(f"application name {request.profile.app!r} is not allowed")
-            profile = views.profile_from(request.profile)
+            event = views.stored_from(request.profile)
         except ValueError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        await self._request(ev.ProfileStored(profile=profile, source=source), context)
+        await self._request(event, context)
         return pb.PutProfileResponse()
 
     async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.ClusterView]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import stat
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
     """Refuses calls without the token."""
 
     def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}"
+        self._expected = f"Bearer {token}".encode()
 
         async def refuse(request: object, context: grpc.aio.ServicerContext) -> None:
             del request
@@ -72,6 +73,8 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(self, continuation, details):  # type: ignore[no-untyped-def]
         """Lets a call through or answers it with UNAUTHENTICATED."""
-        if dict(details.invocation_metadata).get("authorization") == self._expected:
+        given = dict(details.invocation_metadata or ()).get("authorization", "")
+        data = given if isinstance(given, bytes) else str(given).encode()
+        if hmac.compare_digest(data, self._expected):
             return await continuation(details)
         return self._refuse

@@ -1,11 +1,16 @@
 """What agents measured lately: power, energy, progress. Never part of a decision on the budget.
 
-The newest message of every agent, kept in memory; the ledger works with caps, which hold whether
+The newest messages of every agent, kept in memory; the ledger works with caps, which hold whether
 or not a measurement arrives.
+
+The power of all nodes together is taken over one common second: messages of different nodes are up
+to an interval apart, and the sum of the newest figures would count power that has moved from one
+node to another twice. So it is computed from the energy counters, which carry their time.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from wattfold.contract.ids import JobId, NodeId, ZoneName
@@ -13,10 +18,11 @@ from wattfold.contract.ids import JobId, NodeId, ZoneName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneSample:
-    """Power (uW, mean over the agent's interval) and energy (uJ) of a zone."""
+    """Power (uW, mean over the agent's interval) and energy (uJ, at its time) of a zone."""
 
     power_uw: int
     energy_uj: int
+    energy_at_ns: int
     cap_uw: int
     valid: bool
 
@@ -53,26 +59,57 @@ class NodeSample:
         return self.base_power_uw + sum(zone.power_uw for zone in self.zones.values())
 
 
+COMMON_NS = 1_000_000_000
+"""The time over which the power of all nodes is taken."""
+READINGS_KEPT = 64
+Readings = deque[tuple[int, int]]
+"""(time in nanoseconds, energy in microjoules), ascending."""
+
+
 @dataclass(slots=True)
 class Observations:
-    """Newest samples by node, and the highest sum of power seen."""
+    """Newest samples by node, and the highest power of all nodes together seen."""
 
     peak_uw: int = 0
     nodes: dict[NodeId, NodeSample] = field(default_factory=dict)
+    _energy: dict[tuple[NodeId, ZoneName], Readings] = field(default_factory=dict)
 
     def take(self, sample: NodeSample) -> None:
         """Replaces what is known of a node."""
         self.nodes[sample.node_id] = sample
+        for name, zone in sample.zones.items():
+            if zone.valid:
+                self._read(self._energy.setdefault((sample.node_id, name), deque()), zone)
         self.peak_uw = max(self.peak_uw, self.power_uw)
+
+    @staticmethod
+    def _read(readings: Readings, zone: ZoneSample) -> None:
+        if readings and zone.energy_uj < readings[-1][1]:
+            readings.clear()  # The agent was started again and counts from zero.
+        if not readings or zone.energy_at_ns > readings[-1][0]:
+            readings.append((zone.energy_at_ns, zone.energy_uj))
+        if len(readings) > READINGS_KEPT:
+            readings.popleft()
 
     def drop(self, node_id: NodeId) -> None:
         """Forgets a node that fell silent."""
         self.nodes.pop(node_id, None)
+        self._energy = {key: value for key, value in self._energy.items() if key[0] != node_id}
 
     @property
     def power_uw(self) -> int:
-        """Sum over the nodes heard of."""
-        return sum(node.power_uw for node in self.nodes.values())
+        """Mean power of all nodes heard of over the last second that all of them cover.
+
+        A zone with too few readings yet counts with the figure of its agent.
+        """
+        total_uw = sum(node.base_power_uw for node in self.nodes.values())
+        until_ns = min((r[-1][0] for r in self._energy.values() if len(r) > 1), default=0)
+        for node_id, node in self.nodes.items():
+            for name, zone in node.zones.items():
+                readings = self._energy.get((node_id, name))
+                mean_uw = _mean_uw(readings, until_ns) if readings else None
+                total_uw += zone.power_uw if mean_uw is None else mean_uw
+        return total_uw
 
     @property
     def energy_uj(self) -> int:
@@ -82,3 +119,22 @@ class Observations:
     def of_job(self, job_id: JobId) -> list[JobSample]:
         """Samples of a job on all its nodes."""
         return [node.jobs[job_id] for node in self.nodes.values() if job_id in node.jobs]
+
+
+def _mean_uw(readings: Readings, until_ns: int) -> int | None:
+    """Mean power over the common second before a time, None if the readings do not cover it."""
+    since_ns = max(until_ns - COMMON_NS, readings[0][0])
+    if until_ns - since_ns < COMMON_NS // 2:
+        return None
+    first, last = _at(readings, since_ns), _at(readings, until_ns)
+    return round((last - first) * 1e9 / (until_ns - since_ns))
+
+
+def _at(readings: Readings, time_ns: int) -> float:
+    """Energy at a time between two readings, by the straight line."""
+    for index in range(len(readings) - 1, 0, -1):
+        before, after = readings[index - 1], readings[index]
+        if before[0] <= time_ns:
+            share = (time_ns - before[0]) / (after[0] - before[0])
+            return before[1] + min(share, 1.0) * (after[1] - before[1])
+    return float(readings[0][1])

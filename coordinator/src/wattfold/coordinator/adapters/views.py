@@ -6,12 +6,16 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
+from wattfold.coordinator.core.events import MeasuredPoint, ProfileStored
 from wattfold.coordinator.core.job import Job, JobSpec, JobState
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.state import State, StoredProfile
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
+
+POINTS_MAX = 10_000
 
 _STATES: dict[JobState, pb.JobState] = {
     state: getattr(pb, f"JOB_STATE_{state.name}") for state in JobState
@@ -115,6 +119,16 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
     message.base_power_uw, message.emulated = spec.base_power_uw, spec.emulated
     message.mask_mechanism = spec.mask_mechanism
     message.throttle_mechanism = spec.throttle_mechanism
+    if spec.curve is not None:
+        message.model.CopyFrom(
+            FrequencyPowerModel(
+                a=spec.curve.a,
+                b=spec.curve.b,
+                c=spec.curve.c,
+                f_low_ghz=spec.curve.f_low_ghz,
+                f_high_ghz=spec.curve.f_high_ghz,
+            ),
+        )
     for zone in spec.zones:
         measured = sample.zones.get(zone.name) if sample else None
         held = account.zones.get(zone.name) if account else None
@@ -165,9 +179,9 @@ def round_message(state: State) -> pb.PlanningRound:
     )
 
 
-def profile_message(stored: StoredProfile, clock: Clock) -> pb.Profile:
-    """A stored profile."""
-    p = stored.profile
+def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:
+    """A stored profile with the runs it was fitted to."""
+    p = entry.profile
     return pb.Profile(
         app=p.app,
         unit=_UNITS[SizeUnit(p.unit)],
@@ -182,8 +196,40 @@ def profile_message(stored: StoredProfile, clock: Clock) -> pb.Profile:
         f_high_ghz=p.f_high_ghz,
         p_low_w=p.p_low_w,
         p_high_w=p.p_high_w,
-        source=stored.source,
-        updated_at_s=clock.wall_s(stored.stored_ns),
+        source=entry.source,
+        updated_at_s=clock.wall_s(entry.stored_ns),
+        rms_error=entry.stored.rms_error,
+        points=[
+            pb.ProfilePoint(
+                size=point.size,
+                cap_uw=point.cap_uw,
+                seconds=point.seconds,
+                power_uw=point.power_uw,
+                fitted_seconds=point.fitted_seconds,
+            )
+            for point in entry.stored.points
+        ],
+    )
+
+
+def stored_from(message: pb.Profile) -> ProfileStored:
+    """A profile sent by a client. Raises ValueError for one that makes no sense."""
+    if len(message.points) > POINTS_MAX:
+        raise ValueError(f"{len(message.points)} points, at most {POINTS_MAX} are kept")
+    return ProfileStored(
+        profile=profile_from(message),
+        source=message.source or "measured",
+        rms_error=message.rms_error,
+        points=tuple(
+            MeasuredPoint(
+                size=point.size,
+                cap_uw=point.cap_uw,
+                seconds=point.seconds,
+                power_uw=point.power_uw,
+                fitted_seconds=point.fitted_seconds,
+            )
+            for point in message.points
+        ),
     )
 
 

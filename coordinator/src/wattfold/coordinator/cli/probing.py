@@ -7,12 +7,14 @@ would disturb each other where nodes share a host.
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
 
+from wattfold.contract.units import UW_PER_W
 from wattfold.coordinator.cli.client import CoordinatorClient
 from wattfold.coordinator.cli.errors import CliError
 from wattfold.coordinator.cli.nodes import cpu_count
@@ -26,10 +28,16 @@ MAX_PROBES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One run to make."""
+    """One run to make: so many cores of one node, or whole nodes, each capped so."""
 
     size: int
     cap_uw: int
+    unit: pb.SizeUnit = pb.SIZE_UNIT_CORES
+
+    @property
+    def unit_name(self) -> str:
+        """For people."""
+        return "nodes" if self.unit == pb.SIZE_UNIT_NODES else "cores"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +78,18 @@ def default_caps_uw(nodes: Iterable[pb.Node], levels: int) -> tuple[int, ...]:
     return tuple(sorted({int(least + step_uw * level) for level in range(levels)}))
 
 
-def plan_probes(sizes: Sequence[int], caps_uw: Sequence[int], repeat: int) -> list[Probe]:
+def plan_probes(
+    sizes: Sequence[int],
+    caps_uw: Sequence[int],
+    repeat: int,
+    unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
+) -> list[Probe]:
     """Every size at every cap, `repeat` times over, so that a drift shows as scatter."""
     count = len(sizes) * len(caps_uw) * repeat
     if count > MAX_PROBES:
         raise CliError(f"{count} probes are above the limit of {MAX_PROBES}; ask for fewer points")
     return [
-        Probe(size=size, cap_uw=cap_uw)
+        Probe(size=size, cap_uw=cap_uw, unit=unit)
         for _ in range(repeat)
         for size in sizes
         for cap_uw in caps_uw
@@ -117,7 +130,7 @@ def _spec(program: Program, probe: Probe) -> pb.JobSpec:
         stdout_path="/dev/null",
         stderr_path=_error_path(program),
         kind=pb.JOB_KIND_RIGID,
-        unit=pb.SIZE_UNIT_CORES,
+        unit=probe.unit,
         size_min=probe.size,
         size_max=probe.size,
         priority=1.0,
@@ -131,8 +144,8 @@ def _point(job: pb.Job, probe: Probe, program: Program) -> pb.ProfilePoint:
     seconds = job.ended_at_s - job.started_at_s
     if job.state != pb.JOB_STATE_COMPLETED or job.exit_code != 0:
         raise CliError(
-            f"the probe {job.job_id} with {probe.size} cores at {probe.cap_uw / 1e6:g} W "
-            f"{describe(job)}; see {_error_path(program)} in its directory"
+            f"the probe {job.job_id} with {probe.size} {probe.unit_name} at "
+            f"{probe.cap_uw / 1e6:g} W {describe(job)}; see {_error_path(program)} in its directory"
         )
     if not job.started_at_s or seconds <= 0:
         raise CliError(f"the probe {job.job_id} has no run time ({seconds:g} s); take a longer run")
@@ -153,8 +166,14 @@ def _usable(nodes: Iterable[pb.Node]) -> list[pb.Node]:
 
 
 def _package_range_uw(node: pb.Node) -> tuple[int, int]:
+    """Caps a node accepts, from the power of its lowest frequency on where that is known.
+
+    Below it a processor skips cycles, which costs far more time than it saves power.
+    """
     packages = [zone for zone in node.zones if zone.name.startswith(_PACKAGE)]
-    return (
-        sum(max(zone.cap_uw_min, zone.floor_uw) for zone in packages),
-        sum(zone.cap_uw_max for zone in packages),
-    )
+    least = sum(max(zone.cap_uw_min, zone.floor_uw) for zone in packages)
+    if node.HasField("model"):
+        m = node.model
+        lowest_w = m.a * m.f_low_ghz**3 + m.b * m.f_low_ghz + m.c
+        least = max(least, math.ceil(lowest_w * UW_PER_W))
+    return least, sum(zone.cap_uw_max for zone in packages)

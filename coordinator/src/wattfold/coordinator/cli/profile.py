@@ -41,7 +41,14 @@ if TYPE_CHECKING:
     "sizes",
     type=SIZES,
     metavar="N,N,...",
-    help="Sizes to try. Default: powers of two up to the cores of a node.",
+    help="Sizes to try, in cores. Default: powers of two up to the cores of a node.",
+)
+@click.option(
+    "--nodes",
+    "node_counts",
+    type=SIZES,
+    metavar="N,N,...",
+    help="Sizes to try, in whole nodes, one process a node.",
 )
 @click.option(
     "--caps",
@@ -85,6 +92,7 @@ def profile(
     /,
     *,
     sizes: Sequence[int] | None,
+    node_counts: Sequence[int] | None,
     caps_uw: Sequence[int] | None,
     levels: int,
     repeat: int,
@@ -100,15 +108,18 @@ def profile(
     run is enough, for example one iteration. Ctrl-C cancels the run in progress; nothing is
     stored then.
     """
+    if sizes and node_counts:
+        raise BadRequestError("--cores and --nodes exclude each other: a profile has one unit")
     program = _program(app, argv, no_check)
     _check_plot(plot_path)
+    unit = pb.SIZE_UNIT_NODES if node_counts else pb.SIZE_UNIT_CORES
     with session.connect() as client:
         nodes = client.list_nodes().nodes
-        probes = plan_probes(
-            sizes or default_sizes(nodes), caps_uw or default_caps_uw(nodes, levels), repeat
-        )
+        counts = node_counts or sizes or default_sizes(nodes)
+        caps = caps_uw or default_caps_uw(nodes, levels)
+        probes = plan_probes(counts, caps, repeat, unit)
         points = _measure(session.console(stderr=True), client, program, probes)
-        fitted = _fit(program.app, points)
+        fitted = _fit(program.app, points, nodes, unit)
         if not no_store:
             client.put_profile(fitted.profile)
     _plot(fitted, plot_path)
@@ -154,7 +165,7 @@ def _measure(
     with bar:
         task = bar.add_task("", total=len(probes))
         for number, probe in enumerate(probes, start=1):
-            what = f"{probe.size} cores at {probe.cap_uw / 1e6:.1f} W"
+            what = f"{probe.size} {probe.unit_name} at {probe.cap_uw / 1e6:.1f} W"
 
             def notice(line: str, what: str = what) -> None:
                 bar.update(task, description=f"{what}: {line}"[: max(10, console.width - 40)])
@@ -167,11 +178,16 @@ def _measure(
     return points
 
 
-def _fit(app: str, points: Sequence[pb.ProfilePoint]) -> Fitted:
-    from wattfold.coordinator.cli.profile_fit import fit_points
+def _fit(
+    app: str,
+    points: Sequence[pb.ProfilePoint],
+    nodes: Sequence[pb.Node],
+    unit: pb.SizeUnit,
+) -> Fitted:
+    from wattfold.coordinator.cli.profile_fit import fit_points, node_curve
 
     try:
-        return fit_points(app, points, now_s=time.time())
+        return fit_points(app, points, time.time(), node_curve(nodes), unit)
     except ValueError as error:
         raise CliError(f"the model does not fit the {len(points)} points: {error}") from error
 

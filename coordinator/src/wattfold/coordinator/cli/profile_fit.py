@@ -5,13 +5,14 @@ Imports the fitting (numpy, scipy) and matplotlib; only `profile` imports this, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.models.fitting import FitResult, ProfilePoint, fit
 from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.models.power_curve import PowerCurve
 from wattfold.coordinator.models.profile_plot import write_png
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -25,8 +26,29 @@ class Fitted:
     points: tuple[ProfilePoint, ...]
 
 
-def fit_points(app: str, points: Sequence[pb.ProfilePoint], now_s: float) -> Fitted:
-    """Fits the points of an application sized in cores."""
+def node_curve(nodes: Iterable[pb.Node]) -> PowerCurve | None:
+    """The power curve that all nodes have, None where they differ or do not know it."""
+    models = {
+        (m.a, m.b, m.c, m.f_low_ghz, m.f_high_ghz)
+        for m in (node.model for node in nodes if node.HasField("model"))
+    }
+    if len(models) != 1:
+        return None
+    a, b, c, low, high = models.pop()
+    return PowerCurve(a=a, b=b, c=c, f_low_ghz=low, f_high_ghz=high)
+
+
+def fit_points(
+    app: str,
+    points: Sequence[pb.ProfilePoint],
+    now_s: float,
+    curve: PowerCurve | None = None,
+    unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
+) -> Fitted:
+    """Fits the points of an application, on nodes with this power curve.
+
+    Caps are those of a whole node (all its packages), as they are in jobs and assignments.
+    """
     measured = tuple(
         ProfilePoint(
             size=point.size,
@@ -36,7 +58,8 @@ def fit_points(app: str, points: Sequence[pb.ProfilePoint], now_s: float) -> Fit
         )
         for point in points
     )
-    result = fit(measured, app=app, unit=SizeUnit.CORES)
+    counted = SizeUnit.NODES if unit == pb.SIZE_UNIT_NODES else SizeUnit.CORES
+    result = fit(measured, app=app, unit=counted, curve=curve)
     return Fitted(profile=_stored(result, points, now_s), result=result, points=measured)
 
 
@@ -49,7 +72,7 @@ def _stored(result: FitResult, points: Sequence[pb.ProfilePoint], now_s: float) 
     model = result.profile
     stored = pb.Profile(
         app=model.app,
-        unit=pb.SIZE_UNIT_CORES,
+        unit=pb.SIZE_UNIT_NODES if model.unit is SizeUnit.NODES else pb.SIZE_UNIT_CORES,
         average_parallelism=model.average_parallelism,
         sigma=model.sigma,
         t1_s=model.t1_s,

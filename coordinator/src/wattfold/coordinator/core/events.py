@@ -69,11 +69,24 @@ class JobReleased:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPoint:
+    """A run a profile was fitted to: so long, with such a size and cap per node."""
+
+    size: int
+    cap_uw: int
+    seconds: float
+    power_uw: int = 0
+    fitted_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileStored:
-    """What is known of an application changed."""
+    """What is known of an application changed. ``rms_error`` is relative."""
 
     profile: PassProfile
     source: str
+    rms_error: float = 0.0
+    points: tuple[MeasuredPoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,8 +179,8 @@ def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Ac
 
 def _profile(state: State, event: ev.ProfileStored, now_ns: int) -> list[act.Action]:
     profile = event.profile
-    stored = StoredProfile(profile=profile, source=event.source, stored_ns=now_ns)
-    state.profiles[profile_key(profile.app, profile.unit)] = stored
+    entry = StoredProfile(stored=event, stored_ns=now_ns)
+    state.profiles[profile_key(profile.app, profile.unit)] = entry
     if any(job.spec.app == profile.app and not job.final for job in state.jobs.values()):
         state.plan_needed = "profile changed"
     return []

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core.events import ProfileStored
 from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node
@@ -31,9 +32,18 @@ class CoreSettings:
 class StoredProfile:
     """A profile and where it came from: "measured" or "progress"."""
 
-    profile: PassProfile
-    source: str
+    stored: ProfileStored
     stored_ns: int
+
+    @property
+    def profile(self) -> PassProfile:
+        """The parameters."""
+        return self.stored.profile
+
+    @property
+    def source(self) -> str:
+        """Who found them."""
+        return self.stored.source
 
 
 def profile_key(app: str, unit: str) -> str:

@@ -34,7 +34,12 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 PROBE_CPU_S = 0.12
 PROBE_CAPS_W = (15.5, 44.75)
-_PARM = "solver_deadline_s = 2.0\nlease_s = 8.0\n[parm]\nresize_interval_s = 3.0\n"
+_SETTINGS = """solver_deadline_s = 2.0
+lease_s = 8.0
+telemetry_interval_s = 0.25
+[parm]
+resize_interval_s = 3.0
+"""
 _INTERRUPTED = 130
 
 
@@ -83,7 +88,7 @@ def main(
     try:
         _clean(out)
         scratch.mkdir(parents=True)
-        site_layout = layouts.real() if real else layouts.emulated(scratch, throttle)
+        site_layout = layouts.real() if real else layouts.emulated(throttle)
         console.print("[bold]1. Calibrating[/] programs on one core")
         known = [programs.calibrate(p) for p in programs.find(examples.resolve(), scratch)]
         console.print("   " + ", ".join(entry.program.name for entry in known))
@@ -165,14 +170,16 @@ def _run_policy(
         nodes=setup.layout.nodes,
         budget_w=setup.layout.budget_w,
         policy=policy,
-        coordinator_settings=_PARM,
+        coordinator_settings=_SETTINGS,
         omp_shim=setup.shim,
     )
     logs = setup.out / policy
     with Site(plan, logs) as site, CoordinatorClient(site.address) as client:
         nodes = runner.await_nodes(client, len(plan.nodes))
+        if not setup.layout.emulated:
+            client.set_budget(layouts.budget_of(nodes, client.power().floor_uw), 0)
         if not profiles:
-            _describe(setup, nodes, console)
+            _describe(setup, nodes, client.power().budget_uw / 1e6, console)
             profiles += _profile(setup, client, console)
         else:
             for profile in profiles:
@@ -188,7 +195,12 @@ def _run_policy(
     return run, result
 
 
-def _describe(setup: _Setup, nodes: Sequence[pb.Node], console: Console) -> None:
+def _describe(
+    setup: _Setup,
+    nodes: Sequence[pb.Node],
+    budget_w: float,
+    console: Console,
+) -> None:
     first = nodes[0]
     how = {
         "cpu bandwidth": "the CPU bandwidth controller",
@@ -197,7 +209,7 @@ def _describe(setup: _Setup, nodes: Sequence[pb.Node], console: Console) -> None
     kind = f"emulated power zones; caps slow jobs by {how}" if first.emulated else "RAPL zones"
     console.print(
         f"   {len(nodes)} nodes of {setup.layout.cores_per_node} cores on this machine, {kind}; "
-        f"masks by {first.mask_mechanism}; budget {setup.layout.budget_w:.0f} W",
+        f"masks by {first.mask_mechanism}; budget {budget_w:.0f} W",
         soft_wrap=True,
     )
 

@@ -8,11 +8,16 @@ they never ask for more than there is.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.demo.site import NodePlan
+from wattfold.v1 import coordinator_pb2 as pb
+
+POWERCAP = Path("/sys/class/powercap")
+PROVISIONAL_W = 1e6
 
 NODES = 4
 OWN_CORES_MIN = 8
@@ -28,7 +33,6 @@ floor_w = {floor}
 dram_floor_w = 2
 package_idle_w = 8
 emulate = true
-powercap_root = "{root}"
 [emulation]
 a = 1.5
 b = 4.0
@@ -62,7 +66,7 @@ class Layout:
     emulated: bool
 
 
-def emulated(folder: Path, throttle: str = "auto") -> Layout:
+def emulated(throttle: str = "auto") -> Layout:
     """Four nodes with emulated power zones."""
     cpus = CpuSet.of(os.sched_getaffinity(0))
     own = len(cpus) >= OWN_CORES_MIN
@@ -83,7 +87,6 @@ def emulated(folder: Path, throttle: str = "auto") -> Layout:
             dram=DRAM_W,
             share=share,
             throttle=throttle,
-            root=folder / f"powercap-{index}",
         )
         nodes.append(NodePlan(node_id=f"n{index}", cpus=cores, settings=settings))
     idle_w = NODES * (BASE_W + FLOOR_W + DRAM_W)
@@ -96,8 +99,11 @@ def emulated(folder: Path, throttle: str = "auto") -> Layout:
     )
 
 
-def real(root: Path = Path("/sys/class/powercap")) -> Layout:
-    """This machine as one node with its own RAPL zones. Raises LayoutError without any."""
+def real(root: Path = POWERCAP) -> Layout:
+    """This machine as one node with its own RAPL zones. Raises LayoutError without any.
+
+    The budget is set when the agent has said what its zones can do (`budget_of`).
+    """
     limits = sorted(root.glob("intel-rapl:*/constraint_0_power_limit_uw"))
     if not limits:
         raise LayoutError(f"there are no power zones with limits below {root}; run without --real")
@@ -105,26 +111,18 @@ def real(root: Path = Path("/sys/class/powercap")) -> Layout:
     if denied:
         raise LayoutError(f"{denied[0]} is not writable for this account; run as root")
     cpus = CpuSet.of(os.sched_getaffinity(0))
-    packages = [path.parent for path in limits if _is_package(path.parent)]
-    most_w = sum(_max_w(package) for package in packages)
-    floor_w = round(0.3 * most_w)
-    settings = f"base_power_w = 0\nfloor_w = {floor_w / max(len(packages), 1)}\n"
+    settings = f'powercap_root = "{root}"\n'
     return Layout(
         nodes=(NodePlan(node_id="local", cpus=cpus, settings=settings),),
         cores_per_node=len(cpus),
         cpu_share=1.0,
-        budget_w=round(0.75 * most_w) + 50.0 * len(packages),
+        budget_w=PROVISIONAL_W,
         emulated=False,
     )
 
 
-def _is_package(zone: Path) -> bool:
-    return (zone / "name").read_text(encoding="ascii").startswith("package-")
-
-
-def _max_w(zone: Path) -> float:
-    text = (zone / "constraint_0_max_power_uw").read_text(encoding="ascii")
-    watts = int(text) / 1e6
-    if watts <= 0:
-        raise LayoutError(f"{zone} does not say its greatest power")
-    return watts
+def budget_of(nodes: Sequence[pb.Node], floor_uw: int) -> int:
+    """A budget between the least the nodes can keep and the most they can draw, microwatts."""
+    packages = [z for node in nodes for z in node.zones if z.name.startswith("package")]
+    dynamic_uw = sum(zone.cap_uw_max - zone.floor_uw for zone in packages)
+    return floor_uw + round(BUDGET_SHARE * dynamic_uw)

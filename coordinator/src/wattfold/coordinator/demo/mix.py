@@ -25,16 +25,16 @@ class Arrival:
 
 # (program, seconds of one core's CPU time, least and greatest cores, arrival)
 _JOBS: Sequence[tuple[str, float, int, int, float]] = (
-    ("jacobi", 6.0, 1, 2, 0.0),
-    ("md", 7.0, 1, 2, 0.5),
-    ("stream", 5.0, 1, 2, 1.0),
-    ("compute", 7.0, 1, 2, 2.0),
-    ("xtb", 5.0, 1, 2, 4.0),
-    ("compute", 4.0, 1, 2, 8.0),
-    ("jacobi", 4.0, 1, 2, 10.0),
-    ("md", 4.0, 1, 2, 12.0),
-    ("stream", 4.0, 1, 1, 14.0),
-    ("compute", 3.0, 1, 1, 16.0),
+    ("jacobi", 4.5, 1, 2, 0.0),
+    ("md", 5.0, 1, 2, 0.5),
+    ("stream", 4.0, 1, 2, 1.0),
+    ("compute", 5.0, 1, 2, 2.0),
+    ("xtb", 4.0, 1, 2, 3.0),
+    ("compute", 3.0, 1, 2, 6.0),
+    ("jacobi", 3.0, 1, 2, 8.0),
+    ("md", 3.0, 1, 2, 10.0),
+    ("stream", 2.0, 1, 1, 11.0),
+    ("compute", 1.5, 1, 1, 12.0),
 )
 
 

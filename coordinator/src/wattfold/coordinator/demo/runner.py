@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wattfold.coordinator.cli.client import CoordinatorClient
 from wattfold.coordinator.cli.probing import Probe, Program, run_probe
-from wattfold.coordinator.cli.profile_fit import Fitted, fit_points
+from wattfold.coordinator.cli.profile_fit import Fitted, fit_points, node_curve
 from wattfold.coordinator.demo.mix import Arrival, environment
 from wattfold.coordinator.demo.programs import Calibrated
 from wattfold.v1 import coordinator_pb2 as pb
@@ -62,6 +62,8 @@ def measure_profiles(
 ) -> list[Fitted]:
     """Runs every program at every point, as many at a time as the budget lets, and stores fits."""
 
+    curve = node_curve(client.list_nodes().nodes)
+
     def measure(entry: Calibrated) -> Fitted:
         program = Program(
             app=entry.program.name,
@@ -70,7 +72,7 @@ def measure_profiles(
             environment=environment(),
         )
         points = [run_probe(client, program, probe, lambda _: None) for probe in probes]
-        fitted = fit_points(entry.program.name, points, time.time())
+        fitted = fit_points(entry.program.name, points, time.time(), curve)
         client.put_profile(fitted.profile)
         notice(
             f"{entry.program.name}: {len(points)} points, {fitted.result.rms_relative_error:.0%} "

@@ -6,6 +6,7 @@ Unknown keys are refused: a misspelt limit that is silently ignored is a limit t
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import socket
@@ -62,6 +63,15 @@ class Config:
     omp_shim: str
     kill_jobs_on_exit: bool
     emulation: EmulationConfig | None
+
+    @property
+    def group(self) -> str:
+        """Name of the agent's cgroups: the same after a restart, of nobody else on this host.
+
+        Two sites may both have a node of this name here; their state folders differ.
+        """
+        folder = os.fsencode(self.state_dir.resolve())
+        return f"{self.node_id}-{hashlib.sha256(folder).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

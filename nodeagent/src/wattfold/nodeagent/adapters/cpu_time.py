@@ -59,7 +59,6 @@ class CpuClock:
         """Removes what was made for the node, if no job is left."""
         if self._v1 is not None:
             remove_group(self._v1)
-            remove_group(self._v1.parent)
 
     def _from_group(self, job: JobId) -> int | None:
         with contextlib.suppress(OSError, ValueError):

@@ -94,7 +94,6 @@ class CgroupMasks:
 
     def close(self) -> None:
         remove_group(self._node)
-        remove_group(self._node.parent)
 
     def _fill(self, group: Path, values: _Cpus) -> None:
         if self.mechanism is MaskMechanism.CPUSET_V2 and group != self._node.parent:
@@ -189,7 +188,11 @@ def write_group(path: Path, value: str) -> None:
 
 
 def remove_group(path: Path) -> None:
-    """Removes a cgroup unless something is left in it."""
+    """Removes a cgroup unless something is left in it.
+
+    The group above those of the nodes is never removed: other agents of this host may be about to
+    make theirs in it.
+    """
     with contextlib.suppress(FileNotFoundError, OSError):
         path.rmdir()
 

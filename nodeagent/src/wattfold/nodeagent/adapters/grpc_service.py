@@ -24,7 +24,8 @@ from wattfold.nodeagent.service.power import NodePower
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
 
-Context = grpc.aio.ServicerContext[Any, Any]
+Context = Any
+"""grpc.aio.ServicerContext; grpc comes without types."""
 Response = TypeVar("Response")
 INTERVAL_NS_MIN = 20 * NS_PER_MS
 INTERVAL_NS_MAX = 3600 * NS_PER_S
@@ -157,7 +158,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         self._changes.events.add(event)
         try:
             last_ns = time.monotonic_ns()
-            yield self._telemetry(last_ns)
+            yield self._telemetry(interval_ns, last_ns)
             while True:
                 try:
                     async with asyncio.timeout(interval_ns / NS_PER_S):
@@ -165,13 +166,12 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
                 except TimeoutError:
                     pass
                 event.clear()
-                message = self._telemetry(last_ns)
-                last_ns += message.interval_ns
-                yield message
+                before_ns, last_ns = last_ns, time.monotonic_ns()
+                yield self._telemetry(interval_ns, before_ns)
         finally:
             self._changes.events.discard(event)
 
-    def _telemetry(self, last_ns: int) -> pb.Telemetry:
+    def _telemetry(self, interval_ns: int, last_ns: int) -> pb.Telemetry:
         self._accounting.sample()
         self._power.sample()
         now_ns = time.monotonic_ns()
@@ -180,7 +180,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             node_id=self._inventory.node_id,
             uptime_ns=now_ns - self._started_ns,
             interval_ns=now_ns - last_ns,
-            zones=_zone_power(self._power),
+            zones=_zone_power(self._power, interval_ns, now_ns),
             jobs=[wire.job_usage(j, self._jobs.shims.view(j.id)) for j in jobs if j.live],
             ended=[wire.process_info(j, now_ns) for j in jobs if not j.live],
             lease_remaining_ns=self._power.remaining_ns(),
@@ -218,12 +218,14 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             self._answers.drop(key)
 
 
-def _zone_power(power: NodePower) -> list[pb.ZonePower]:
+def _zone_power(power: NodePower, interval_ns: int, now_ns: int) -> list[pb.ZonePower]:
+    """Mean power of all zones over the interval, of at least the last second."""
     return [
         pb.ZonePower(
             name=name,
-            power_uw=state.window.power_uw(),
+            power_uw=state.history.mean_uw(max(interval_ns, NS_PER_S)),
             energy_uj=state.meter.total_uj,
+            energy_age_ns=max(now_ns - state.history.last_ns, 0),
             cap_uw=state.cap_uw,
             valid=state.valid and not state.zone.cannot_measure,
         )
@@ -231,7 +233,7 @@ def _zone_power(power: NodePower) -> list[pb.ZonePower]:
     ]
 
 
-class TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+class TokenCheck(grpc.aio.ServerInterceptor):
     """Refuses calls without the node's token."""
 
     def __init__(self, token: str) -> None:

@@ -8,7 +8,9 @@ A driver that refuses anything (also a BIOS lock) answers ENODATA: that is an er
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,15 +57,25 @@ class PowercapZone:
         self.window_ns = 0
         self.cannot_cap = ""
         self.cannot_measure = ""
+        self.stamped = False
         self._constraints = _constraints(path)
 
     def read_cap_uw(self) -> int:
         """The long-term limit in force, microwatts. Raises OSError or ValueError."""
         return self._read(f"{self._long()}_power_limit_uw")
 
-    def read_energy_uj(self) -> int:
-        """The raw energy counter. Raises OSError or ValueError."""
-        return self._read("energy_uj")
+    def read_energy(self) -> tuple[int, int]:
+        """The raw energy counter, microjoules, and the monotonic time it is for, nanoseconds.
+
+        Hardware counters move all the time: theirs is the time of the reading. Emulated ones move
+        in steps; their file says when it was written. Raises OSError or ValueError.
+        """
+        with (self.path / "energy_uj").open(encoding="ascii") as file:
+            text = file.read(64)
+            written_ns = os.fstat(file.fileno()).st_mtime_ns if self.stamped else 0
+        now_ns = time.monotonic_ns()
+        age_ns = max(time.time_ns() - written_ns, 0) if self.stamped else 0
+        return int(text), now_ns - age_ns
 
     def enabled(self) -> bool:
         """Whether limits are enforced. A zone without the file always is."""
@@ -115,7 +127,7 @@ class PowercapZone:
     def _describe_energy(self) -> None:
         try:
             self.range_uj = self._read("max_energy_range_uj")
-            self.read_energy_uj()
+            self.read_energy()
         except (OSError, ValueError) as error:
             self.cannot_measure = f"energy of {self.path.name} is unreadable: {error}"
 
@@ -179,8 +191,11 @@ class PowercapZone:
             handle.write(str(value))
 
 
-def discover(root: Path, setting: RangeSetting) -> list[PowercapZone]:
-    """Packages, DRAM and psys of a powercap tree, ordered by name. Empty without one."""
+def discover(root: Path, setting: RangeSetting, *, stamped: bool = False) -> list[PowercapZone]:
+    """Packages, DRAM and psys of a powercap tree, ordered by name. Empty without one.
+
+    ``stamped``: the files of the tree carry the time their values are for (an emulated tree).
+    """
     zones: dict[ZoneName, PowercapZone] = {}
     for folder in _zone_folders(root):
         zone = _zone(folder)
@@ -189,6 +204,7 @@ def discover(root: Path, setting: RangeSetting) -> list[PowercapZone]:
         if zone.name in zones:
             logs.warning("zone_twice", zone=zone.name, ignored=folder)
             continue
+        zone.stamped = stamped
         try:
             zone.describe(setting)
         except ValueError as error:

@@ -138,7 +138,6 @@ class BandwidthThrottle:
 
     def close(self) -> None:
         remove_group(self._node)
-        remove_group(self._node.parent)
 
 
 @dataclass(slots=True, kw_only=True)

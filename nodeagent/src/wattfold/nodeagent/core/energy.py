@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.units import NS_PER_S
 
-POWER_WINDOW_NS = NS_PER_S
-POWER_NS_MIN = NS_PER_S // 2
-"""A mean over less says more about when the counter ticks than about power: counters advance in
-steps, of a millisecond in hardware and of tens of milliseconds in emulated zones."""
+READINGS_KEPT = 128
+"""More than ten seconds of samples at 10 Hz."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,25 +38,32 @@ class EnergyMeter:
 
 
 @dataclass(slots=True)
-class PowerWindow:
-    """Mean power over the last second, from readings of an energy that only grows."""
+class PowerHistory:
+    """Readings of one meter over the last seconds, for mean power over any of them.
 
-    _readings: deque[tuple[int, int]] = field(default_factory=deque)
+    Kept apart from who asks how often: two readings a moment apart say nothing of power.
+    """
 
-    def add(self, at_ns: int, total_uj: int) -> None:
-        """Takes one reading; the oldest one kept is the last that is a whole window old."""
-        readings = self._readings
-        readings.append((at_ns, total_uj))
-        while len(readings) > 2 and at_ns - readings[1][0] >= POWER_WINDOW_NS:
-            readings.popleft()
+    _readings: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=READINGS_KEPT))
 
-    def power_uw(self) -> int:
-        """Mean power, microwatts; 0 until half a second has been seen."""
-        if not self._readings:
+    def add(self, time_ns: int, total_uj: int) -> None:
+        """Takes a reading; one for the same time as the last counts as the same."""
+        if not self._readings or time_ns > self._readings[-1][0]:
+            self._readings.append((time_ns, total_uj))
+
+    @property
+    def last_ns(self) -> int:
+        """The time of the newest reading, 0 without one."""
+        return self._readings[-1][0] if self._readings else 0
+
+    def mean_uw(self, over_ns: int) -> int:
+        """Mean power over about the last ``over_ns``; 0 before there are two readings."""
+        if len(self._readings) < 2:
             return 0
-        (first_ns, first_uj), (last_ns, last_uj) = self._readings[0], self._readings[-1]
-        elapsed_ns = last_ns - first_ns
-        return mean_power_uw(last_uj - first_uj, elapsed_ns) if elapsed_ns >= POWER_NS_MIN else 0
+        last_ns, last_uj = self._readings[-1]
+        inside = [r for r in self._readings if r[0] >= last_ns - over_ns]
+        first_ns, first_uj = inside[0] if len(inside) > 1 else self._readings[-2]
+        return mean_power_uw(last_uj - first_uj, last_ns - first_ns)
 
 
 def mean_power_uw(energy_uj: int, duration_ns: int) -> int:

@@ -27,7 +27,7 @@ from wattfold.nodeagent.core.caps import (
     lowering_first,
     quantised,
 )
-from wattfold.nodeagent.core.energy import EnergyMeter, PowerWindow
+from wattfold.nodeagent.core.energy import EnergyMeter, PowerHistory
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.lease import Lease
 
@@ -44,7 +44,7 @@ class ZoneState:
 
     zone: PowercapZone
     meter: EnergyMeter
-    window: PowerWindow = field(default_factory=PowerWindow)
+    history: PowerHistory = field(default_factory=PowerHistory)
     wanted_uw: int | None = None
     cap_uw: int = 0
     valid: bool = True
@@ -235,8 +235,9 @@ class NodePower:
 
     def _sample_zone(self, state: ZoneState) -> None:
         try:
-            state.meter = state.meter.after(state.zone.read_energy_uj())
-            state.window.add(time.monotonic_ns(), state.meter.total_uj)
+            raw_uj, at_ns = state.zone.read_energy()
+            state.meter = state.meter.after(raw_uj)
+            state.history.add(at_ns, state.meter.total_uj)
             state.valid = True
         except (OSError, ValueError) as error:
             if state.valid:

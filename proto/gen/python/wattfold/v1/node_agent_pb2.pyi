@@ -179,18 +179,20 @@ class StreamTelemetryRequest(_message.Message):
     def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
 
 class ZonePower(_message.Message):
-    __slots__ = ("name", "power_uw", "energy_uj", "cap_uw", "valid")
+    __slots__ = ("name", "power_uw", "energy_uj", "cap_uw", "valid", "energy_age_ns")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POWER_UW_FIELD_NUMBER: _ClassVar[int]
     ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     CAP_UW_FIELD_NUMBER: _ClassVar[int]
     VALID_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_AGE_NS_FIELD_NUMBER: _ClassVar[int]
     name: str
     power_uw: int
     energy_uj: int
     cap_uw: int
     valid: bool
-    def __init__(self, name: _Optional[str] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ..., cap_uw: _Optional[int] = ..., valid: bool = ...) -> None: ...
+    energy_age_ns: int
+    def __init__(self, name: _Optional[str] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ..., cap_uw: _Optional[int] = ..., valid: bool = ..., energy_age_ns: _Optional[int] = ...) -> None: ...
 
 class JobUsage(_message.Message):
     __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes")
