@@ -418,10 +418,12 @@ class NodeJobs:
     def _clear(self, job: Job) -> None:
         """Removes what held a job that has no process any more."""
         ports = self._ports
-        ports.masks.remove(job.id)
-        ports.clock.remove(job.id)
+        # The firmware's thread first: without its accounting a job seems to give CPU time back,
+        # and the energy counters fall by it, which reads as a wrap.
         if ports.firmware is not None:
             ports.firmware.remove(job.id)
+        ports.masks.remove(job.id)
+        ports.clock.remove(job.id)
         if job.id not in self.jobs:
             ports.store.remove(f"jobs/{job.id}.json")
             ports.store.remove(f"jobs/{job.id}.exit")
