@@ -7,7 +7,7 @@ import random
 import pytest
 from simulation.cluster import Cluster, Faults, S, W, node_spec
 
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobKind, JobSpec, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -166,3 +166,30 @@ def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on() -> None:
     refused = cluster.core.state.nodes["n1"]
     assert not refused.admitted
     assert "do not fit" in refused.message
+
+
+def test_a_retired_node_goes_when_its_lease_is_over_and_its_jobs_are_lost() -> None:
+    cluster = Cluster([node_spec("n0"), node_spec("n1")], POLICIES[0], 120 * W)
+    for index in range(2):
+        cluster.submit(str(index), job(500, 4, 4, JobKind.RIGID))
+    cluster.run(5 * S)
+    assert {j.state for j in cluster.core.state.jobs.values()} == {JobState.RUNNING}
+    cluster.agents[NodeId("n1")].connected = False
+    cluster.post(ev.NodeRetired(node_id=NodeId("n1")))
+    cluster.run(8 * S)
+    assert "n1" in cluster.core.state.nodes, "its lease may still hold"
+    cluster.run(30 * S)
+    assert "n1" not in cluster.core.state.nodes
+    assert "n1" not in cluster.core.state.ledger.accounts
+    states = sorted(j.state.value for j in cluster.core.state.jobs.values())
+    assert states == ["lost", "running"]
+
+
+def test_a_job_submitted_while_another_starts_gets_its_share() -> None:
+    cluster = Cluster([node_spec("n0")], POLICIES[0], 60 * W)
+    cluster.faults.delay_ns = 2 * S
+    cluster.submit("a", job(1000))
+    cluster.run(1 * S)
+    cluster.submit("b", job(1000))
+    cluster.run(25 * S)
+    assert cluster.core.state.jobs[JobId("b")].state is JobState.RUNNING

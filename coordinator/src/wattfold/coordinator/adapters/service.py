@@ -62,6 +62,7 @@ class Service:
         self._recorder: deque[str] = deque(maxlen=RECORDER_LENGTH)
         self._wake: asyncio.TimerHandle | None = None
         self._since_checkpoint = 0
+        self._late = False
 
     def post(self, event: ev.Event) -> None:
         """Hands an event in; from the event loop's thread only."""
@@ -164,7 +165,20 @@ class Service:
             raise
         if item.done is not None and not item.done.done():
             item.done.set_result(None)
+        self._watch_deadline(now_ns)
         return actions
+
+    def _watch_deadline(self, now_ns: int) -> None:
+        """Says, once, when a lowered budget is not kept by its deadline: some node disobeys."""
+        ledger = self.core.state.ledger
+        late = 0 < ledger.over_deadline_ns <= now_ns
+        if late and not self._late:
+            log.error(
+                "budget_late budget_w=%.1f committed_w=%.1f: some node does not confirm its caps",
+                ledger.budget_uw / 1e6,
+                ledger.committed_uw / 1e6,
+            )
+        self._late = late
 
     def _act(self, actions: list[act.Action]) -> None:
         if self._journal.pending and any(not isinstance(a, HARMLESS) for a in actions):

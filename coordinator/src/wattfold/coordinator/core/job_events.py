@@ -103,15 +103,18 @@ def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Actio
     rank.launching, rank.running, rank.pid = False, True, event.pid
     if job.state is JobState.ENDING:
         rank.signalled = False  # A signal sent before the process was there found nothing.
-    _all_running(job, now_ns)
+    _all_running(state, job, now_ns)
     return []
 
 
-def _all_running(job: Job, now_ns: int) -> None:
+def _all_running(state: State, job: Job, now_ns: int) -> None:
     if job.state is JobState.STARTING and all(r.running or r.end for r in job.ranks.values()):
         job.state = JobState.RUNNING
         job.started_ns = now_ns
         job.done_at_ns = now_ns
+        # While it was being started its size stood; now it may make room for one that waits.
+        if job.resizable and any(j.state is JobState.PENDING for j in state.jobs.values()):
+            state.plan_needed = "job running"
 
 
 def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act.Action]:

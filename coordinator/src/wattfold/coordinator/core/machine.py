@@ -132,8 +132,19 @@ def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act
     if node is None:
         state.nodes[event.node_id] = Node(node_id=event.node_id, address=event.address)
     else:
-        node.address = event.address
+        node.address, node.retired = event.address, False
     return []
+
+
+def _retired(state: State, event: ev.NodeRetired, now_ns: int) -> list[act.Action]:
+    node = state.nodes.get(event.node_id)
+    if node is None:
+        return []
+    node.retired = True
+    if node.reachable:
+        node_events.lose_contact(state, node, now_ns)
+    node.message = "not in the configuration any more"
+    return node_events.pass_time(state, now_ns)
 
 
 def _proposed(state: State, event: ev.PlanProposed, now_ns: int) -> list[act.Action]:
@@ -199,6 +210,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.CoordinatorStarted: _started,
     ev.BudgetChanged: _budget,
     ev.NodeRegistered: _registered,
+    ev.NodeRetired: _retired,
     ev.ProfileStored: _profile,
     ev.PlanProposed: _proposed,
     ev.PlanFailed: _plan_failed,

@@ -177,17 +177,10 @@ def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action
                 now_ns,
             )
     elif rank.running:
-        vanished = ev.ProcessReading(
-            job_id=job.job_id,
-            running=False,
-            pid=rank.pid,
-            cpus=rank.held,
-            lost=True,
-            message=f"its process on {node.node_id} vanished (node restarted?)",
-        )
+        why = f"its process on {node.node_id} vanished (node restarted?)"
         return job_events.process_ended(
             state,
-            ev.ProcessEnded(node_id=node.node_id, process=vanished),
+            ev.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
             now_ns,
         )
     return []
@@ -244,6 +237,10 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
             settled_ns = {zone.name: now_ns + zone.window_ns for zone in node.spec.zones}
             state.ledger.fall_to_floor(node.node_id, _floors(node.spec), settled_ns)
             freed, state.plan_needed = True, "node down"
+    out: list[act.Action] = []
+    for node in [node for node in state.nodes.values() if node.gone]:
+        out += _remove(state, node, now_ns)
+        freed = True
     for node in state.nodes.values():
         if node.admitted or not node.reachable or node.caps_request:
             continue
@@ -251,7 +248,36 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
         if freed or at_floor:
             node.caps_retry_ns = 0 if at_floor else node.caps_retry_ns
             admit(state, node)
-    return []
+    return out
+
+
+def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
+    """Takes a retired node out of the ledger; what ran there is lost."""
+    out: list[act.Action] = []
+    for job in state.placed():
+        rank = job.ranks.get(node.node_id)
+        if rank is not None and rank.end is None:
+            why = f"its node {node.node_id} was taken out of the configuration"
+            out += job_events.process_ended(
+                state,
+                ev.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
+                now_ns,
+            )
+    state.ledger.close(node.node_id)
+    del state.nodes[node.node_id]
+    return [action for action in out if getattr(action, "node_id", "") != node.node_id]
+
+
+def _lost(job: Job, node: Node, why: str) -> ev.ProcessReading:
+    rank = job.ranks[node.node_id]
+    return ev.ProcessReading(
+        job_id=job.job_id,
+        running=False,
+        pid=rank.pid,
+        cpus=rank.held,
+        lost=True,
+        message=why,
+    )
 
 
 def lease_renewed(state: State, event: ev.LeaseRenewed, now_ns: int) -> list[act.Action]:
