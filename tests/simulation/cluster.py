@@ -53,7 +53,7 @@ def node_spec(name: str, cores: int = 4, base_w: int = 10) -> NodeSpec:
 class Faults:
     """Probabilities of what can go wrong with one message, and the longest delay.
 
-    ``late``: a command arrives after its sender gave it up, ``double``: it arrives twice,
+    ``late``: a command arrives after its sender gave it up; ``double``: it arrives twice;
     ``refuse``: a zone does not take a cap.
     """
 

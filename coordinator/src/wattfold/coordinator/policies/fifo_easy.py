@@ -20,7 +20,12 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.policies.estimates import estimate
-from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
+from wattfold.coordinator.policies.placement import (
+    Room,
+    largest_size,
+    nothing_in_reach,
+    takes_whole_nodes,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,8 @@ class FifoEasy(Policy):
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Keeps what runs, starts what fits in order, backfills."""
         del deadline_s
+        if not snapshot.nodes:
+            return nothing_in_reach(snapshot)
         return _Round(self, snapshot, now_ns).plan()
 
     def size_of(self, view: JobView, snapshot: Snapshot) -> int:
@@ -90,8 +97,9 @@ class _Round:
         )
 
     def _keep(self, view: JobView, current: Assignment) -> None:
+        started_ns = view.started_ns if view.started_ns >= 0 else self._now_ns
         self._assignments.append(current)
-        self._book(view, current.shares, current.cap_uw, max(view.started_ns, 0) or self._now_ns)
+        self._book(view, current.shares, current.cap_uw, started_ns)
 
     def _book(
         self,

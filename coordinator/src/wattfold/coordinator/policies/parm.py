@@ -37,6 +37,7 @@ from wattfold.coordinator.policies.estimates import Estimate, estimate
 from wattfold.coordinator.policies.placement import (
     Room,
     largest_size,
+    nothing_in_reach,
     resize_in_place,
     takes_whole_nodes,
 )
@@ -101,6 +102,8 @@ class Parm(Policy):
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Solves the ILP and places its answer."""
+        if not snapshot.nodes:
+            return nothing_in_reach(snapshot)
         fixed = [v for v in snapshot.jobs if v.current is not None and not self._plannable(v)]
         menus = self.menus(snapshot, now_ns)
         problem = build_problem(menus, snapshot, fixed)
@@ -111,8 +114,6 @@ class Parm(Policy):
 
     def menus(self, snapshot: Snapshot, now_ns: int) -> list[Menu]:
         """The options of every job that is planned for, in order of the snapshot."""
-        if not snapshot.nodes:
-            return []
         return [
             self._menu(view, snapshot, now_ns)
             for view in snapshot.jobs

@@ -14,7 +14,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
-from wattfold.coordinator.core.plan import JobView, NodeView
+from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.targets import dynamic_uw
 
 
@@ -126,6 +126,17 @@ def _resized(share: Share, size: int, view: JobView, room: Room) -> Share:
     added = room.free[share.node_id].take(more)
     room.free[share.node_id] = room.free[share.node_id] - added
     return Share(node_id=share.node_id, cpus=share.cpus | added)
+
+
+def nothing_in_reach(snapshot: Snapshot) -> Plan:
+    """The plan without nodes: what runs goes on, the others wait."""
+    kept = tuple(view.current for view in snapshot.jobs if view.current is not None)
+    waiting = tuple(
+        Waiting(job_id=view.job_id, reason="no node is in reach")
+        for view in snapshot.jobs
+        if view.current is None
+    )
+    return Plan(assignments=kept, waiting=waiting, solver="none", outcome="optimal")
 
 
 def _size(assignment: Assignment | None) -> int:
