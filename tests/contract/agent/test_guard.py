@@ -86,7 +86,7 @@ def test_it_writes_at_the_end_of_the_lease_and_not_before(guarded):
     assert guarded.limit.read_text() == "25"
     record = guarded.record()
     assert record["late_ns"] < 1_000_000_000
-    assert (record["writes"], record["failed"]) == (1, [])
+    assert (record["cause"], record["failed"]) == ("the agent was killed", [])
 
 
 def test_a_lease_that_is_over_ends_at_once_and_what_was_said_last_counts(guarded):
@@ -99,6 +99,19 @@ def test_a_lease_that_is_over_ends_at_once_and_what_was_said_last_counts(guarded
     guarded.die()
     assert guarded.process.wait(END_S) == 0
     assert guarded.limit.read_text() == "25"
+
+
+def test_a_silent_agent_is_helped_once(guarded):
+    guarded.say(writes=[[str(guarded.limit), "25"]], deadline_ns=time.monotonic_ns() + 10**8)
+    wait_until(lambda: guarded.record() is not None)
+    assert guarded.limit.read_text() == "25"
+    assert guarded.record()["cause"] == "the agent did not end its lease"
+    # Its agent still is in charge.
+    guarded.limit.write_text("30")
+    guarded.say(bye=True)
+    guarded.die()
+    assert guarded.process.wait(END_S) == 0
+    assert guarded.limit.read_text() == "30"
 
 
 def test_after_a_goodbye_nothing_is_written(guarded):
@@ -228,4 +241,27 @@ def test_without_a_guard_no_lease_is_held(tmp_path):
 
     asyncio.run(play())
     assert store.read("guard.json") is None
+    store.close()
+
+
+def test_a_guard_that_does_not_read_is_replaced(tmp_path):
+    store = StateStore(tmp_path / "state")
+    limit = tmp_path / "limit"
+    limit.write_text("95")
+
+    async def play() -> int:
+        guarding = Guarding(store, check_s=0.1)
+        await guarding.start(lambda: [(limit, "25")])
+        pid = store.read("guard.json")["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        guarding.hold_until(time.monotonic_ns() + 10**12)
+        async with asyncio.timeout(END_S):
+            while store.read("guard.json")["pid"] == pid:
+                await asyncio.sleep(0.01)
+        await guarding.stop()
+        return pid
+
+    pid = asyncio.run(play())
+    assert not Path(f"/proc/{pid}").exists()
+    assert limit.read_text() == "95"
     store.close()

@@ -86,7 +86,8 @@ def test_a_new_agent_relieves_the_guard_of_the_killed_one(killable):
 
 
 def test_a_killed_guard_is_replaced_and_the_new_one_knows_everything(killable):
-    killable.lease(60)
+    asked_ns = time.monotonic_ns()
+    killable.lease(3)
     killable.caps(package_0=60)
     old = guard_pid(killable)
     os.kill(old, signal.SIGKILL)
@@ -94,11 +95,26 @@ def test_a_killed_guard_is_replaced_and_the_new_one_knows_everything(killable):
     new = guard_pid(killable)
     assert "event=guard_ended" in killable.log()
     until(lambda: killable.log().count("event=guard_started") == 2)
-    killable.lease(0.5)
-    killable.caps(package_0=60)
     killable.kill()
     assert wait_gone(new)
+    # It did not take the lease for over.
+    assert time.monotonic_ns() >= asked_ns + 3_000_000_000
     assert limits(killable) == [15_000_000, 8_000_000]
+
+
+def test_a_stopped_agent_does_not_outlive_its_lease(killable):
+    killable.lease(1.0)
+    killable.caps(package_0=60, dram_0=20)
+    assert limits(killable) == [60_000_000, 20_000_000]
+    killable.process.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: lapse(killable) is not None)
+        assert limits(killable) == [15_000_000, 8_000_000]
+    finally:
+        killable.process.send_signal(signal.SIGCONT)
+    killable.telemetry(lambda m: m.at_floor)
+    killable.lease(60)
+    assert killable.caps(package_0=60)[0].enforced_uw == 60_000_000
 
 
 def test_an_orderly_stop_leaves_no_guard_and_the_original_limits(killable):

@@ -30,7 +30,8 @@ from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.service.accounting import Accounting
 from wattfold.nodeagent.service.guarding import Guarding
-from wattfold.nodeagent.service.jobs import JobPorts, NodeJobs
+from wattfold.nodeagent.service.jobs import NodeJobs
+from wattfold.nodeagent.service.launching import JobPorts
 from wattfold.nodeagent.service.power import NodePower, sample_for_ever
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc

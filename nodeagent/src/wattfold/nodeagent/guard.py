@@ -6,6 +6,9 @@ goodbye means that the agent was killed. It then waits for the end of the lease,
 the state folder, performs the writes it was told last, notes what it did for the next agent, and
 exits. It writes nothing when another agent holds the lock or has been in charge since.
 
+An agent that lives but does not end its lease (stopped, hung) is helped half a second later. The
+open pipe then says that it holds the lock, so that no other agent is in charge.
+
 Called as ``guard.py STATE_DIR INSTANCE``. Says ``ready`` when it listens. In, one JSON object a
 line, a key replaces what was said before: ``deadline_ns`` (monotonic clock), ``writes`` (pairs of
 path and text), ``bye``. Does not decide anything: what is written is the agent's reckoning.
@@ -29,6 +32,7 @@ GUARD_RECORD = "guard.json"
 LAPSE_RECORD = "guard-lapse.json"
 _ATTEMPTS = 10
 _RETRY_MS = 500
+_PATIENCE_NS = 500_000_000
 _STUCK_S = 10
 """A device that does not take a write must not keep the lock from a new agent."""
 _IGNORED = (
@@ -51,11 +55,12 @@ def main() -> None:
         file.write(NAME)
     os.write(1, b"ready\n")
     _leave_output()
-    told = _follow(0)
+    told = _follow(0, state_dir, instance)
     if told.get("bye"):
         return
     due_ns = max(told.get("deadline_ns", 0), time.monotonic_ns())
-    _wait_until(due_ns)
+    while _since(due_ns) < 0:
+        select.poll().poll(_milliseconds_to(due_ns))
     _lapse(state_dir, instance, told.get("writes", []), due_ns)
 
 
@@ -66,26 +71,38 @@ def _leave_output() -> None:
     os.close(null)
 
 
-def _follow(fd: int) -> dict[str, Any]:
+def _follow(fd: int, state_dir: str, instance: str) -> dict[str, Any]:
     """What was said last, at the end of input. A line that was cut off does not count."""
     told: dict[str, Any] = {}
     rest = b""
-    while chunk := os.read(fd, 65536):
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while True:
+        due_ns = told.get("deadline_ns", 0)
+        if not poll.poll(_milliseconds_to(due_ns + _PATIENCE_NS) if due_ns else None):
+            record = {"cause": "the agent did not end its lease", "late_ns": _since(due_ns)}
+            _note(state_dir, instance, record, _attempt(told.get("writes", [])))
+            told["deadline_ns"] = 0
+            continue
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return told
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             told.update(json.loads(line))
-    return told
 
 
-def _wait_until(deadline_ns: int) -> None:
-    poll = select.poll()
-    while (left_ns := deadline_ns - time.monotonic_ns()) > 0:
-        poll.poll(left_ns // 1_000_000 + 1)
+def _since(time_ns: int) -> int:
+    return time.monotonic_ns() - time_ns
+
+
+def _milliseconds_to(time_ns: int) -> int:
+    return max(-_since(time_ns) // 1_000_000 + 1, 0)
 
 
 def _lapse(state_dir: str, instance: str, writes: list[list[str]], due_ns: int) -> None:
     """Performs the writes; those that fail again for a while, each time under the lock."""
-    record: dict[str, Any] = {"instance": instance, "writes": len(writes)}
+    record: dict[str, Any] = {"cause": "the agent was killed"}
     left = writes
     for attempt in range(_ATTEMPTS):
         if attempt:
@@ -94,18 +111,22 @@ def _lapse(state_dir: str, instance: str, writes: list[list[str]], due_ns: int) 
         if lock is None:
             return
         try:
-            signal.alarm(_STUCK_S)
-            failed = [(write, why) for write in left if (why := _write(*write))]
-            signal.alarm(0)
+            failed = _attempt(left)
             left = [write for write, _ in failed]
-            record.setdefault("at_unix_ns", time.time_ns())
-            record.setdefault("late_ns", time.monotonic_ns() - due_ns)
-            record["failed"] = [f"{path}: {why}" for (path, _), why in failed]
-            _note(state_dir, record)
+            record.setdefault("late_ns", _since(due_ns))
+            _note(state_dir, instance, record, failed)
         finally:
             os.close(lock)
         if not left:
             return
+
+
+def _attempt(writes: list[list[str]]) -> list[tuple[list[str], str]]:
+    """Performs writes, each on its own; those that failed, and why."""
+    signal.alarm(_STUCK_S)
+    failed = [(write, why) for write in writes if (why := _write(*write))]
+    signal.alarm(0)
+    return failed
 
 
 def _claim(state_dir: str, instance: str) -> int | None:
@@ -155,7 +176,11 @@ def _holds(path: str, text: str) -> bool:
         os.close(fd)
 
 
-def _note(state_dir: str, record: dict[str, Any]) -> None:
+def _note(
+    state_dir: str, instance: str, record: dict[str, Any], failed: list[tuple[list[str], str]]
+) -> None:
+    record.setdefault("at_unix_ns", time.time_ns())
+    record |= {"instance": instance, "failed": [f"{path}: {why}" for (path, _), why in failed]}
     path = os.path.join(state_dir, LAPSE_RECORD)
     # Nobody is there to be told that it failed; the writes matter more.
     with contextlib.suppress(OSError):

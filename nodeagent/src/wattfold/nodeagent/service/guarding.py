@@ -22,6 +22,7 @@ from wattfold.nodeagent.core.errors import Refused, WrongState
 from wattfold.nodeagent.guard import GUARD_RECORD, LAPSE_RECORD
 
 _CHECK_S = 5.0
+"""A guard that has read nothing of what waits for it in this time is replaced."""
 _STEADY_S = 5.0
 _DELAYS_S = (0.0, 0.5, 2.0, 10.0)
 """Before the next try, after so many guards in a row that ended soon."""
@@ -30,8 +31,9 @@ _DELAYS_S = (0.0, 0.5, 2.0, 10.0)
 class Guarding:
     """The guard of this node. Used from the event loop only."""
 
-    def __init__(self, store: StateStore) -> None:
+    def __init__(self, store: StateStore, check_s: float = _CHECK_S) -> None:
         self._store = store
+        self._check_s = check_s
         self._writes: Callable[[], Writes] = tuple
         self._told: Writes | None = None
         self._deadline_ns = 0
@@ -145,7 +147,7 @@ class Guarding:
         unread = 0
         while True:
             try:
-                async with asyncio.timeout(_CHECK_S):
+                async with asyncio.timeout(self._check_s):
                     return await guard.ended()
             except TimeoutError:
                 before, unread = unread, guard.unread_bytes()
@@ -161,7 +163,7 @@ def _log_lapse(record: dict[str, Any]) -> None:
     logs.warning(
         "guard_went_to_floor",
         seconds_ago=since_s,
-        writes=record.get("writes"),
+        why=record.get("cause"),
         failed=len(failed),
-        why="; ".join(map(str, failed[:5])) or "the agent was killed",
+        failures="; ".join(map(str, failed[:5])) or "none",
     )
