@@ -337,6 +337,8 @@ class Cluster:
         While it is dead its caps hold: give it less time than a lease.
         """
         agent = self.agents[NodeId(node_id)]
+        if not agent.alive:
+            return
         agent.alive = agent.connected = False
         self.post(ev.NodeSilent(node_id=agent.spec.node_id, reason="killed"))
         self.later(for_ns, lambda: self._revive(agent))

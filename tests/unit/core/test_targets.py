@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.core.stage import W, node_spec, on, package
@@ -107,6 +109,11 @@ def test_targets_are_never_above_what_is_charged(
     targets = zone_targets(spec, assignments, 0)
     charged_uw = sum(assigned_uw(a, [spec]) for a in assignments)
     assert charged_uw == sum(dynamic_uw(spec, len(a.shares[0].cpus), a.cap_uw) for a in assignments)
+    exact_uw = sum(
+        Fraction(len(a.shares[0].cpus) * max(a.cap_uw - spec.package_floor_uw, 0), cores)
+        for a in assignments
+    )
+    assert charged_uw <= exact_uw
     above_uw = sum(targets[zone.name] - zone.floor_uw for zone in zones)
     assert 0 <= above_uw <= charged_uw
     for zone in zones:

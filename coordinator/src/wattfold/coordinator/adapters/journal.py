@@ -49,12 +49,21 @@ class Entry:
 class Journal:
     """An append-only store. Single writer, held by a lock on the database."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens or makes the file. Raises JournalError (in use, not a journal, no space)."""
+    def __init__(
+        self,
+        path: Path,
+        kept_events: int = KEPT_EVENTS,
+        lock_wait_s: float = LOCK_WAIT_S,
+    ) -> None:
+        """Opens or makes the file. Raises JournalError (in use, not a journal, no space).
+
+        ``kept_events`` stay before a checkpoint; another writer is waited for ``lock_wait_s``.
+        """
         self.path = path
+        self._kept_events = kept_events
         self._pending: list[Entry] = []
         try:
-            self._db = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None)
+            self._db = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
@@ -138,7 +147,7 @@ class Journal:
                 "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)",
                 (self._last, body),
             )
-            self._db.execute("DELETE FROM events WHERE id <= ?", (self._last - KEPT_EVENTS,))
+            self._db.execute("DELETE FROM events WHERE id <= ?", (self._last - self._kept_events,))
             self._put_meta("checkpoint_time_ns", str(time_ns))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
