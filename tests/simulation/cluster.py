@@ -335,11 +335,12 @@ class Cluster:
     def kill_agent(self, node_id: str, for_ns: int) -> None:
         """The agent's process dies and comes back at its floor; its jobs go on.
 
-        While it is dead its caps hold: give it less time than a lease.
+        While it is dead nothing lowers its caps: whoever watches it starts it before its lease ends.
         """
         agent = self.agents[NodeId(node_id)]
         if not agent.alive:
             return
+        for_ns = min(for_ns, max(agent.lease_until_ns - self.now_ns, 1))
         agent.alive = agent.connected = False
         self.post(ev.NodeSilent(node_id=agent.spec.node_id, reason="killed"))
         self.later(for_ns, lambda: self._revive(agent))
