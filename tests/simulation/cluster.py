@@ -335,7 +335,7 @@ class Cluster:
     def kill_agent(self, node_id: str, for_ns: int) -> None:
         """The agent's process dies and comes back at its floor; its jobs go on.
 
-        While it is dead nothing lowers its caps: whoever watches it starts it before its lease ends.
+        While it is dead nothing lowers its caps: it is started again before its lease ends.
         """
         agent = self.agents[NodeId(node_id)]
         if not agent.alive:
