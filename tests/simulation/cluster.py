@@ -118,6 +118,7 @@ class Cluster:
         self.agents = {s.node_id: Agent(spec=s, cap_uw=s.package_floor_uw) for s in specs}
         self.down = False
         self.peak_uw = 0
+        self.clashes = 0
         self.budget_uw = budget_uw
         self.grace_until_ns = 0
         self.actions: list[act.Action] = []
@@ -334,11 +335,12 @@ class Cluster:
     def kill_agent(self, node_id: str, for_ns: int) -> None:
         """The agent's process dies and comes back at its floor; its jobs go on.
 
-        While it is dead its caps hold: give it less time than a lease.
+        While it is dead nothing lowers its caps: it is started again before its lease ends.
         """
         agent = self.agents[NodeId(node_id)]
         if not agent.alive:
             return
+        for_ns = min(for_ns, max(agent.lease_until_ns - self.now_ns, 1))
         agent.alive = agent.connected = False
         self.post(ev.NodeSilent(node_id=agent.spec.node_id, reason="killed"))
         self.later(for_ns, lambda: self._revive(agent))
@@ -403,6 +405,8 @@ class Cluster:
                 process = agent.processes.get(action.job_id)
                 if process is None or not process.running:
                     return ev.MaskFailed(node_id=node_id, job_id=action.job_id, reason="ended")
+                if self._clash(agent, action.job_id, action.cpus):
+                    return ev.MaskFailed(node_id=node_id, job_id=action.job_id, reason="held")
                 process.cpus = action.cpus
                 return ev.MaskConfirmed(
                     node_id=node_id, job_id=action.job_id, cpus=action.cpus, confined=False
@@ -418,8 +422,24 @@ class Cluster:
                 agent.processes.pop(action.job_id, None)
         return None
 
+    def _clash(self, agent: Agent, job_id: JobId, cpus: CpuSet) -> bool:
+        """An agent refuses cores that another job is on; the core should never ask for them."""
+        clash = any(
+            p.running and p.job_id != job_id and not p.cpus.isdisjoint(cpus)
+            for p in agent.processes.values()
+        )
+        self.clashes += clash
+        return clash
+
     def _launch(self, agent: Agent, action: act.Launch) -> ev.Event:
         if action.job_id not in agent.processes:
+            if self._clash(agent, action.job_id, action.cpus):
+                return ev.LaunchFailed(
+                    node_id=agent.spec.node_id,
+                    job_id=action.job_id,
+                    reason="held",
+                    permanent=False,
+                )
             run_ns = int(action.spec.argv[1]) * S // len(action.cpus)
             process = Process(job_id=action.job_id, cpus=action.cpus, ends_ns=self.now_ns + run_ns)
             agent.processes[action.job_id] = process

@@ -93,6 +93,7 @@ def test_faults_never_break_budget_or_masks(seed: int) -> None:
     cluster.run(2000 * S, lambda: finished(cluster))
     for j in cluster.core.state.jobs.values():
         assert j.state is JobState.COMPLETED, (j.job_id, j.state, j.message, j.reason)
+    assert cluster.clashes == 0, "only a late command may ask for cores that are held"
 
 
 @pytest.mark.parametrize("seed", range(16))
