@@ -1,4 +1,4 @@
-"""No room for the coordinator's own files: nothing is accepted that is not safe, all else goes on."""
+"""No room for the coordinator's own files: only what is safe is accepted, all else goes on."""
 
 from __future__ import annotations
 
