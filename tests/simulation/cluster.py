@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
@@ -21,6 +21,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import PlanningRound, Policy
 from wattfold.coordinator.core.state import check_invariants
+from wattfold.coordinator.core.targets import CAP_STEP_UW
 
 S = 1_000_000_000
 W = 1_000_000
@@ -50,9 +51,16 @@ def node_spec(name: str, cores: int = 4, base_w: int = 10) -> NodeSpec:
 
 @dataclass
 class Faults:
-    """Probabilities of what can go wrong with one message, and the longest delay."""
+    """Probabilities of what can go wrong with one message, and the longest delay.
+
+    ``late``: a command arrives after its sender gave it up; ``double``: it arrives twice;
+    ``refuse``: a zone does not take a cap.
+    """
 
     lose: float = 0.0
+    late: float = 0.0
+    double: float = 0.0
+    refuse: float = 0.0
     delay_ns: int = 50_000_000
 
 
@@ -77,6 +85,7 @@ class Agent:
     connected: bool = False
     processes: dict[JobId, Process] = field(default_factory=dict)
     settling: list[tuple[int, int]] = field(default_factory=list)
+    answers: dict[str, ev.Event | None] = field(default_factory=dict)
 
     def power_uw(self, now_ns: int) -> int:
         """The most it may be drawing: its cap, or one lowered less than a window ago."""
@@ -218,7 +227,8 @@ class Cluster:
 
     def _expire_leases(self) -> None:
         for agent in self.agents.values():
-            if self.now_ns >= agent.lease_until_ns and agent.cap_uw > agent.spec.package_floor_uw:
+            above = agent.cap_uw > agent.spec.package_floor_uw
+            if agent.alive and above and self.now_ns >= agent.lease_until_ns:
                 agent.set_cap(agent.spec.package_floor_uw, self.now_ns)
 
     def _connect(self, agent: Agent) -> None:
@@ -290,19 +300,55 @@ class Cluster:
         agent = self.agents[action.node_id]
         epoch = self.core.state.epoch
         request_lost, answer_lost = self._lost(), self._lost()
+        chance = self.random.random
+        late, double = chance() < self.faults.late, chance() < self.faults.double
 
         def arrive() -> None:
-            if not agent.alive or request_lost or epoch < agent.epoch:
-                self.later(S, lambda: self._give_up(action))
-                return
-            agent.epoch = max(agent.epoch, epoch)
-            answer = self._obey(agent, action)
-            if answer is not None and not answer_lost and agent.connected:
+            answer = self._arrive(agent, action, epoch)
+            if answer is not None and not (answer_lost or late) and agent.connected:
                 self.later(self._delay(), lambda: self._answer(epoch, answer))
-            elif answer is not None:
-                self.later(S, lambda: self._give_up(action))
+            elif not late:
+                self.later(S, lambda: self._unanswered(action, epoch))
 
-        self.later(self._delay(), arrive)
+        if request_lost or late:
+            self.later(S, lambda: self._unanswered(action, epoch))
+        if not request_lost:
+            self.later(self._delay() + (S * 3 // 2 if late else 0), arrive)
+        if double:
+            self.later(2 * self._delay(), lambda: self._arrive(agent, action, epoch))
+
+    def _arrive(self, agent: Agent, action: act.Action, epoch: int) -> ev.Event | None:
+        """An agent refuses older epochs and answers what it has answered before."""
+        assert not isinstance(action, act.Solve | act.WakeAt)
+        if not agent.alive or epoch < agent.epoch:
+            return None
+        agent.epoch = epoch
+        if action.request_id not in agent.answers:
+            agent.answers[action.request_id] = self._obey(agent, action)
+        return agent.answers[action.request_id]
+
+    def _unanswered(self, action: act.Action, epoch: int) -> None:
+        if epoch == self.core.state.epoch:
+            self._give_up(action)
+
+    def kill_agent(self, node_id: str, for_ns: int) -> None:
+        """The agent's process dies and comes back at its floor; its jobs go on.
+
+        While it is dead its caps hold: give it less time than a lease.
+        """
+        agent = self.agents[NodeId(node_id)]
+        if not agent.alive:
+            return
+        agent.alive = agent.connected = False
+        self.post(ev.NodeSilent(node_id=agent.spec.node_id, reason="killed"))
+        self.later(for_ns, lambda: self._revive(agent))
+        self.later(for_ns, lambda: self._connect(agent))
+
+    def _revive(self, agent: Agent) -> None:
+        agent.alive = True
+        agent.lease_until_ns = 0
+        agent.answers.clear()
+        agent.set_cap(agent.spec.package_floor_uw, self.now_ns)
 
     def _answer(self, epoch: int, answer: ev.Event) -> None:
         if epoch == self.core.state.epoch:
@@ -339,10 +385,19 @@ class Cluster:
                 )
             case act.SetCaps():
                 wanted = dict(action.caps)[PACKAGE]
-                if wanted <= agent.spec.package_floor_uw or self.now_ns < agent.lease_until_ns:
-                    agent.set_cap(wanted, self.now_ns)
+                leased = self.now_ns < agent.lease_until_ns
+                if wanted > agent.spec.package_floor_uw and not leased:
+                    return ev.CapsUnconfirmed(
+                        node_id=node_id, request_id=action.request_id, reason="no lease"
+                    )
+                reading = self._reading(agent)
+                if self.random.random() < self.faults.refuse:
+                    reading = replace(reading, error="device error")
+                else:
+                    agent.set_cap(wanted // CAP_STEP_UW * CAP_STEP_UW, self.now_ns)
+                    reading = self._reading(agent)
                 return ev.CapsAnswered(
-                    node_id=node_id, request_id=action.request_id, caps=(self._reading(agent),)
+                    node_id=node_id, request_id=action.request_id, caps=(reading,)
                 )
             case act.SetMask():
                 process = agent.processes.get(action.job_id)

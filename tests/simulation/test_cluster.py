@@ -7,7 +7,7 @@ import random
 import pytest
 from simulation.cluster import Cluster, Faults, S, W, node_spec
 
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobKind, JobSpec, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -95,6 +95,46 @@ def test_faults_never_break_budget_or_masks(seed: int) -> None:
         assert j.state is JobState.COMPLETED, (j.job_id, j.state, j.message, j.reason)
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    cluster = Cluster(
+        [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)],
+        POLICIES[seed % len(POLICIES)],
+        rng.randint(120, 200) * W,
+        seed,
+        Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000),
+    )
+    for index in range(25):
+        spec = job(rng.randint(2, 30), 1, 2, rng.choice(list(JobKind)[1:]))
+        cluster.later(rng.randint(0, 60) * S, lambda i=index, s=spec: cluster.submit(str(i), s))
+    for _ in range(4):
+        node, at_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 70) * S
+        for_ns = rng.randint(1, 10) * S
+        dead_ns = min(for_ns, 4 * S)
+        fault = rng.choice(
+            [
+                lambda n=node, f=for_ns: cluster.cut(n, f),
+                lambda n=node, f=dead_ns: cluster.kill_agent(n, f),
+                lambda n=node: cluster.cut(n, S // 10),
+            ]
+        )
+        cluster.later(at_ns, fault)
+    for at_s in (20, 45):
+        away_ns = rng.choice([S // 20, S, 8 * S])
+        cluster.later(at_s * S, lambda a=away_ns: cluster.crash_coordinator(a))
+    for _ in range(3):
+        name = JobId(str(rng.randint(0, 24)))
+        cluster.later(
+            rng.randint(61, 70) * S,
+            lambda n=name: cluster.post(ev.JobCancelRequested(job_id=n)),
+        )
+    cluster.run(75 * S)
+    cluster.run(3000 * S, lambda: finished(cluster))
+    ends = {j.state for j in cluster.core.state.jobs.values()}
+    assert ends <= {JobState.COMPLETED, JobState.CANCELLED}
+
+
 def test_replay_gives_the_same_state() -> None:
     cluster = Cluster([node_spec("n0"), node_spec("n1")], POLICIES[0], 100 * W)
     for index in range(5):
@@ -126,3 +166,30 @@ def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on() -> None:
     refused = cluster.core.state.nodes["n1"]
     assert not refused.admitted
     assert "do not fit" in refused.message
+
+
+def test_a_retired_node_goes_when_its_lease_is_over_and_its_jobs_are_lost() -> None:
+    cluster = Cluster([node_spec("n0"), node_spec("n1")], POLICIES[0], 120 * W)
+    for index in range(2):
+        cluster.submit(str(index), job(500, 4, 4, JobKind.RIGID))
+    cluster.run(5 * S)
+    assert {j.state for j in cluster.core.state.jobs.values()} == {JobState.RUNNING}
+    cluster.agents[NodeId("n1")].connected = False
+    cluster.post(ev.NodeRetired(node_id=NodeId("n1")))
+    cluster.run(8 * S)
+    assert "n1" in cluster.core.state.nodes, "its lease may still hold"
+    cluster.run(30 * S)
+    assert "n1" not in cluster.core.state.nodes
+    assert "n1" not in cluster.core.state.ledger.accounts
+    states = sorted(j.state.value for j in cluster.core.state.jobs.values())
+    assert states == ["lost", "running"]
+
+
+def test_a_job_submitted_while_another_starts_gets_its_share() -> None:
+    cluster = Cluster([node_spec("n0")], POLICIES[0], 60 * W)
+    cluster.faults.delay_ns = 2 * S
+    cluster.submit("a", job(1000))
+    cluster.run(1 * S)
+    cluster.submit("b", job(1000))
+    cluster.run(25 * S)
+    assert cluster.core.state.jobs[JobId("b")].state is JobState.RUNNING

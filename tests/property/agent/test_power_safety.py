@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import pytest
 from contract.agent.powercap_trees import zone
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from wattfold.contract.ids import ZoneName
 from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
 from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.caps import CapRequest, CapStatus
+from wattfold.nodeagent.core.errors import WrongState
 from wattfold.nodeagent.service.power import NodePower
 
 RANGES = RangeSetting(package_uw_min=25_000_000, package_floor_uw=30_000_000, dram_uw_min=8_000_000)
@@ -24,11 +26,28 @@ caps = st.tuples(
 )
 renew = st.tuples(st.just("renew"), st.just(None))
 lapse = st.tuples(st.just("lapse"), st.just(None))
+no_guard = st.tuples(st.just("no guard"), st.just(None))
 tamper = st.tuples(st.just("tamper"), st.integers(0, 200_000_000))
 
 
+class PresentOrNot:
+    """A guard that remembers what it was told, or is not there."""
+
+    def __init__(self) -> None:
+        self.present = True
+        self.until_ns = 0
+
+    def hold_until(self, deadline_ns: int) -> None:
+        if not self.present:
+            raise WrongState("no guard")
+        self.until_ns = deadline_ns
+
+    def lapsed(self) -> None:
+        self.until_ns = 0
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(caps, renew, lapse, tamper), max_size=12))
+@given(st.lists(st.one_of(caps, renew, lapse, no_guard, tamper), max_size=12))
 def test_enforced_never_exceeds_granted(steps):
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(play(Path(folder), steps))
@@ -42,7 +61,8 @@ async def play(folder: Path, steps) -> None:
         "dram-0": dram / "constraint_0_power_limit_uw",
     }
     store = StateStore(folder / "state")
-    power = NodePower(discover(folder / "tree", RANGES), store, "boot", lambda: None)
+    guard = PresentOrNot()
+    power = NodePower(discover(folder / "tree", RANGES), store, "boot", lambda: None, guard)
     power.start()
     granted = dict(FLOORS)
     for kind, value in steps:
@@ -50,6 +70,9 @@ async def play(folder: Path, steps) -> None:
             granted |= set_caps(power, value)
         elif kind == "renew":
             power.renew(3_600_000_000_000)
+            assert guard.until_ns == power.lease.expires_ns
+        elif kind == "no guard":
+            renew_without_guard(power, guard)
         elif kind == "lapse":
             power.lease = power.lease.ended()
             power.sample()
@@ -69,6 +92,14 @@ async def play(folder: Path, steps) -> None:
     assert int(files["package-0"].read_text()) == 95_000_000
     assert int(files["dram-0"].read_text()) == 35_000_000
     store.close()
+
+
+def renew_without_guard(power: NodePower, guard: PresentOrNot) -> None:
+    before, guard.present = power.lease, False
+    with pytest.raises(WrongState):
+        power.renew(3_600_000_000_000)
+    assert power.lease == before
+    guard.present = True
 
 
 def set_caps(power: NodePower, asked: dict[str, int]) -> dict[str, int]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -241,3 +242,11 @@ def wait_gone(pid: int, deadline_s: float = 20) -> bool:
         return bool(select.select([fd], [], [], deadline_s)[0])
     finally:
         os.close(fd)
+
+
+def until(condition: Callable[[], bool], deadline_s: float = 20) -> None:
+    """Waits for something that tells nobody when it happens."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        select.select([], [], [], 0.02)

@@ -26,20 +26,22 @@ def refused(call, code: grpc.StatusCode) -> str:
 
 def test_a_cap_slows_a_job_and_power_stays_below_it(any_agent):
     any_agent.lease()
-    any_agent.caps(package_0=95, dram_0=35)
+    any_agent.caps(dram_0=35)
     any_agent.launch("burn", BURN, BOTH)
-    fast = any_agent.cpu_rate("burn", 2)
     assert any_agent.caps(package_0=15)[0].status == pb.CAP_STATUS_OK
     any_agent.cpu_rate("burn", 0.5)
     slow = any_agent.cpu_rate("burn", 3)
     # By the model 8 % of full speed on both cores: 0.16 CPU seconds a second.
     assert slow < 0.3
-    assert fast > 1.5 * slow
     message = any_agent.telemetry(lambda m: m.interval_ns > 2_900_000_000, 3000)
     package = next(z for z in message.zones if z.name == "package-0")
     assert package.valid
     # The counter moves every 50 ms: a mean over 3 s can be off by a few per cent.
     assert 12_500_000 <= package.power_uw <= 15_800_000
+    any_agent.caps(package_0=95)
+    # Others may use the processors now; some second of the next ones will be free enough.
+    rates = (any_agent.cpu_rate("burn", 1) for _ in range(30))
+    assert any(rate > 1.5 * max(slow, 0.16) for rate in rates)
 
 
 def test_masks_hold_every_thread_from_the_first_instruction(any_agent):
@@ -137,6 +139,7 @@ def test_masks_are_checked(plain_agent):
     ],
 )
 def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
+    before = family(plain_agent.process.pid)
     text = refused(
         lambda: plain_agent.launch("x", argv, BOTH, **fields), grpc.StatusCode.INVALID_ARGUMENT
     )
@@ -144,7 +147,7 @@ def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
     assert plain_agent.processes() == {}
     assert list(plain_agent.work().iterdir()) == []
     assert list((plain_agent.root / "state" / "jobs").iterdir()) == []
-    assert family(plain_agent.process.pid) == [plain_agent.process.pid]
+    assert family(plain_agent.process.pid) == before
     plain_agent.launch("x", ["true"], BOTH)
     assert plain_agent.ended("x").exit_code == 0
 

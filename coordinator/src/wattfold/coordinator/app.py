@@ -113,7 +113,7 @@ async def _serve(config: Config, record: Path | None) -> int:
         stack.callback(journal.close)
         stack.callback(lambda: journal.put_meta("measured_peak_uw", str(seen.peak_uw)))
         stack.callback(service.checkpoint)
-        budget = _configured_budget(config, journal)
+        budget = _configured_budget(config, journal, core)
         service.start_epoch(ns_from_s(config.lease_s), ns_from_s(config.command_timeout_s), budget)
         await _wire(config, service, seen, record, stopped, stack)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -135,7 +135,7 @@ def _core(config: Config, journal: Journal) -> CoordinatorCore:
     return core
 
 
-def _configured_budget(config: Config, journal: Journal) -> list[ev.Event]:
+def _configured_budget(config: Config, journal: Journal, core: CoordinatorCore) -> list[ev.Event]:
     """The budget of the configuration counts when it is new; else the journal's stays.
 
     So a budget set by an operator survives restarts until somebody edits the configuration.
@@ -143,8 +143,14 @@ def _configured_budget(config: Config, journal: Journal) -> list[ev.Event]:
     configured = str(config.budget_uw or "")
     if not configured or journal.get_meta("configured_budget_uw") == configured:
         return []
+    floor_uw, budget_uw = core.state.floor_uw(), config.budget_uw or 0
+    if budget_uw < floor_uw:
+        raise StartError(
+            f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the base power "
+            "and floors of the nodes of the journal; take nodes out first, or give at least that",
+        )
     journal.put_meta("configured_budget_uw", configured)
-    return [ev.BudgetChanged(budget_uw=config.budget_uw or 0)]
+    return [ev.BudgetChanged(budget_uw=budget_uw)]
 
 
 async def _wire(
@@ -221,7 +227,10 @@ async def _contact(config: Config, service: Service, agents: Agents, hooks: Hook
         telemetry_interval_s=config.telemetry_interval_s,
     )
     known = {node.node_id: node.address for node in service.core.state.nodes.values()}
-    addresses = known | {entry.node_id: entry.address for entry in config.nodes}
+    addresses = {entry.node_id: entry.address for entry in config.nodes} or known
+    for node_id in known.keys() - addresses.keys():
+        log.warning("node_retired node=%s", node_id)
+        service.post(ev.NodeRetired(node_id=node_id))
     for entry in config.nodes:
         if known.get(entry.node_id) != entry.address:
             service.post(ev.NodeRegistered(node_id=entry.node_id, address=entry.address))

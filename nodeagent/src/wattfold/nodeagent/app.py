@@ -25,10 +25,13 @@ from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, 
 from wattfold.nodeagent.adapters.powercap import discover
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
 from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
+from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.service.accounting import Accounting
-from wattfold.nodeagent.service.jobs import JobPorts, NodeJobs
+from wattfold.nodeagent.service.guarding import Guarding
+from wattfold.nodeagent.service.jobs import NodeJobs
+from wattfold.nodeagent.service.launching import JobPorts
 from wattfold.nodeagent.service.power import NodePower, sample_for_ever
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
@@ -81,7 +84,8 @@ async def run(config: Config) -> None:
     changes = Changes()
     boot_id = host.boot_id()
     zones = discover(config.powercap_root, config.ranges, stamped=emulation is not None)
-    power = NodePower(zones, store, boot_id, changes.notify)
+    guarding = Guarding(store)
+    power = NodePower(zones, store, boot_id, changes.notify, guarding)
     if not power.zones:
         logs.warning("no_power_zones", root=config.powercap_root)
     power.start()
@@ -98,6 +102,7 @@ async def run(config: Config) -> None:
     jobs.start()
     if emulation:
         emulation.firmware.start()
+    await _start_guard(guarding, power, emulation)
     accounting = Accounting(jobs, power, clock, config.package_idle_uw)
     accounting.adopted()
     jobs.before_end = lambda: accounting.sample(force=True)
@@ -122,10 +127,30 @@ async def run(config: Config) -> None:
     if emulation:
         emulation.firmware.stop()
         emulation.throttle.close()
+    await guarding.stop()
     masks.close()
     clock.close()
     _remove_socket(config.listen)
     store.close()
+
+
+async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulation | None) -> None:
+    if emulation is None:
+        await guarding.start(power.floor_writes)
+        return
+    if emulation.throttle.mechanism is ThrottleMechanism.SIGNALS:
+        logs.warning(
+            "guard_cannot_slow_jobs",
+            why="jobs are slowed by signals of the agent: if it is killed they run at full speed",
+        )
+    firmware = emulation.firmware
+
+    def writes() -> list[tuple[Path, str]]:
+        caps_uw = (power.floor_uw(ZoneKind.PACKAGE), power.floor_uw(ZoneKind.DRAM))
+        return [*power.floor_writes(), *firmware.floor_writes(*caps_uw)]
+
+    firmware.jobs_changed = guarding.refresh
+    await guarding.start(writes)
 
 
 async def _account_for_ever(accounting: Accounting) -> None:

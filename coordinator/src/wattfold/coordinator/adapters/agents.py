@@ -93,7 +93,7 @@ class AgentLink:
         self._commands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Keeps contact until cancelled, or until the node is found to obey a newer coordinator."""
+        """Keeps contact until cancelled, or until the node obeys a newer coordinator."""
         delay_s, last_reason = RECONNECT_S, ""
         while True:
             try:

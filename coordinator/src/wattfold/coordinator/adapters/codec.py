@@ -5,11 +5,17 @@ from __future__ import annotations
 import typing
 from typing import Any
 
+from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import JsonConverter, make_converter
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core import events
 from wattfold.coordinator.core.state import State
+
+
+class CodecError(Exception):
+    """A text is not what `dump_event` or `dump_state` of this version writes."""
+
 
 EVENT_TYPES: dict[str, type] = {cls.__name__: cls for cls in typing.get_args(events.Event)}
 
@@ -30,8 +36,10 @@ def dump_event(event: events.Event) -> tuple[str, str]:
 
 
 def load_event(kind: str, body: str) -> events.Event:
-    """The event of a journal row. Raises KeyError for a kind this version does not know."""
-    event: Any = _CONVERTER.loads(body, EVENT_TYPES[kind])
+    """The event of a journal row. Raises CodecError."""
+    if kind not in EVENT_TYPES:
+        raise CodecError(f"unknown kind {kind!r}: was it written by a newer version?")
+    event: Any = _loads(body, EVENT_TYPES[kind])
     return typing.cast(events.Event, event)
 
 
@@ -41,5 +49,13 @@ def dump_state(state: State) -> str:
 
 
 def load_state(body: str) -> State:
-    """The state of a checkpoint."""
-    return _CONVERTER.loads(body, State)
+    """The state of a checkpoint. Raises CodecError."""
+    state: State = _loads(body, State)
+    return state
+
+
+def _loads(body: str, kind: type) -> Any:
+    try:
+        return _CONVERTER.loads(body, kind)
+    except (BaseValidationError, ValueError, TypeError, KeyError) as error:
+        raise CodecError(f"not a valid {kind.__name__}: {error}") from error

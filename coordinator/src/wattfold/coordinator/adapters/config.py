@@ -179,6 +179,8 @@ def _check(
     extra: set[str] | None = None,
 ) -> dict[str, Any]:
     out: dict[str, Any] = {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source.at(prefix.rstrip('.'))}: {prefix}... must be a table")
     for key, value in values.items():
         setting = known.get(key)
         if setting is None:

@@ -20,6 +20,7 @@ from wattfold.coordinator.core.state import State
 SCHEMA_VERSION = 1
 PENDING_MAX = 100_000
 KEPT_EVENTS = 200_000
+LOCK_WAIT_S = 2.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -48,12 +49,21 @@ class Entry:
 class Journal:
     """An append-only store. Single writer, held by a lock on the database."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens or makes the file. Raises JournalError (in use, not a journal, no space)."""
+    def __init__(
+        self,
+        path: Path,
+        kept_events: int = KEPT_EVENTS,
+        lock_wait_s: float = LOCK_WAIT_S,
+    ) -> None:
+        """Opens or makes the file. Raises JournalError (in use, not a journal, no space).
+
+        ``kept_events`` stay before a checkpoint; another writer is waited for ``lock_wait_s``.
+        """
         self.path = path
+        self._kept_events = kept_events
         self._pending: list[Entry] = []
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
@@ -62,9 +72,8 @@ class Journal:
             self._check_version()
             row = self._db.execute("SELECT max(id), max(time_ns) FROM events").fetchone()
         except sqlite3.Error as error:
-            raise JournalError(
-                f"journal {path}: {error} (is another coordinator running?)"
-            ) from error
+            hint = " (is another coordinator running?)" if "locked" in str(error) else ""
+            raise JournalError(f"journal {path}: {error}{hint}") from error
         self._last = row[0] or self._checkpoint_number()
         self.last_time_ns: int = row[1] or int(self.get_meta("checkpoint_time_ns") or 0)
 
@@ -83,7 +92,13 @@ class Journal:
         return row[0] if row else None
 
     def put_meta(self, key: str, value: str) -> None:
-        """Stores a setting at once."""
+        """Stores a setting at once. Raises JournalError."""
+        try:
+            self._put_meta(key, value)
+        except sqlite3.Error as error:
+            raise JournalError(f"journal {self.path}: {error}") from error
+
+    def _put_meta(self, key: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def append(self, event: Event, time_ns: int) -> int:
@@ -132,8 +147,8 @@ class Journal:
                 "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)",
                 (self._last, body),
             )
-            self._db.execute("DELETE FROM events WHERE id <= ?", (self._last - KEPT_EVENTS,))
-            self.put_meta("checkpoint_time_ns", str(time_ns))
+            self._db.execute("DELETE FROM events WHERE id <= ?", (self._last - self._kept_events,))
+            self._put_meta("checkpoint_time_ns", str(time_ns))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if self._db.in_transaction:
@@ -141,17 +156,27 @@ class Journal:
             raise JournalError(f"journal {self.path}: {error}") from error
 
     def load_state(self) -> State | None:
-        """The last checkpoint, None before the first."""
-        row = self._db.execute("SELECT body FROM checkpoint").fetchone()
-        return codec.load_state(row[0]) if row else None
+        """The last checkpoint, None before the first. Raises JournalError."""
+        try:
+            row = self._db.execute("SELECT body FROM checkpoint").fetchone()
+            return codec.load_state(row[0]) if row else None
+        except (sqlite3.Error, codec.CodecError) as error:
+            raise JournalError(f"journal {self.path}: checkpoint: {error}") from error
 
     def events(self, after: int | None = None) -> Iterator[Entry]:
-        """Events with a number above ``after``, by default those after the checkpoint."""
+        """Events with a number above ``after``, by default those after the checkpoint.
+
+        Raises JournalError at one that cannot be read.
+        """
         start = self._checkpoint_number() if after is None else after
         query = "SELECT id, time_ns, kind, body FROM events WHERE id > ? ORDER BY id"
-        for number, time_ns, kind, body in self._db.execute(query, (start,)):
-            event = codec.load_event(kind, body)
-            yield Entry(number=number, time_ns=time_ns, event=event)
+        number = start
+        try:
+            for number, time_ns, kind, body in self._db.execute(query, (start,)):
+                event = codec.load_event(kind, body)
+                yield Entry(number=number, time_ns=time_ns, event=event)
+        except (sqlite3.Error, codec.CodecError) as error:
+            raise JournalError(f"journal {self.path}: event {number}: {error}") from error
 
     def _checkpoint_number(self) -> int:
         row = self._db.execute("SELECT event_id FROM checkpoint").fetchone()

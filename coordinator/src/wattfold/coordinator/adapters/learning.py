@@ -70,6 +70,10 @@ class ProgressLearner:
         key = (job.target.size, job.target.cap_uw) if job.target else (0, 0)
         count = seen.done if seen.total > 0 else float(seen.regions)
         settled = _on_target(job)
+        if (seen.total > 0) != (trace.total > 0):
+            # Regions and the program's own count are different measures.
+            trace.buckets.clear()
+            trace.key = (0, 0)
         if settled and key == trace.key and count >= trace.count:
             bucket = trace.buckets.setdefault(key, _Bucket())
             bucket.count += count - trace.count

@@ -1,8 +1,10 @@
 """The coordinator at work: one task owns the core; adapters post events and carry out actions.
 
 An event is journalled, then handled, then its actions are started. Several that wait together are
-written in one transaction. A caller that must know its event is safe (`request`) waits for that
-transaction; if the disk does not take it, the event is withdrawn and the caller told.
+written in one transaction, before anything is done that a restarted coordinator must know of: a
+raised cap it had forgotten would break the budget. A caller that must know its event is safe
+(`request`) waits for that transaction; if the disk does not take it, the event is withdrawn and
+the caller told.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ log = logging.getLogger("wattfold.coordinator")
 BATCH_MAX = 256
 QUEUE_MAX = 100_000
 CHECKPOINT_EVERY = 20_000
+CHECKPOINT_RETRY = 1_000
+UNWRITTEN_MAX = 1_000
 RECORDER_LENGTH = 500
+HARMLESS = (act.RenewLease, act.Solve, act.WakeAt)
+"""Actions that a coordinator need not know of after a crash: a restart allows for them."""
 
 
 class Performer(Protocol):
@@ -56,6 +62,7 @@ class Service:
         self._recorder: deque[str] = deque(maxlen=RECORDER_LENGTH)
         self._wake: asyncio.TimerHandle | None = None
         self._since_checkpoint = 0
+        self._late = False
 
     def post(self, event: ev.Event) -> None:
         """Hands an event in; from the event loop's thread only."""
@@ -103,20 +110,30 @@ class Service:
         self._since_checkpoint = 0
 
     def _take(self, batch: list[_Item]) -> None:
-        """Journals, then handles. A batch in which somebody waits is synced first."""
+        """Journals, handles, then acts. A batch in which somebody waits is synced first."""
         numbered: list[tuple[int, int, _Item]] = []
         for item in batch:
             now_ns = self.clock.now_ns()
             numbered.append((self._journal.append(item.event, now_ns), now_ns, item))
         numbered = self._sync(numbered)
         for number, now_ns, item in numbered:
-            self._handle(number, now_ns, item)
+            self._act(self._handle(number, now_ns, item))
         self._since_checkpoint += len(numbered)
         if self._since_checkpoint >= CHECKPOINT_EVERY:
+            self._try_checkpoint()
+
+    def _try_checkpoint(self) -> None:
+        try:
             self.checkpoint()
+        except JournalError as error:
+            log.error("checkpoint_failed reason=%s", error)
+            self._since_checkpoint = CHECKPOINT_EVERY - CHECKPOINT_RETRY
 
     def _sync(self, numbered: list[tuple[int, int, _Item]]) -> list[tuple[int, int, _Item]]:
-        if all(isinstance(item.event, ev.TRANSIENT) for _, _, item in numbered):
+        transient = all(
+            isinstance(item.event, ev.TRANSIENT) and item.done is None for _, _, item in numbered
+        )
+        if transient and self._journal.pending < UNWRITTEN_MAX:
             return numbered
         try:
             self._journal.commit()
@@ -139,17 +156,41 @@ class Service:
                 item.done.set_exception(error)
         return [(self._journal.append(i.event, now_ns), now_ns, i) for _, now_ns, i in kept]
 
-    def _handle(self, number: int, now_ns: int, item: _Item) -> None:
+    def _handle(self, number: int, now_ns: int, item: _Item) -> list[act.Action]:
         self._recorder.append(f"{number} {now_ns} {item.event!r}")
         try:
             actions = self.core.handle(item.event, now_ns, f"e{number}")
         except InvariantError:
             log.critical("invariant_broken event=%d last_events:\n%s", number, self.recorded())
             raise
-        for action in actions:
-            self._perform(action)
         if item.done is not None and not item.done.done():
             item.done.set_result(None)
+        self._watch_deadline(now_ns)
+        return actions
+
+    def _watch_deadline(self, now_ns: int) -> None:
+        """Says, once, when a lowered budget is not kept by its deadline: some node disobeys."""
+        ledger = self.core.state.ledger
+        late = 0 < ledger.over_deadline_ns <= now_ns
+        if late and not self._late:
+            log.error(
+                "budget_late budget_w=%.1f committed_w=%.1f: some node does not confirm its caps",
+                ledger.budget_uw / 1e6,
+                ledger.committed_uw / 1e6,
+            )
+        self._late = late
+
+    def _act(self, actions: list[act.Action]) -> None:
+        if self._journal.pending and any(not isinstance(a, HARMLESS) for a in actions):
+            try:
+                self._journal.commit()
+            except JournalError as error:
+                log.error("journal_write_failed reason=%s", error)
+        for action in actions:
+            # Unless its end is on disk, the agent stays the one that remembers the process; it
+            # shows it again at the next contact.
+            if not (self._journal.pending and isinstance(action, act.ForgetProcess)):
+                self._perform(action)
 
     def recorded(self) -> str:
         """The last events, for a defect report."""

@@ -61,7 +61,9 @@ def job_spec(message: pb.JobSpec) -> JobSpec:
     low, high = message.size_min or 1, message.size_max or message.size_min or 1
     if high < low:
         raise InvalidRequestError(f"size {low}-{high}: the least size is above the greatest")
-    kind = KINDS[message.kind]
+    kind = KINDS.get(message.kind)
+    if kind is None or message.unit not in UNITS or message.mode not in MODES:
+        raise InvalidRequestError("kind, size unit or resize mode is of a newer version")
     if kind is JobKind.RIGID and low != high:
         raise InvalidRequestError(f"a rigid job has one size, not {low}-{high}")
     return JobSpec(

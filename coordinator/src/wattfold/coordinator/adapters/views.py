@@ -56,8 +56,8 @@ def spec_message(spec: JobSpec) -> pb.JobSpec:
 
 
 def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.Job:
-    """A job with what was measured of it. ``job.done`` is brought up to ``now_ns``."""
-    job.advance_progress(now_ns)
+    """A job with what was measured of it, and its share done by ``now_ns``."""
+    done = job.done_by(now_ns)
     samples = seen.of_job(job.job_id)
     ends = [rank.end for rank in job.ranks.values() if rank.end]
     total_s = job.target.expected_total_s if job.target else 0.0
@@ -76,8 +76,8 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
         energy_uj=sum(e.energy_uj for e in ends) or sum(s.energy_uj for s in samples),
         cpu_ns=sum(e.cpu_ns for e in ends) or sum(s.cpu_ns for s in samples),
         residual_cpu_ns=sum(s.residual_cpu_ns for s in samples),
-        done=job.done,
-        remaining_s=total_s * (1 - job.done),
+        done=done,
+        remaining_s=total_s * (1 - done),
         reason=job.reason,
         team_size=max((s.team_size for s in samples), default=0),
         confined=any(rank.confined for rank in job.ranks.values()),

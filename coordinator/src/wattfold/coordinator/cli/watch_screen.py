@@ -33,8 +33,9 @@ _NARROW = 72
 class WatchScreen:
     """The newest picture, the past of the power, and the jobs that ended lately."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, how_to_stop: str = "q quits") -> None:
         self._address = address
+        self._how_to_stop = how_to_stop
         self._view: pb.ClusterView | None = None
         self._history = PowerHistory()
         self._ended: deque[pb.Job] = deque(maxlen=_ENDED_SHOWN)
@@ -143,7 +144,7 @@ class WatchScreen:
 
     def _footer(self, width: int, nodes_shown: int, jobs_shown: int) -> Text:
         assert self._view is not None
-        parts = ["q quits"]
+        parts = [self._how_to_stop]
         more_nodes = len(self._view.nodes) - nodes_shown
         more_jobs = len(self._jobs()) - jobs_shown
         if more_nodes > 0:

@@ -15,7 +15,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import Assignment, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.plan import Plan
 from wattfold.coordinator.core.state import State, snapshot
-from wattfold.coordinator.core.targets import dynamic_uw
+from wattfold.coordinator.core.targets import assigned_uw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,7 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
         else:
             changes.append(assignment)
     changes = _without_clashes(changes, state, refusals)
-    taken = _Claims(state)
-    for assignment in (*changes, *_kept(changes, state)):
-        taken.add(assignment)
-    accepted = _starts(starts, taken, state, now_ns, refusals)
+    accepted = _starts(starts, changes, state, now_ns, refusals)
     return Accepted(
         changes=tuple(changes),
         starts=tuple(accepted),
@@ -62,13 +59,12 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
 
 
 class _Claims:
-    """Cores given away so far, node by node, and their power above the floors."""
+    """Cores given away so far, node by node."""
 
     def __init__(self, state: State) -> None:
         self._nodes = state.nodes
         self._jobs = state.jobs
         self.cpus: dict[NodeId, CpuSet] = {}
-        self.dynamic_uw = 0
 
     def _footprint(self, assignment: Assignment, share: Share) -> CpuSet:
         """Cores nobody else may have: its own, or the whole node."""
@@ -85,18 +81,10 @@ class _Claims:
                 return f"cores {double} of {share.node_id} are given to another job"
         return ""
 
-    def power_uw(self, assignment: Assignment) -> int:
-        total_uw = 0
-        for share in assignment.shares:
-            spec = self._nodes[share.node_id].spec
-            total_uw += dynamic_uw(spec, len(share.cpus), assignment.cap_uw) if spec else 0
-        return total_uw
-
     def add(self, assignment: Assignment) -> None:
         for share in assignment.shares:
             held = self.cpus.get(share.node_id, CpuSet())
             self.cpus[share.node_id] = held | self._footprint(assignment, share)
-        self.dynamic_uw += self.power_uw(assignment)
 
 
 def _kept(changes: Iterable[Assignment], state: State) -> list[Assignment]:
@@ -138,17 +126,25 @@ def _without_clashes(
 
 def _starts(
     starts: list[Assignment],
-    taken: _Claims,
+    changes: list[Assignment],
     state: State,
     now_ns: int,
     refusals: dict[JobId, str],
 ) -> list[Assignment]:
-    spendable_uw = snapshot(state, now_ns).spendable_uw
+    # Power is counted as the policy saw it: what nodes out of reach and jobs on their way out
+    # draw is reserved in the snapshot already.
+    seen = snapshot(state, now_ns)
+    specs = [view.spec for view in seen.nodes]
+    left_uw = seen.spendable_uw
+    taken = _Claims(state)
+    for assignment in (*changes, *_kept(changes, state)):
+        taken.add(assignment)
+        if state.jobs[assignment.job_id].state is not JobState.ENDING:
+            left_uw -= assigned_uw(assignment, specs)
     accepted: list[Assignment] = []
     for assignment in starts:
         reason = taken.clash(assignment)
-        needed_uw = taken.power_uw(assignment)
-        left_uw = spendable_uw - taken.dynamic_uw
+        needed_uw = assigned_uw(assignment, specs)
         if not reason and needed_uw > left_uw:
             reason = (
                 f"needs {needed_uw / 1e6:.2f} W above the floors, {left_uw / 1e6:.2f} W are left"
@@ -157,6 +153,7 @@ def _starts(
             refusals[assignment.job_id] = reason
         else:
             taken.add(assignment)
+            left_uw -= needed_uw
             accepted.append(assignment)
     return accepted
 

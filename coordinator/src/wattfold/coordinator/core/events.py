@@ -38,6 +38,13 @@ class NodeRegistered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRetired:
+    """The configuration does not name a node any more."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
     """A job was accepted."""
 
@@ -246,6 +253,7 @@ Event = (
     CoordinatorStarted
     | BudgetChanged
     | NodeRegistered
+    | NodeRetired
     | JobSubmitted
     | JobCancelRequested
     | JobHeld

@@ -174,12 +174,16 @@ class Job:
             and self.spec.mode is not ResizeMode.FIXED
         )
 
-    def advance_progress(self, now_ns: int) -> None:
-        """Adds the share done since the last call: interval / t[j, n, p], as PARM does."""
+    def done_by(self, now_ns: int) -> float:
+        """The share done by now: that known, and interval / t[j, n, p] since, as PARM does."""
         if self.state is JobState.RUNNING and self.target and self.target.expected_total_s > 0:
             elapsed_s = (now_ns - self.done_at_ns) / 1e9
-            self.done = min(self.done + elapsed_s / self.target.expected_total_s, MAX_DONE)
-        self.done_at_ns = now_ns
+            return min(self.done + elapsed_s / self.target.expected_total_s, MAX_DONE)
+        return self.done
+
+    def advance_progress(self, now_ns: int) -> None:
+        """Fixes the share done by now, because the speed changes. For the handlers of events."""
+        self.done, self.done_at_ns = self.done_by(now_ns), now_ns
 
 
 MAX_DONE = 0.99

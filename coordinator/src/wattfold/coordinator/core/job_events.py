@@ -32,23 +32,51 @@ def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Act
 
 def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) -> list[act.Action]:
     """A waiting job ends at once, a placed one when its processes have."""
-    job = state.jobs[event.job_id]
-    if job.final:
+    job = state.jobs.get(event.job_id)
+    if job is None or job.final:
         return []
     job.cancelled = True
     job.advance_progress(now_ns)
-    if job.ranks:
-        job.state = JobState.ENDING
-    else:
+    if not job.ranks:
         _finish(state, job, now_ns)
-    return []
+        return []
+    return _begin_ending(state, job, now_ns)
+
+
+def _begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
+    """Its processes are to end; a process that waits for another try to start has ended.
+
+    The answer to a first try may have been lost, hence the command to end it all the same.
+    """
+    job.state = JobState.ENDING
+    out: list[act.Action] = []
+    for rank in job.ranks.values():
+        if not (rank.launching or rank.running or rank.end):
+            rank.end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message="never started")
+            out += _end_process(state, job, rank)
+    if all(rank.end for rank in job.ranks.values()):
+        _finish(state, job, now_ns)
+    return out
+
+
+def _end_process(state: State, job: Job, rank: Rank) -> list[act.Action]:
+    if not state.nodes[rank.node_id].reachable:
+        return []
+    return [
+        act.Terminate(
+            node_id=rank.node_id,
+            job_id=job.job_id,
+            request_id=next_request(state),
+            cause=job.job_id,
+        ),
+    ]
 
 
 def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
     """A waiting job is kept from starting; others are not touched."""
     del now_ns
-    job = state.jobs[event.job_id]
-    if job.state is JobState.PENDING:
+    job = state.jobs.get(event.job_id)
+    if job is not None and job.state is JobState.PENDING:
         job.state, job.reason = JobState.HELD, "held by its user"
         state.plan_needed = "job held"
     return []
@@ -57,8 +85,8 @@ def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
 def released(state: State, event: ev.JobReleased, now_ns: int) -> list[act.Action]:
     """A held job joins the queue again."""
     del now_ns
-    job = state.jobs[event.job_id]
-    if job.state is JobState.HELD:
+    job = state.jobs.get(event.job_id)
+    if job is not None and job.state is JobState.HELD:
         job.state, job.reason = JobState.PENDING, "released"
         state.plan_needed = "job released"
     return []
@@ -67,20 +95,26 @@ def released(state: State, event: ev.JobReleased, now_ns: int) -> list[act.Actio
 def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Action]:
     """A process runs; the job runs when all of them do."""
     job, rank = _rank(state, event.job_id, event.node_id)
-    if job is None or rank is None or rank.end is not None:
+    if job is None or rank is None:
         return []
+    if rank.end is not None:
+        # Given up meanwhile; if it has ended by itself, there is nothing to end.
+        return _end_process(state, job, rank) if not rank.running and not rank.pid else []
     rank.launching, rank.running, rank.pid = False, True, event.pid
     if job.state is JobState.ENDING:
         rank.signalled = False  # A signal sent before the process was there found nothing.
-    _all_running(job, now_ns)
+    _all_running(state, job, now_ns)
     return []
 
 
-def _all_running(job: Job, now_ns: int) -> None:
+def _all_running(state: State, job: Job, now_ns: int) -> None:
     if job.state is JobState.STARTING and all(r.running or r.end for r in job.ranks.values()):
         job.state = JobState.RUNNING
         job.started_ns = now_ns
         job.done_at_ns = now_ns
+        # While it was being started its size stood; now it may make room for one that waits.
+        if job.resizable and any(j.state is JobState.PENDING for j in state.jobs.values()):
+            state.plan_needed = "job running"
 
 
 def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act.Action]:
@@ -91,10 +125,10 @@ def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act
     rank.launching = False
     if event.permanent or job.state is JobState.ENDING:
         rank.end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message=event.reason)
-        _one_ended(state, job, now_ns)
-    else:
-        rank.retry_ns = now_ns + state.settings.retry_ns
-        job.reason = f"start is tried again: {event.reason}"
+        unsure = [] if event.permanent else _end_process(state, job, rank)
+        return unsure + _one_ended(state, job, now_ns)
+    rank.retry_ns = now_ns + state.settings.retry_ns
+    job.reason = f"start is tried again: {event.reason}"
     return []
 
 
@@ -142,6 +176,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         return forget
     rank.launching = rank.running = False
     rank.moving_to = None
+    rank.pid = reading.pid
     if job.started_ns < 0:
         job.started_ns = now_ns  # It ended before its start was heard of.
     rank.end = RankEnd(
@@ -151,18 +186,18 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         lost=reading.lost,
         message=reading.message,
     )
-    _one_ended(state, job, now_ns)
-    return forget
+    return forget + _one_ended(state, job, now_ns)
 
 
-def _one_ended(state: State, job: Job, now_ns: int) -> None:
+def _one_ended(state: State, job: Job, now_ns: int) -> list[act.Action]:
     """Ends the job when its last process has, and its other processes when one failed."""
     job.advance_progress(now_ns)
     ends = [rank.end for rank in job.ranks.values()]
     if all(ends):
         _finish(state, job, now_ns)
     elif any(end and (end.exit_code or end.lost) for end in ends):
-        job.state = JobState.ENDING
+        return _begin_ending(state, job, now_ns)
+    return []
 
 
 def _finish(state: State, job: Job, now_ns: int) -> None:

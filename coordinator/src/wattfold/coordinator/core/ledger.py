@@ -3,6 +3,9 @@
 A zone is charged with the highest of: the cap confirmed by read-back, a cap on its way (or lost on
 its way), and caps lowered less than an averaging window ago. A node adds its base power. So the
 sum is an upper bound of the power at every instant, and `room_uw` of it is what a raise may use.
+
+A cap lost on its way may still arrive: it stays charged until a read-back that is late enough to
+have seen it.
 """
 
 from __future__ import annotations
@@ -14,11 +17,18 @@ from wattfold.contract.ids import NodeId, ZoneName
 
 @dataclass(slots=True, kw_only=True)
 class ZoneAccount:
-    """Charge of one zone, microwatts. ``settling`` holds (until, cap) of caps lowered lately."""
+    """Charge of one zone, microwatts. ``settling`` holds (until, cap) of caps lowered lately.
+
+    ``uncertain_uw`` was lost on its way and may still take effect before ``uncertain_until_ns``.
+    ``asked_uw`` is what was asked for last and answered (0 = nothing): a zone that rounds it down
+    need not be asked again.
+    """
 
     confirmed_uw: int
     pending_uw: int | None = None
     uncertain_uw: int = 0
+    uncertain_until_ns: int = 0
+    asked_uw: int = 0
     settling: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -26,6 +36,11 @@ class ZoneAccount:
         """The most the zone may draw now."""
         lowered = max((cap for _, cap in self.settling), default=0)
         return max(self.confirmed_uw, self.pending_uw or 0, self.uncertain_uw, lowered)
+
+    def too_high(self, cap_uw: int, now_ns: int) -> bool:
+        """Whether a command is needed to bring it down to a cap, or to learn that it is there."""
+        settled = now_ns >= self.uncertain_until_ns
+        return cap_uw < self.confirmed_uw or (settled and cap_uw < self.uncertain_uw)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +62,8 @@ class PowerLedger:
 
     ``over_deadline_ns`` is set while a lowered budget is not yet kept; it is the time by which
     it must be. ``breaches`` counts readings that were above anything granted (another writer, a
-    zone that does not obey) and took the sum over the budget.
+    zone that does not obey, a node that came back as another one) and took the sum over the
+    budget; ``in_breach`` lasts until the others have made up for it.
     """
 
     budget_uw: int
@@ -55,6 +71,7 @@ class PowerLedger:
     peak_uw: int = 0
     over_deadline_ns: int = 0
     breaches: int = 0
+    in_breach: bool = False
 
     @property
     def committed_uw(self) -> int:
@@ -79,6 +96,17 @@ class PowerLedger:
         self.accounts[node_id] = account
         self._sample()
 
+    def reopen(self, node_id: NodeId, base_uw: int, caps_uw: dict[ZoneName, int]) -> None:
+        """The node is another one than when it was admitted: other zones or base power.
+
+        Zones that stay keep their charge. The sum may pass the budget: a breach.
+        """
+        before_uw = self.committed_uw
+        old = self.accounts[node_id].zones
+        zones = {n: old.get(n) or ZoneAccount(confirmed_uw=cap) for n, cap in caps_uw.items()}
+        self.accounts[node_id] = NodeAccount(base_uw=base_uw, zones=zones)
+        self._note_breach(self.committed_uw > before_uw)
+
     def close(self, node_id: NodeId) -> None:
         """Takes a node out, together with its charge."""
         self.accounts.pop(node_id, None)
@@ -93,38 +121,63 @@ class PowerLedger:
         if increase > 0 and increase > self.room_uw:
             raise LedgerError(f"raise of {increase} uW on {node_id} exceeds {self.room_uw} uW free")
         for name, cap_uw in caps_uw.items():
-            self.accounts[node_id].zones[name].pending_uw = cap_uw
+            zone = self.accounts[node_id].zones[name]
+            zone.pending_uw = zone.asked_uw = cap_uw
         self._sample()
 
-    def confirm(self, node_id: NodeId, name: ZoneName, cap_uw: int, settled_ns: int) -> None:
+    def confirm(
+        self,
+        node_id: NodeId,
+        name: ZoneName,
+        cap_uw: int,
+        settled_ns: int,
+        now_ns: int,
+    ) -> None:
         """Takes a cap read back from the node; a lower one counts once its window has passed."""
         account = self.accounts.get(node_id)
         if account is None or name not in account.zones:
             return
         zone = account.zones[name]
         charged_uw = zone.charge_uw
-        before_uw = max(zone.confirmed_uw, zone.pending_uw or 0, zone.uncertain_uw)
-        zone.pending_uw, zone.uncertain_uw, zone.confirmed_uw = None, 0, cap_uw
+        before_uw = max(zone.confirmed_uw, zone.pending_uw or 0)
+        if zone.pending_uw is None:
+            zone.asked_uw = 0
+        if now_ns >= zone.uncertain_until_ns:
+            before_uw, zone.uncertain_uw = max(before_uw, zone.uncertain_uw), 0
+        zone.pending_uw, zone.confirmed_uw = None, cap_uw
         if before_uw > cap_uw:
             zone.settling.append((settled_ns, before_uw))
-        if cap_uw > charged_uw and self.room_uw < 0:
-            self.breaches += 1
-        self.peak_uw = max(self.peak_uw, self.committed_uw)
+        self._note_breach(cap_uw > charged_uw)
 
-    def lose(self, node_id: NodeId) -> None:
-        """The fate of the caps in flight is unknown: either may hold until read back."""
+    def lose(self, node_id: NodeId, until_ns: int) -> None:
+        """The fate of the caps in flight is unknown: they may take effect until then.
+
+        ``until_ns`` is late enough that a read-back which arrives after it has seen them.
+        """
         account = self.accounts.get(node_id)
         for zone in account.zones.values() if account else ():
             if zone.pending_uw is not None:
                 zone.uncertain_uw = max(zone.uncertain_uw, zone.pending_uw)
-                zone.pending_uw = None
+                zone.uncertain_until_ns = until_ns
+                zone.pending_uw, zone.asked_uw = None, 0
 
-    def fall_to_floor(self, node_id: NodeId, floors_uw: dict[ZoneName, int]) -> None:
-        """The lease of a silent node has run out: its zones hold their floors."""
+    def fall_to_floor(
+        self,
+        node_id: NodeId,
+        floors_uw: dict[ZoneName, int],
+        settled_ns: dict[ZoneName, int],
+    ) -> None:
+        """The lease of a silent node has run out: its zones hold their floors.
+
+        As with any lowered cap, that counts once an averaging window has passed.
+        """
         account = self.accounts.get(node_id)
-        if account is not None:
-            for name, floor_uw in floors_uw.items():
-                account.zones[name] = ZoneAccount(confirmed_uw=floor_uw)
+        for name in account.zones.keys() & floors_uw.keys() if account else ():
+            assert account is not None
+            charged_uw = account.zones[name].charge_uw
+            account.zones[name] = ZoneAccount(confirmed_uw=floors_uw[name])
+            if charged_uw > floors_uw[name]:
+                account.zones[name].settling.append((settled_ns[name], charged_uw))
 
     def settle(self, now_ns: int) -> bool:
         """Frees what was lowered a window ago. Returns whether anything changed."""
@@ -134,29 +187,32 @@ class PowerLedger:
                 kept = [entry for entry in zone.settling if entry[0] > now_ns]
                 changed |= len(kept) != len(zone.settling)
                 zone.settling = kept
-        if self.over_deadline_ns and self.room_uw >= 0:
-            self.over_deadline_ns = 0
+        if (self.over_deadline_ns or self.in_breach) and self.room_uw >= 0:
+            self.over_deadline_ns, self.in_breach = 0, False
         return changed
 
-    def next_settling_ns(self) -> int | None:
-        """When the next lowered cap counts, None if there is none."""
-        times = [
-            until
-            for account in self.accounts.values()
-            for zone in account.zones.values()
-            for until, _ in zone.settling
-        ]
-        return min(times, default=None)
+    def next_settling_ns(self, now_ns: int) -> int | None:
+        """When the next lowered or lost cap is settled, None if there is none."""
+        times: list[int] = []
+        for account in self.accounts.values():
+            for zone in account.zones.values():
+                times += [until for until, _ in zone.settling]
+                if zone.uncertain_uw:
+                    times.append(zone.uncertain_until_ns)
+        return min((time for time in times if time > now_ns), default=None)
 
     def _increase_uw(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> int:
         zones = self.accounts[node_id].zones
         return sum(max(cap - zones[name].charge_uw, 0) for name, cap in caps_uw.items())
 
     def _sample(self) -> None:
-        committed_uw = self.committed_uw
-        self.peak_uw = max(self.peak_uw, committed_uw)
-        if committed_uw > self.budget_uw and not self.over_deadline_ns:
-            raise LedgerError(f"{committed_uw} uW committed above the budget {self.budget_uw} uW")
+        self.peak_uw = max(self.peak_uw, self.committed_uw)
+
+    def _note_breach(self, grew: bool) -> None:
+        if grew and self.room_uw < 0:
+            self.breaches += 1
+            self.in_breach = True
+        self._sample()
 
 
 class LedgerError(Exception):

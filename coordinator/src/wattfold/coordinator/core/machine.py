@@ -75,10 +75,10 @@ def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
 
 def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """Asks for the next time at which something is due without an event."""
-    times: list[int | None] = [state.ledger.next_settling_ns(), state.revisit_ns or None]
+    times: list[int | None] = [state.ledger.next_settling_ns(now_ns), state.revisit_ns or None]
     times.append(state.ledger.over_deadline_ns or None)
     for node in state.nodes.values():
-        if node.reachable and not node.lease_request:
+        if node.reachable and node.admitted and not node.lease_request:
             times.append(node.lease_next_ns)
         if node.caps_retry_ns > now_ns:
             times.append(node.caps_retry_ns)
@@ -97,11 +97,15 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
 
 
 def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[act.Action]:
+    # Renewals may be missing at the end of the journal, and were for the lease of the old settings.
+    longest_ns = node_events.longest_lease_ns(state)
     state.epoch, state.lease_ns = event.epoch, event.lease_ns
     state.command_timeout_ns = event.command_timeout_ns
+    longest_ns = max(longest_ns, node_events.longest_lease_ns(state))
     state.solving, state.woken_at_ns = 0, 0
     for node in state.nodes.values():
         node_events.lose_contact(state, node, now_ns)
+        node.lease_until_ns = now_ns + longest_ns
         if node.state is not NodeState.REFUSED:
             node.message = "not heard of since the coordinator started"
     for job in state.placed():
@@ -117,8 +121,8 @@ def _budget(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Acti
         state.ledger.over_deadline_ns = now_ns + max(event.deadline_ns, 1)
     state.plan_needed = "budget changed"
     for node in state.nodes.values():
-        if node.state is NodeState.REFUSED:
-            node_events.admit(state, node, now_ns)
+        if not node.admitted:
+            node_events.admit(state, node)
     return []
 
 
@@ -128,8 +132,19 @@ def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act
     if node is None:
         state.nodes[event.node_id] = Node(node_id=event.node_id, address=event.address)
     else:
-        node.address = event.address
+        node.address, node.retired = event.address, False
     return []
+
+
+def _retired(state: State, event: ev.NodeRetired, now_ns: int) -> list[act.Action]:
+    node = state.nodes.get(event.node_id)
+    if node is None:
+        return []
+    node.retired = True
+    if node.reachable:
+        node_events.lose_contact(state, node, now_ns)
+    node.message = "not in the configuration any more"
+    return node_events.pass_time(state, now_ns)
 
 
 def _proposed(state: State, event: ev.PlanProposed, now_ns: int) -> list[act.Action]:
@@ -195,6 +210,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.CoordinatorStarted: _started,
     ev.BudgetChanged: _budget,
     ev.NodeRegistered: _registered,
+    ev.NodeRetired: _retired,
     ev.ProfileStored: _profile,
     ev.PlanProposed: _proposed,
     ev.PlanFailed: _plan_failed,

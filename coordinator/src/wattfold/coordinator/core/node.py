@@ -89,7 +89,10 @@ class Node:
     """State of a node. ``spec`` is None before the first contact.
 
     ``lease_until_ns`` is an upper bound, in coordinator time, of when the agent's lease ends.
-    ``foreign`` are the cores of processes the journal does not know.
+    ``lease_reads`` whether the caps in the answer to a renewal are sure to be the newest.
+    ``read_uw`` are the caps last read of a node that is not admitted. ``foreign`` are the cores of
+    processes the journal does not know. A ``retired`` node is not in the configuration any more
+    and goes when nothing it was granted can still hold.
     """
 
     node_id: NodeId
@@ -98,11 +101,14 @@ class Node:
     spec: NodeSpec | None = None
     message: str = ""
     admitted: bool = False
+    retired: bool = False
     reachable: bool = False
     caps_request: str = ""
     caps_retry_ns: int = 0
     lease_request: str = ""
     lease_next_ns: int = 0
+    lease_reads: bool = False
+    read_uw: dict[ZoneName, int] = field(default_factory=dict)
     lease_until_ns: int = 0
     leased: bool = False
     dead_zones: set[ZoneName] = field(default_factory=set)
@@ -112,6 +118,12 @@ class Node:
     def usable(self) -> bool:
         """Whether new work may go there."""
         return self.state is NodeState.UP and self.admitted and self.spec is not None
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody asks for it and nothing it was granted can still hold."""
+        unknown = self.spec is None or not self.admitted
+        return self.retired and not self.reachable and (unknown or self.state is NodeState.DOWN)
 
     @property
     def awaits_room(self) -> bool:

@@ -18,6 +18,12 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
     node = state.nodes.get(event.spec.node_id)
     if node is None:
         return []
+    outside = _outside(state, node, event.spec)
+    if outside:
+        lose_contact(state, node, now_ns)
+        node.message = outside
+        return []
+    _renew_account(state, node, event)
     node.spec, node.reachable, node.leased = event.spec, True, False
     node.lease_request, node.lease_next_ns, node.caps_request = "", now_ns, ""
     node.dead_zones.clear()
@@ -26,20 +32,40 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
         _read_caps(state, node, event.caps, now_ns)
         node.state, node.message = NodeState.UP, ""
     else:
-        admit(state, node, now_ns, {caps.zone: caps.cap_uw for caps in event.caps})
+        node.read_uw = {caps.zone: caps.cap_uw for caps in event.caps}
+        admit(state, node)
     out = _take_processes(state, node, event.processes, now_ns)
     state.plan_needed = "node connected"
     return out
 
 
-def admit(
-    state: State,
-    node: Node,
-    now_ns: int,
-    caps_uw: dict[ZoneName, int] | None = None,
-) -> None:
-    """Takes a node into the ledger if its floor fits the budget, now or when room was made."""
-    del now_ns
+def _outside(state: State, node: Node, spec: NodeSpec) -> str:
+    """What is wrong with a node that came back without the cores its jobs are on."""
+    for job in state.placed():
+        rank = job.ranks.get(node.node_id)
+        if rank is not None and not rank.occupied <= spec.cpus:
+            return (
+                f"came back with the cores {spec.cpus}, but job {job.job_id} is on "
+                f"{rank.occupied}: restart its agent with the cores it had"
+            )
+    return ""
+
+
+def _renew_account(state: State, node: Node, event: ev.NodeConnected) -> None:
+    """Charges a node anew that came back with other zones or another base power."""
+    account = state.ledger.accounts.get(node.node_id)
+    if account is None or node.spec is None or node.spec == event.spec:
+        return
+    read_uw = {reading.zone: reading.cap_uw for reading in event.caps}
+    charges_uw = _charges(event.spec, read_uw)
+    state.ledger.reopen(node.node_id, event.spec.base_power_uw, charges_uw)
+
+
+def admit(state: State, node: Node) -> None:
+    """Takes a node into the ledger if its floor fits the budget, now or when room was made.
+
+    It is charged with the caps last read of it, which may be above its floor.
+    """
     spec = node.spec
     if spec is None or not node.reachable:
         return
@@ -58,30 +84,30 @@ def admit(
             f"{state.ledger.budget_uw / 1e6:.1f} W and other nodes need {others_uw / 1e6:.1f} W",
         )
     else:
-        _open_account(state, node, spec, caps_uw or _floors(spec))
+        _open_account(state, node, spec)
 
 
 def _refuse(node: Node, reason: str) -> None:
     node.state, node.message = NodeState.REFUSED, reason
 
 
-def _open_account(
-    state: State,
-    node: Node,
-    spec: NodeSpec,
-    caps_uw: dict[ZoneName, int],
-) -> None:
-    charges_uw = {
-        zone.name: caps_uw.get(zone.name, zone.cap_uw_max) if zone.can_cap else zone.cap_uw_max
-        for zone in spec.zones
-    }
+def _open_account(state: State, node: Node, spec: NodeSpec) -> None:
+    charges_uw = _charges(spec, node.read_uw)
     if spec.base_power_uw + sum(charges_uw.values()) > state.ledger.room_uw:
         node.state = NodeState.CONNECTING
         node.message = "waits until the other nodes have made room for it"
         return
     state.ledger.open(node.node_id, spec.base_power_uw, charges_uw)
     node.admitted, node.state, node.message = True, NodeState.UP, ""
+    node.read_uw = {}
     state.plan_needed = "node admitted"
+
+
+def _charges(spec: NodeSpec, read_uw: dict[ZoneName, int]) -> dict[ZoneName, int]:
+    return {
+        zone.name: read_uw.get(zone.name, zone.cap_uw_max) if zone.can_cap else zone.cap_uw_max
+        for zone in spec.zones
+    }
 
 
 def _floors(spec: NodeSpec) -> dict[ZoneName, int]:
@@ -107,14 +133,14 @@ def _take_processes(
         elif node.node_id in job.ranks and job.ranks[node.node_id].end is None:
             _adopt(job, node.node_id, reading)
             launch = ev.JobLaunched(node_id=node.node_id, job_id=job.job_id, pid=reading.pid)
-            job_events.launched(state, launch, now_ns)
+            out += job_events.launched(state, launch, now_ns)
         else:
             node.foreign[reading.job_id] = reading.cpus
             out.append(_end_stray(state, node, reading))
     there = {reading.job_id for reading in processes}
     for job in state.placed():
         if job.job_id not in there:
-            _missing(state, job, node, now_ns)
+            out += _missing(state, job, node, now_ns)
     return out
 
 
@@ -133,37 +159,31 @@ def _end_stray(state: State, node: Node, reading: ev.ProcessReading) -> act.Acti
     )
 
 
-def _missing(state: State, job: Job, node: Node, now_ns: int) -> None:
+def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action]:
     rank = job.ranks.get(node.node_id)
     if rank is None or rank.end is not None:
-        return
+        return []
     if rank.launching:
         rank.launching = False  # The command was lost: reconcile launches it again.
         if job.state is JobState.ENDING:
-            job_events.launch_failed(
+            return job_events.launch_failed(
                 state,
                 ev.LaunchFailed(
                     node_id=node.node_id,
                     job_id=job.job_id,
                     reason="cancelled before it started",
-                    permanent=True,
+                    permanent=False,
                 ),
                 now_ns,
             )
     elif rank.running:
-        vanished = ev.ProcessReading(
-            job_id=job.job_id,
-            running=False,
-            pid=rank.pid,
-            cpus=rank.held,
-            lost=True,
-            message=f"its process on {node.node_id} vanished (node restarted?)",
-        )
-        job_events.process_ended(
+        why = f"its process on {node.node_id} vanished (node restarted?)"
+        return job_events.process_ended(
             state,
-            ev.ProcessEnded(node_id=node.node_id, process=vanished),
+            ev.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
             now_ns,
         )
+    return []
 
 
 def silent(state: State, event: ev.NodeSilent, now_ns: int) -> list[act.Action]:
@@ -181,22 +201,30 @@ def lose_contact(state: State, node: Node, now_ns: int) -> None:
     was_known = node.admitted
     node.reachable = node.leased = False
     node.caps_request = node.lease_request = ""
-    state.ledger.lose(node.node_id)
+    state.ledger.lose(node.node_id, seen_by_ns(state, now_ns))
     if was_known:
         node.state = NodeState.SILENT
-        longest_ns = state.lease_ns + state.command_timeout_ns + state.settings.lease_slack_ns
-        node.lease_until_ns = (
-            min(
-                max(node.lease_until_ns, now_ns + 1),
-                now_ns + longest_ns,
-            )
-            if node.lease_until_ns
-            else now_ns + longest_ns
-        )
+        latest_ns = now_ns + longest_lease_ns(state)
+        bound_ns = node.lease_until_ns or latest_ns
+        node.lease_until_ns = min(max(bound_ns, now_ns + 1), latest_ns)
     for job in state.placed():
         rank = job.ranks.get(node.node_id)
         if rank is not None:
             rank.signalled = False
+
+
+def longest_lease_ns(state: State) -> int:
+    """How long from now a lease can hold that was granted or asked for until now."""
+    return state.lease_ns + state.command_timeout_ns + state.settings.lease_slack_ns
+
+
+def seen_by_ns(state: State, now_ns: int) -> int:
+    """From when on an answer has seen every command that was given up by now.
+
+    A lost command arrives within a command's time-out if at all. What is read back was read up to
+    two of them before: first contact asks for the caps, then for the processes.
+    """
+    return now_ns + 3 * state.command_timeout_ns
 
 
 def pass_time(state: State, now_ns: int) -> list[act.Action]:
@@ -206,13 +234,50 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
         if node.state is NodeState.SILENT and now_ns >= node.lease_until_ns and node.spec:
             node.state = NodeState.DOWN
             node.message = f"its lease has run out; {node.message}"
-            state.ledger.fall_to_floor(node.node_id, _floors(node.spec))
+            settled_ns = {zone.name: now_ns + zone.window_ns for zone in node.spec.zones}
+            state.ledger.fall_to_floor(node.node_id, _floors(node.spec), settled_ns)
             freed, state.plan_needed = True, "node down"
-    if freed:
-        for node in state.nodes.values():
-            if node.reachable and not node.admitted:
-                admit(state, node, now_ns)
-    return []
+    out: list[act.Action] = []
+    for node in [node for node in state.nodes.values() if node.gone]:
+        out += _remove(state, node, now_ns)
+        freed = True
+    for node in state.nodes.values():
+        if node.admitted or not node.reachable or node.caps_request:
+            continue
+        at_floor = 0 < node.caps_retry_ns <= now_ns
+        if freed or at_floor:
+            node.caps_retry_ns = 0 if at_floor else node.caps_retry_ns
+            admit(state, node)
+    return out
+
+
+def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
+    """Takes a retired node out of the ledger; what ran there is lost."""
+    out: list[act.Action] = []
+    for job in state.placed():
+        rank = job.ranks.get(node.node_id)
+        if rank is not None and rank.end is None:
+            why = f"its node {node.node_id} was taken out of the configuration"
+            out += job_events.process_ended(
+                state,
+                ev.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
+                now_ns,
+            )
+    state.ledger.close(node.node_id)
+    del state.nodes[node.node_id]
+    return [action for action in out if getattr(action, "node_id", "") != node.node_id]
+
+
+def _lost(job: Job, node: Node, why: str) -> ev.ProcessReading:
+    rank = job.ranks[node.node_id]
+    return ev.ProcessReading(
+        job_id=job.job_id,
+        running=False,
+        pid=rank.pid,
+        cpus=rank.held,
+        lost=True,
+        message=why,
+    )
 
 
 def lease_renewed(state: State, event: ev.LeaseRenewed, now_ns: int) -> list[act.Action]:
@@ -223,11 +288,8 @@ def lease_renewed(state: State, event: ev.LeaseRenewed, now_ns: int) -> list[act
     node.lease_request, node.leased = "", True
     node.lease_until_ns = now_ns + state.lease_ns + state.settings.lease_slack_ns
     node.lease_next_ns = now_ns + state.lease_ns // 3
-    if not node.caps_request:
-        if node.admitted:
-            _read_caps(state, node, event.caps, now_ns)
-        else:
-            admit(state, node, now_ns, {caps.zone: caps.cap_uw for caps in event.caps})
+    if node.lease_reads:
+        _read_caps(state, node, event.caps, now_ns)
     return []
 
 
@@ -247,6 +309,9 @@ def caps_answered(state: State, event: ev.CapsAnswered, now_ns: int) -> list[act
     if event.request_id != node.caps_request:
         return []
     node.caps_request = ""
+    if not node.admitted:
+        _strangers_caps(state, node, event.caps, now_ns)
+        return []
     _read_caps(state, node, event.caps, now_ns)
     for reading in event.caps:
         if reading.error:
@@ -261,13 +326,30 @@ def caps_answered(state: State, event: ev.CapsAnswered, now_ns: int) -> list[act
     return []
 
 
+def _strangers_caps(
+    state: State,
+    node: Node,
+    caps: tuple[ev.ZoneReading, ...],
+    now_ns: int,
+) -> None:
+    """A node was brought to its floor; it may be admitted once its windows have passed."""
+    windows_ns = [zone.window_ns for zone in node.spec.zones] if node.spec else []
+    wait_ns = max([*windows_ns, *(reading.settles_in_ns for reading in caps), 1])
+    for reading in caps:
+        node.read_uw[reading.zone] = reading.cap_uw
+        if reading.error:
+            wait_ns = max(wait_ns, state.settings.retry_ns)
+            node.message = f"{reading.zone}: {reading.error}"
+    node.caps_retry_ns = now_ns + wait_ns
+
+
 def caps_unconfirmed(state: State, event: ev.CapsUnconfirmed, now_ns: int) -> list[act.Action]:
     """No answer: both values may hold until a renewal of the lease has read them."""
     node = state.nodes[event.node_id]
     if event.request_id == node.caps_request:
         node.caps_request, node.lease_next_ns = "", now_ns
         node.caps_retry_ns = now_ns + state.settings.retry_ns
-        state.ledger.lose(node.node_id)
+        state.ledger.lose(node.node_id, seen_by_ns(state, now_ns))
     return []
 
 
@@ -280,4 +362,5 @@ def _read_caps(
     windows = {zone.name: zone.window_ns for zone in node.spec.zones} if node.spec else {}
     for reading in caps:
         settles_ns = max(reading.settles_in_ns, windows.get(reading.zone, 0))
-        state.ledger.confirm(node.node_id, reading.zone, reading.cap_uw, now_ns + settles_ns)
+        settled_ns = now_ns + settles_ns
+        state.ledger.confirm(node.node_id, reading.zone, reading.cap_uw, settled_ns, now_ns)

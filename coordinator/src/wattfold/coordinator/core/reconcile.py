@@ -17,7 +17,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, SizeUnit
 from wattfold.coordinator.core.node import Node, NodeSpec
 from wattfold.coordinator.core.state import State
-from wattfold.coordinator.core.targets import fixed_uw, zone_targets
+from wattfold.coordinator.core.targets import clipped_uw, fixed_uw, zone_targets
 
 
 def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
@@ -26,6 +26,7 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
     out += _leases(state, now_ns, cause)
     targets = _cap_targets(state)
     out += _lower(state, targets, now_ns, cause)
+    out += _lower_strangers(state, now_ns, cause)
     for job in state.placed():
         if job.state is JobState.ENDING:
             out += _terminate(state, job, cause)
@@ -52,8 +53,11 @@ def assignments_on(state: State, node_id: NodeId) -> list[Assignment]:
 def _leases(state: State, now_ns: int, cause: str) -> list[act.Action]:
     out: list[act.Action] = []
     for node in state.nodes.values():
-        if node.reachable and not node.lease_request and now_ns >= node.lease_next_ns:
+        # Without a lease, a node that is not admitted stays at or falls to its floor.
+        free = node.reachable and node.admitted and not node.lease_request
+        if free and now_ns >= node.lease_next_ns:
             node.lease_request = next_request(state)
+            node.lease_reads = not node.caps_request
             # Until answered it may be granted as late as the command times out.
             latest_ns = now_ns + state.command_timeout_ns + state.lease_ns
             node.lease_until_ns = max(
@@ -122,7 +126,8 @@ def _scale(
     for node, spec in reach:
         for zone in spec.packages:
             above_uw = wanted[node.node_id][zone.name] - zone.floor_uw
-            wanted[node.node_id][zone.name] = zone.floor_uw + above_uw * room_uw // dynamic_uw
+            part_uw = above_uw * room_uw // dynamic_uw
+            wanted[node.node_id][zone.name] = clipped_uw(zone, zone.floor_uw + part_uw)
     return wanted
 
 
@@ -142,7 +147,17 @@ def _send_caps(
     cause: str,
 ) -> act.Action:
     state.ledger.send(node.node_id, caps)
-    node.caps_request = next_request(state)
+    return _set_caps(state, node, caps, cause)
+
+
+def _set_caps(
+    state: State,
+    node: Node,
+    caps: dict[ZoneName, int],
+    cause: str,
+) -> act.Action:
+    # A lease answered from now on may have read the caps before this command came.
+    node.caps_request, node.lease_reads = next_request(state), False
     return act.SetCaps(
         node_id=node.node_id,
         caps=tuple(sorted(caps.items())),
@@ -161,10 +176,29 @@ def _lower(state: State, targets: Targets, now_ns: int, cause: str) -> list[act.
         lower = {
             name: cap
             for name, cap in caps.items()
-            if cap < max(zones[name].confirmed_uw, zones[name].uncertain_uw)
+            if zones[name].too_high(cap, now_ns)
+            # A zone that did not obey is asked again, to learn whether it does now.
+            or (name in node.dead_zones and cap <= zones[name].confirmed_uw)
         }
         if lower:
             out.append(_send_caps(state, node, lower, cause))
+    return out
+
+
+def _lower_strangers(state: State, now_ns: int, cause: str) -> list[act.Action]:
+    """Brings nodes that are not admitted to their floors, with which they can be."""
+    out: list[act.Action] = []
+    for node in state.nodes.values():
+        idle = node.reachable and not node.caps_request and now_ns >= node.caps_retry_ns
+        if node.admitted or not idle or node.spec is None:
+            continue
+        lower = {
+            zone.name: zone.floor_uw
+            for zone in node.spec.zones
+            if zone.can_cap and node.read_uw.get(zone.name, 0) > zone.floor_uw
+        }
+        if lower:
+            out.append(_set_caps(state, node, lower, cause))
     return out
 
 
@@ -175,7 +209,11 @@ def _raise(state: State, targets: Targets, now_ns: int, cause: str) -> list[act.
         if not node.leased or not _settable(state, node, now_ns):
             continue
         zones = state.ledger.accounts[node_id].zones
-        higher = {name: cap for name, cap in caps.items() if cap > zones[name].confirmed_uw}
+        higher = {
+            name: cap
+            for name, cap in caps.items()
+            if cap > zones[name].confirmed_uw and cap != zones[name].asked_uw
+        }
         if higher and state.ledger.may_raise(node_id, higher):
             out.append(_send_caps(state, node, higher, cause))
     return out

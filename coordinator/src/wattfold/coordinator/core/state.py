@@ -11,7 +11,7 @@ from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
-from wattfold.coordinator.core.targets import fixed_uw
+from wattfold.coordinator.core.targets import assigned_uw, fixed_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -107,10 +107,11 @@ def snapshot(state: State, now_ns: int) -> Snapshot:
     views, reserved_uw = _nodes(state)
     jobs: list[JobView] = []
     for job in state.jobs.values():
-        if job.state is JobState.PENDING or job.state in PLACED_STATES:
-            job.advance_progress(now_ns)
         if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
-            jobs.append(_job_view(state, job))
+            jobs.append(_job_view(state, job, now_ns))
+        elif job.state is JobState.ENDING and job.target is not None:
+            # It draws until it has ended, though no policy sees it any more.
+            reserved_uw += assigned_uw(job.target, [view.spec for view in views])
     return Snapshot(
         now_ns=now_ns,
         budget_uw=state.ledger.budget_uw,
@@ -146,7 +147,7 @@ def _blocked(state: State, node: Node) -> CpuSet:
     return cpus
 
 
-def _job_view(state: State, job: Job) -> JobView:
+def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     # Accepted but not launched yet counts as waiting: it may still go elsewhere.
     waits = job.state is JobState.PENDING or not job.ranks
     nodes = [state.nodes[rank.node_id] for rank in job.ranks.values()]
@@ -155,7 +156,7 @@ def _job_view(state: State, job: Job) -> JobView:
         spec=job.spec,
         submitted_ns=job.submitted_ns,
         current=None if waits else job.target,
-        done=job.done,
+        done=job.done_by(now_ns),
         started_ns=job.started_ns,
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
@@ -171,7 +172,8 @@ def check_invariants(state: State) -> None:
     disjoint and inside their node, states and ranks in agreement.
     """
     ledger = state.ledger
-    if ledger.committed_uw > ledger.budget_uw and not (ledger.over_deadline_ns or ledger.breaches):
+    excused = ledger.over_deadline_ns or ledger.in_breach
+    if ledger.committed_uw > ledger.budget_uw and not excused:
         raise InvariantError(
             f"committed {ledger.committed_uw} uW above the budget of {ledger.budget_uw} uW",
         )

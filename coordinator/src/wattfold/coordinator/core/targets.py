@@ -22,6 +22,16 @@ def dynamic_uw(node: NodeSpec, cores: int, cap_uw: int) -> int:
     return cores * max(cap_uw - node.package_floor_uw, 0) // len(node.cpus)
 
 
+def assigned_uw(assignment: Assignment, nodes: Iterable[NodeSpec]) -> int:
+    """Power above the floors that an assignment adds to these nodes, microwatts."""
+    specs = {node.node_id: node for node in nodes}
+    return sum(
+        dynamic_uw(specs[share.node_id], len(share.cpus), assignment.cap_uw)
+        for share in assignment.shares
+        if share.node_id in specs
+    )
+
+
 def zone_targets(
     node: NodeSpec,
     assignments: Iterable[Assignment],
@@ -36,7 +46,7 @@ def zone_targets(
             continue
         if zone.kind is ZoneKind.PACKAGE:
             part_uw = above_floor_uw * (zone.cap_uw_max - zone.floor_uw) // max(span_uw, 1)
-            targets[zone.name] = _clip(zone, zone.floor_uw + part_uw)
+            targets[zone.name] = clipped_uw(zone, zone.floor_uw + part_uw)
         else:
             targets[zone.name] = standing_cap_uw(zone, dram_cap_uw)
     return targets
@@ -45,7 +55,7 @@ def zone_targets(
 def standing_cap_uw(zone: Zone, dram_cap_uw: int) -> int:
     """Cap of a zone that policies do not choose: W_mem for DRAM, the greatest for others."""
     if zone.kind is ZoneKind.DRAM and dram_cap_uw:
-        return _clip(zone, dram_cap_uw)
+        return clipped_uw(zone, dram_cap_uw)
     return zone.cap_uw_max
 
 
@@ -62,6 +72,7 @@ def fixed_uw(node: NodeSpec, dram_cap_uw: int) -> int:
     return total_uw
 
 
-def _clip(zone: Zone, cap_uw: int) -> int:
+def clipped_uw(zone: Zone, cap_uw: int) -> int:
+    """The greatest cap a zone can hold that is not above ``cap_uw``, but at least its floor."""
     stepped_uw = cap_uw // CAP_STEP_UW * CAP_STEP_UW
     return max(min(stepped_uw, zone.cap_uw_max), zone.floor_uw)

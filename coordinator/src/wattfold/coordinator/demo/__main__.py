@@ -243,7 +243,7 @@ def _follow(
     during = _killer(setup, site, console) if setup.kill_at_s else None
     if not console.is_terminal:
         return runner.run_mix(client, setup.mix, _plain(console, len(setup.mix)), during)
-    screen = WatchScreen(site.address)
+    screen = WatchScreen(site.address, "Ctrl-C stops everything")
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show(view: pb.ClusterView, ended: int) -> None:

@@ -23,6 +23,9 @@ class Arrival:
     spec: pb.JobSpec
 
 
+REFERENCE_CPUS = 0.41
+"""CPU seconds a second of a whole node, for which the amounts below were chosen: two cores of a
+machine that four nodes share."""
 # (program, seconds of one core's CPU time, least and greatest cores, arrival)
 _JOBS: Sequence[tuple[str, float, int, int, float]] = (
     ("jacobi", 4.5, 1, 2, 0.0),
@@ -55,7 +58,8 @@ def arrivals(
     for index, (name, cpu_s, low, high, at_s) in enumerate(_JOBS):
         entry = known.get(name) or known["compute"]
         most = max(cores_per_node * high // 2, 1)
-        cpu_s = cpu_s * scale
+        # So much that a job takes as long on any machine at the same share of a node.
+        cpu_s = cpu_s * scale * cpu_share * cores_per_node / REFERENCE_CPUS
         spec = pb.JobSpec(
             name=f"{entry.program.name}{index + 1}",
             app=entry.program.name,

@@ -14,12 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.policies.estimates import estimate
-from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
+from wattfold.coordinator.policies.placement import (
+    Room,
+    largest_size,
+    nothing_in_reach,
+    takes_whole_nodes,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,8 @@ class FifoEasy(Policy):
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Keeps what runs, starts what fits in order, backfills."""
         del deadline_s
+        if not snapshot.nodes:
+            return nothing_in_reach(snapshot)
         return _Round(self, snapshot, now_ns).plan()
 
     def size_of(self, view: JobView, snapshot: Snapshot) -> int:
@@ -89,8 +97,9 @@ class _Round:
         )
 
     def _keep(self, view: JobView, current: Assignment) -> None:
+        started_ns = view.started_ns if view.started_ns >= 0 else self._now_ns
         self._assignments.append(current)
-        self._book(view, current.shares, current.cap_uw, max(view.started_ns, 0) or self._now_ns)
+        self._book(view, current.shares, current.cap_uw, started_ns)
 
     def _book(
         self,
@@ -124,7 +133,9 @@ class _Round:
         return queue
 
     def _fits_empty(self, view: JobView, size: int) -> bool:
-        empty = Room(self._snapshot.nodes, self._snapshot.spendable_uw)
+        # What nodes out of reach hold will be there again: "never" does not count it as gone.
+        power_uw = self._snapshot.spendable_uw + self._snapshot.reserved_uw
+        empty = Room(self._snapshot.nodes, power_uw)
         return self._place(view, size, empty) is not None
 
     def _cap_uw(self, view: JobView) -> int:
@@ -164,38 +175,39 @@ class _Round:
 
     def _reserve_and_backfill(self, queue: list[JobView]) -> None:
         head, later = queue[0], queue[1:]
-        shadow_ns, extra = self._shadow(head)
+        shadow_ns, future = self._shadow(head)
         self._wait(head, f"first in the queue; expected to start in {_in(shadow_ns, self._now_ns)}")
         for view in later:
-            if self._policy.backfill and self._backfill(view, shadow_ns, extra):
+            if self._policy.backfill and self._backfill(view, head, shadow_ns, future):
                 continue
             self._wait(view, "does not fit now without delaying the first in the queue")
 
     def _shadow(self, head: JobView) -> tuple[int, Room]:
-        """When the first job will fit, and what is left beside it then."""
+        """When the first job will fit, and all that is free then."""
         size = self._policy.size_of(head, self._snapshot)
         future = self._room.copy()
-        for entry in sorted(self._running, key=lambda e: e.ends_ns):
-            future.give_back(entry.shares, entry.power_uw, entry.alone)
-            shares = self._place(head, size, future)
-            if shares is not None:
-                power_uw = future.power_of(shares, self._cap_uw(head))
-                future.take(shares, power_uw, takes_whole_nodes(head.spec))
-                return entry.ends_ns, future
-        return self._now_ns, Room((), 0)
+        ordered = sorted(self._running, key=lambda e: e.ends_ns)
+        for ends_ns, entries in groupby(ordered, key=lambda e: e.ends_ns):
+            for entry in entries:
+                future.give_back(entry.shares, entry.power_uw, entry.alone)
+            if self._place(head, size, future) is not None:
+                return ends_ns, future
+        return self._now_ns, future
 
-    def _backfill(self, view: JobView, shadow_ns: int, extra: Room) -> bool:
+    def _backfill(self, view: JobView, head: JobView, shadow_ns: int, future: Room) -> bool:
+        """Starts a later job if it ends before the first one starts, or leaves it its place."""
         size = self._policy.size_of(view, self._snapshot)
         shares = self._place(view, size, self._room)
         if shares is None:
             return False
         if self._now_ns + self._duration_ns(view, shares) <= shadow_ns:
             return self._start(view, self._room) is not None
-        power_uw = extra.power_of(shares, self._cap_uw(view))
-        beside = all(s.cpus <= extra.free.get(s.node_id, s.cpus - s.cpus) for s in shares)
-        if not beside or power_uw > extra.power_uw:
+        power_uw = future.power_of(shares, self._cap_uw(view))
+        beside = future.copy()
+        beside.take(shares, power_uw, takes_whole_nodes(view.spec))
+        if self._place(head, self._policy.size_of(head, self._snapshot), beside) is None:
             return False
-        extra.take(shares, power_uw, takes_whole_nodes(view.spec))
+        future.take(shares, power_uw, takes_whole_nodes(view.spec))
         return self._start(view, self._room) is not None
 
     def _wait(self, view: JobView, reason: str) -> None:

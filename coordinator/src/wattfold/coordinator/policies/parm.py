@@ -37,6 +37,7 @@ from wattfold.coordinator.policies.estimates import Estimate, estimate
 from wattfold.coordinator.policies.placement import (
     Room,
     largest_size,
+    nothing_in_reach,
     resize_in_place,
     takes_whole_nodes,
 )
@@ -101,6 +102,8 @@ class Parm(Policy):
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Solves the ILP and places its answer."""
+        if not snapshot.nodes:
+            return nothing_in_reach(snapshot)
         fixed = [v for v in snapshot.jobs if v.current is not None and not self._plannable(v)]
         menus = self.menus(snapshot, now_ns)
         problem = build_problem(menus, snapshot, fixed)
@@ -111,8 +114,6 @@ class Parm(Policy):
 
     def menus(self, snapshot: Snapshot, now_ns: int) -> list[Menu]:
         """The options of every job that is planned for, in order of the snapshot."""
-        if not snapshot.nodes:
-            return []
         return [
             self._menu(view, snapshot, now_ns)
             for view in snapshot.jobs
@@ -211,7 +212,12 @@ class Parm(Policy):
     ) -> Plan:
         chosen = _chosen(menus, solution)
         room = Room(snapshot.nodes, snapshot.spendable_uw)
-        assignments = [view.current for view in fixed if view.current is not None]
+        assignments: list[Assignment] = []
+        for view in fixed:
+            assert view.current is not None
+            assignments.append(view.current)
+            power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+            room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
         running = [(m, o) for m, o in chosen if m.view.current is not None and o is not None]
         shares = resize_in_place([(m.view, o.size) for m, o in running], room)
         for menu, option in running:
@@ -267,7 +273,9 @@ def build_problem(menus: list[Menu], snapshot: Snapshot, fixed: list[JobView]) -
         if view.current is None:
             continue
         for share in view.current.shares:
-            if share.node_id in cores:
+            if share.node_id in cores and takes_whole_nodes(view.spec):
+                cores[share.node_id] = 0
+            elif share.node_id in cores:
                 cores[share.node_id] -= len(share.cpus)
         power_uw -= room.power_of(view.current.shares, view.current.cap_uw)
     return Problem(

@@ -14,7 +14,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
-from wattfold.coordinator.core.plan import JobView, NodeView
+from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.targets import dynamic_uw
 
 
@@ -26,13 +26,14 @@ class Room:
 
     def __init__(self, nodes: Sequence[NodeView], power_uw: int) -> None:
         self.specs: dict[NodeId, NodeSpec] = {n.spec.node_id: n.spec for n in nodes}
-        self.free: dict[NodeId, CpuSet] = {n.spec.node_id: n.spec.cpus - n.blocked for n in nodes}
+        self.whole: dict[NodeId, CpuSet] = {n.spec.node_id: n.spec.cpus - n.blocked for n in nodes}
+        self.free: dict[NodeId, CpuSet] = dict(self.whole)
         self.power_uw = power_uw
 
     def copy(self) -> Room:
         """An independent copy."""
         twin = Room((), self.power_uw)
-        twin.specs, twin.free = self.specs, dict(self.free)
+        twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
         return twin
 
     def power_of(self, shares: Iterable[Share], cap_uw: int) -> int:
@@ -55,7 +56,7 @@ class Room:
         """Undoes `take`."""
         for share in shares:
             if share.node_id in self.free:
-                back = self.specs[share.node_id].cpus if alone else share.cpus
+                back = self.whole[share.node_id] if alone else share.cpus
                 self.free[share.node_id] = self.free[share.node_id] | back
         self.power_uw += power_uw
 
@@ -112,9 +113,9 @@ def resize_in_place(
 
 def _resized(share: Share, size: int, view: JobView, room: Room) -> Share:
     if view.spec.exclusive:
-        cpus = room.specs[share.node_id].cpus
         kept = share.cpus.take(min(size, len(share.cpus)))
-        grown = kept | (cpus - kept).take(size - len(kept))
+        others = room.whole[share.node_id] - kept
+        grown = kept | others.take(min(size - len(kept), len(others)))
         return Share(node_id=share.node_id, cpus=grown)
     if size < len(share.cpus):
         kept = share.cpus.take(size)
@@ -125,6 +126,17 @@ def _resized(share: Share, size: int, view: JobView, room: Room) -> Share:
     added = room.free[share.node_id].take(more)
     room.free[share.node_id] = room.free[share.node_id] - added
     return Share(node_id=share.node_id, cpus=share.cpus | added)
+
+
+def nothing_in_reach(snapshot: Snapshot) -> Plan:
+    """The plan without nodes: what runs goes on, the others wait."""
+    kept = tuple(view.current for view in snapshot.jobs if view.current is not None)
+    waiting = tuple(
+        Waiting(job_id=view.job_id, reason="no node is in reach")
+        for view in snapshot.jobs
+        if view.current is None
+    )
+    return Plan(assignments=kept, waiting=waiting, solver="none", outcome="optimal")
 
 
 def _size(assignment: Assignment | None) -> int:

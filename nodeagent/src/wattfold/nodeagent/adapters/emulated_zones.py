@@ -120,6 +120,8 @@ class EmulatedFirmware:
         self._model = model
         self._throttle = throttle
         self._clock = clock
+        self.jobs_changed: Callable[[], None] = lambda: None
+        """Called in the caller's thread after jobs, or the cores they hold, have changed."""
         self._lock = threading.Lock()
         self._jobs: dict[JobId, _Job] = {}
         self._point = _UNLIMITED
@@ -146,7 +148,9 @@ class EmulatedFirmware:
         with self._lock:
             self._jobs[job] = _Job(cores=cores, keeper=0, cpu_ns=0, members=[])
             self._operate()
-            return self._throttle.prepare(job, self._model.quota(cores, self._point))
+            files = self._throttle.prepare(job, self._model.quota(cores, self._point))
+        self.jobs_changed()
+        return files
 
     def started(self, job: JobId, keeper: int) -> None:
         """The process of a prepared job exists."""
@@ -159,7 +163,9 @@ class EmulatedFirmware:
         with self._lock:
             used_ns = self._clock.read_ns(job, keeper, members)
             self._jobs[job] = _Job(cores=cores, keeper=keeper, cpu_ns=used_ns, members=members)
+            self._operate()
             self._throttle.prepare(job, self._model.quota(cores, self._point))
+        self.jobs_changed()
 
     def resize(self, job: JobId, cores: int) -> None:
         """The job holds another number of cores from now on."""
@@ -167,6 +173,7 @@ class EmulatedFirmware:
             if job in self._jobs:
                 self._jobs[job].cores = cores
                 self._operate()
+        self.jobs_changed()
 
     def release(self, job: JobId) -> None:
         """Lets a job die: it is not stopped or slowed any more."""
@@ -186,6 +193,21 @@ class EmulatedFirmware:
             self._jobs.pop(job, None)
             self._throttle.remove(job)
             self._operate()
+        self.jobs_changed()
+
+    def floor_writes(self, package_uw: int, dram_uw: int) -> list[tuple[Path, str]]:
+        """What holds the jobs to these caps if this thread dies with the agent.
+
+        Only the bandwidth controller goes on without it; with signals there is nothing to write.
+        """
+        with self._lock:
+            caps_w = (w_from_uw(package_uw), w_from_uw(dram_uw))
+            point = self._model.operating_point(*caps_w, self._held())
+            return [
+                write
+                for name, job in self._jobs.items()
+                for write in self._throttle.quota_writes(name, self._model.quota(job.cores, point))
+            ]
 
     def _run(self) -> None:
         model_due_ns = 0

@@ -94,6 +94,21 @@ class PowercapZone:
             self._write("enabled", 1)
         return self.read_cap_uw()
 
+    def floor_writes(self) -> list[tuple[Path, str]]:
+        """What brings the zone to its floor: files with absolute paths, and their values."""
+        if self.cannot_cap or self.limits is None:
+            return []
+        folder, floor = self.path.absolute(), str(self.limits.floor_uw)
+        found = [(folder / f"{self._long()}_power_limit_uw", floor)]
+        found += [
+            (folder / f"constraint_{c.index}_power_limit_uw", floor)
+            for c in self._constraints
+            if c.name == "short_term"
+        ]
+        if (folder / "enabled").exists():
+            found.append((folder / "enabled", "1"))
+        return found
+
     def snapshot(self) -> dict[str, int]:
         """Values to restore later, by file name. Files that cannot be read are left out."""
         values: dict[str, int] = {}

@@ -179,12 +179,13 @@ async def ended(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        await _readable(fd)
+        await readable(fd)
     finally:
         os.close(fd)
 
 
-async def _readable(fd: int) -> None:
+async def readable(fd: int) -> None:
+    """Waits until there is something to read, or the end."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(fd, lambda: None if ready.done() else ready.set_result(None))
@@ -197,7 +198,7 @@ async def _readable(fd: int) -> None:
 async def _read_line(fd: int) -> str:
     data = b""
     while not data.endswith(b"\n"):
-        await _readable(fd)
+        await readable(fd)
         chunk = os.read(fd, 65536)
         if not chunk:
             return ""

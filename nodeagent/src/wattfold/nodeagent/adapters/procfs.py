@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Container
 from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
@@ -16,6 +17,7 @@ from wattfold.contract.units import NS_PER_S
 _TICK_NS = NS_PER_S // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMBERS_MAX = 65_536
+_PARENTS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,18 @@ def descendants(root: int) -> list[int]:
         found.extend(children)
         queue.extend(children)
     return found
+
+
+def ancestor(pid: int, candidates: Container[int]) -> int | None:
+    """The nearest of the candidates that is this process or above it."""
+    for _ in range(_PARENTS_MAX):
+        if pid in candidates:
+            return pid
+        stat = read_stat(pid)
+        if stat is None or stat.parent <= 1:
+            return None
+        pid = stat.parent
+    return None
 
 
 def same_process(pid: int, start_ticks: int) -> bool:

@@ -11,13 +11,18 @@ import fcntl
 import json
 import os
 import stat
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.core.errors import Broken, NoSpace, Refused
+from wattfold.nodeagent.guard import LOCK_FILE
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
+_LOCK_WAIT_S = 1.0
+"""A guard that ends the lease of an agent that was killed has the lock for some milliseconds."""
 
 
 class StateDirError(Exception):
@@ -56,11 +61,10 @@ class StateStore:
         self.root = private_folder(root)
         self.jobs = private_folder(root / "jobs")
         self.agent_pid_path = root / "agent.pid"
-        self._lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StateDirError(f"{root}: another agent is running on this folder") from None
+        self._lock = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        if not _locked(self._lock, _LOCK_WAIT_S):
+            os.close(self._lock)
+            raise StateDirError(f"{root}: another agent is running on this folder")
 
     def close(self) -> None:
         """Lets another agent use the folder."""
@@ -115,6 +119,20 @@ class StateStore:
     def job_ids(self) -> list[str]:
         """Jobs that have a record."""
         return sorted(path.name.removesuffix(".json") for path in self.jobs.glob("*.json"))
+
+
+def _locked(fd: int, wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
+    pause = threading.Event()
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            # The kernel tells nobody when a lock is free.
+            if time.monotonic() >= deadline:
+                return False
+        pause.wait(0.02)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -52,6 +52,10 @@ class Throttle(Protocol):
         """Changes the quota of a job. Raises OSError."""
         ...
 
+    def quota_writes(self, job: JobId, quota: float) -> list[tuple[Path, str]]:
+        """What another process writes for this quota; nothing if only the agent can hold it."""
+        ...
+
     def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
         """Gives the CPU time a job has used, for a throttle that steers by it."""
         ...
@@ -109,14 +113,19 @@ class BandwidthThrottle:
         values = quota_and_period_us(quota)
         if self._set.get(job) == values:
             return
-        quota_us, period_us = values
-        group = self._node / job
-        if self._v2:
-            write_group(group / "cpu.max", f"{quota_us} {period_us}")
-        else:
-            write_group(group / "cpu.cfs_period_us", str(period_us))
-            write_group(group / "cpu.cfs_quota_us", str(quota_us))
+        for path, text in self.quota_writes(job, quota):
+            write_group(path, text)
         self._set[job] = values
+
+    def quota_writes(self, job: JobId, quota: float) -> list[tuple[Path, str]]:
+        quota_us, period_us = quota_and_period_us(quota)
+        group = (self._node / job).absolute()
+        if self._v2:
+            return [(group / "cpu.max", f"{quota_us} {period_us}")]
+        return [
+            (group / "cpu.cfs_period_us", str(period_us)),
+            (group / "cpu.cfs_quota_us", str(quota_us)),
+        ]
 
     def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
         return
@@ -167,6 +176,9 @@ class SignalThrottle:
 
     def set_quota(self, job: JobId, quota: float) -> None:
         self._buckets.setdefault(job, _Bucket(quota=quota)).quota = quota
+
+    def quota_writes(self, job: JobId, quota: float) -> list[tuple[Path, str]]:
+        return []
 
     def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
         bucket = self._buckets.get(job)

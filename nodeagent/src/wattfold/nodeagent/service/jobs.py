@@ -21,12 +21,9 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import procfs
 from wattfold.nodeagent.adapters.accounts import account_of
-from wattfold.nodeagent.adapters.cpu_time import CpuClock
-from wattfold.nodeagent.adapters.cpuset import MaskControl
-from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
-from wattfold.nodeagent.adapters.processes import KeeperOrder, Starting, Watch
+from wattfold.nodeagent.adapters.processes import Starting, Watch
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
-from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
+from wattfold.nodeagent.adapters.state_store import device_refusal
 from wattfold.nodeagent.core.errors import (
     InvalidRequest,
     Refused,
@@ -36,31 +33,16 @@ from wattfold.nodeagent.core.errors import (
 from wattfold.nodeagent.core.launch import (
     LaunchOrder,
     ResizeMode,
-    ShimSetting,
     check_order,
-    job_environment,
 )
 from wattfold.nodeagent.core.masks import StepKind, change_steps, check_mask
+from wattfold.nodeagent.service.launching import JobPorts, keeper_order
 from wattfold.nodeagent.service.records import SEQ_STEP, Job, JobState, from_record, to_record
 
 DEADLINE_NS_DEFAULT = NS_PER_S
 DEADLINE_NS_MAX = 60 * NS_PER_S
 JOBS_MAX = 4096
-_PARENTS_MAX = 1000
 _KEEPER_LOST = "its keeper was killed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPorts:
-    """What the jobs need from outside."""
-
-    store: StateStore
-    masks: MaskControl
-    clock: CpuClock
-    firmware: EmulatedFirmware | None
-    boot_id: str
-    shim_library: str
-    files_soft_max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +184,9 @@ class NodeJobs:
         return job
 
     async def _start(self, job: Job, order: LaunchOrder, account: pwd.struct_passwd | None) -> None:
-        starting = await Starting.prepare(job.id, self._keeper_order(job, order, account))
+        starting = await Starting.prepare(
+            job.id, keeper_order(self._ports, self.shims.endpoint, job, order, account)
+        )
         job.starting = starting
         job.pid, job.keeper = starting.pid, starting.keeper
         job.pid_ticks, job.keeper_ticks = _ticks(job.pid), _ticks(job.keeper)
@@ -217,37 +201,6 @@ class NodeJobs:
             self._ports.firmware.started(job.id, job.keeper)
         await starting.go()
         self._watch_keeper(job)
-
-    def _keeper_order(
-        self, job: Job, order: LaunchOrder, account: pwd.struct_passwd | None
-    ) -> KeeperOrder:
-        ports = self._ports
-        shim = ShimSetting(library=ports.shim_library, endpoint=self.shims.endpoint)
-        env = job_environment(order, shim)
-        if account is not None:
-            account_env = {"HOME": account.pw_dir, "USER": account.pw_name}
-            env = {**account_env, "LOGNAME": account.pw_name, **env}
-        try:
-            groups = [*ports.masks.prepare(job.id, job.cpus), *ports.clock.prepare(job.id)]
-            if ports.firmware is not None:
-                groups.extend(ports.firmware.prepare(job.id, len(job.cpus)))
-        except OSError as error:
-            raise device_refusal(error, f"job {job.id}: cannot make its cgroup") from None
-        return KeeperOrder(
-            argv=list(order.argv),
-            env=env,
-            cwd=order.cwd,
-            stdout_path=os.path.join(order.cwd, order.stdout_path or f"wattfold-{job.id}.out"),
-            stderr_path=os.path.join(order.cwd, order.stderr_path or f"wattfold-{job.id}.err"),
-            affinity=list(ports.masks.affinity_at_start(job.cpus)),
-            procs_paths=[str(path) for path in dict.fromkeys(groups)],
-            uid=account.pw_uid if account else None,
-            gid=account.pw_gid if account else None,
-            user=account.pw_name if account else "",
-            exit_path=str(ports.store.jobs / f"{job.id}.exit"),
-            agent_pid_path=str(ports.store.agent_pid_path),
-            files_soft_max=ports.files_soft_max,
-        )
 
     def _check_change(self, job: Job, cpus: CpuSet) -> None:
         check_mask(job.id, cpus, self.cpus, self._held())
@@ -330,14 +283,8 @@ class NodeJobs:
         """The job whose process tree a pid is in."""
         roots = {j.keeper: j.id for j in self.jobs.values() if j.live and j.keeper}
         roots.update({j.pid: j.id for j in self.jobs.values() if j.live and j.pid})
-        for _ in range(_PARENTS_MAX):
-            if pid in roots:
-                return roots[pid]
-            stat = procfs.read_stat(pid)
-            if stat is None or stat.parent <= 1:
-                return None
-            pid = stat.parent
-        return None
+        root = procfs.ancestor(pid, roots)
+        return None if root is None else roots[root]
 
     def _steer_throttle(self, job: Job, number: int) -> None:
         firmware = self._ports.firmware

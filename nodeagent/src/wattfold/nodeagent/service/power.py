@@ -12,6 +12,8 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from wattfold.contract.ids import Epoch, ZoneName
 from wattfold.contract.units import NS_PER_S
@@ -51,6 +53,18 @@ class ZoneState:
     failing: bool = False
 
 
+class LeaseGuard(Protocol):
+    """Ends the lease if this agent is killed. Outside this process."""
+
+    def hold_until(self, deadline_ns: int) -> None:
+        """The lease ends then, monotonic clock. Raises WrongState if nobody would end it."""
+        ...
+
+    def lapsed(self) -> None:
+        """The lease has ended and the agent has seen to it."""
+        ...
+
+
 class NodePower:
     """All zones of a node under one lease. Used from the event loop only."""
 
@@ -60,6 +74,7 @@ class NodePower:
         store: StateStore,
         boot_id: str,
         on_change: Callable[[], None],
+        guard: LeaseGuard,
     ) -> None:
         self.zones = {z.name: ZoneState(zone=z, meter=_meter(z)) for z in zones}
         self.lease = Lease(epoch=_epoch(store))
@@ -68,6 +83,7 @@ class NodePower:
         self._store = store
         self._boot_id = boot_id
         self._on_change = on_change
+        self._guard = guard
         self._timer: asyncio.TimerHandle | None = None
         self._samples = 0
         self._stopped = False
@@ -107,9 +123,14 @@ class NodePower:
             self.lease = lease
 
     def renew(self, duration_ns: int) -> None:
-        """Lets caps above the floor hold for this time from now. Raises InvalidRequest."""
+        """Lets caps above the floor hold for this time from now.
+
+        Raises InvalidRequest, and WrongState without a guard; then nothing is changed.
+        """
         now_ns = time.monotonic_ns()
-        self.lease = self.lease.renewed(duration_ns, now_ns)
+        lease = self.lease.renewed(duration_ns, now_ns)
+        self._guard.hold_until(now_ns + duration_ns)
+        self.lease = lease
         self.at_floor = False
         if self._timer is not None:
             self._timer.cancel()
@@ -141,6 +162,18 @@ class NodePower:
             self._to_floor()
         if self._samples % _DRIFT_SAMPLES == 0:
             self._check_drift()
+
+    def floor_writes(self) -> list[tuple[Path, str]]:
+        """What brings all zones to their floor: paths and values."""
+        return [write for state in self.zones.values() for write in state.zone.floor_writes()]
+
+    def floor_uw(self, kind: ZoneKind) -> int:
+        """Sum of the floors of all zones of a kind that can be capped."""
+        return sum(
+            s.zone.limits.floor_uw
+            for s in self.zones.values()
+            if s.zone.kind is kind and s.zone.limits is not None and not s.zone.cannot_cap
+        )
 
     def package_energy_uj(self) -> int:
         """Energy of all packages since the start of the agent."""
@@ -232,6 +265,7 @@ class NodePower:
         logs.warning("lease_ended", epoch=self.lease.epoch)
         self.lease = self.lease.ended()
         self._to_floor()
+        self._guard.lapsed()
 
     def _sample_zone(self, state: ZoneState) -> None:
         try:

@@ -1,0 +1,162 @@
+"""One guard process and the pipe to it. Nothing here blocks or keeps more than one message.
+
+A lease is at most as long as the guard knows: its deadline is one short write that the kernel
+takes whole or not at all. The list of writes may be long; what the pipe does not take at once
+follows when it can, the newest list only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+from wattfold.nodeagent import guard
+from wattfold.nodeagent.adapters.processes import ended, readable
+
+Writes = Sequence[tuple[Path, str]]
+_SCRIPT = Path(guard.__file__).resolve()
+_READY_S = 20.0
+_GOODBYE_S = 5.0
+
+
+class GuardProcess:
+    """A guard that listens. Used from the event loop only."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        self.pid = process.pid
+        self._process = process
+        self._fd = process.stdin.fileno()
+        self._rest = b""
+        self._next = b""
+        os.set_blocking(self._fd, False)
+
+    @classmethod
+    async def start(cls, state_dir: Path, instance: str) -> GuardProcess:
+        """Starts one and waits until it listens. Raises OSError; nothing is left then."""
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SCRIPT), str(state_dir), instance],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+            cwd="/",
+            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+        )
+        found = cls(process)
+        try:
+            assert process.stdout is not None
+            with process.stdout:
+                async with asyncio.timeout(_READY_S):
+                    await readable(process.stdout.fileno())
+                if process.stdout.read(16) != b"ready\n":
+                    raise OSError("it ended before it was ready")
+        except BaseException:
+            await found.end()
+            raise
+        return found
+
+    def hold_until(self, deadline_ns: int) -> bool:
+        """Tells the end of the lease; False if the guard does not know it."""
+        if self._rest or self._next:
+            return False
+        return self._whole({"deadline_ns": deadline_ns})
+
+    def replace_writes(self, writes: Writes, deadline_ns: int) -> None:
+        """Tells what is to be written, with the end of the lease it is for."""
+        pairs = [(str(path), text) for path, text in writes]
+        self._next = _line({"writes": pairs, "deadline_ns": deadline_ns})
+        self._flush()
+
+    def unread_bytes(self) -> int:
+        """What the guard has not read yet."""
+        answer = fcntl.ioctl(self._fd, termios.FIONREAD, b"\0" * 4)
+        return int(struct.unpack("i", answer)[0]) + len(self._rest) + len(self._next)
+
+    async def ended(self) -> int:
+        """Waits for its end; the exit status."""
+        # Collected already: the number may be another process by now.
+        if self._process.returncode is None:
+            await ended(self.pid)
+        return self._process.wait()
+
+    async def goodbye(self) -> None:
+        """Lets it go without writing anything, and waits for it."""
+        if self._rest or not self._whole({"bye": True}):
+            # It must not take the end of input for our death.
+            await self.end()
+            return
+        self._close()
+        try:
+            async with asyncio.timeout(_GOODBYE_S):
+                await ended(self.pid)
+        except TimeoutError:
+            self._process.kill()
+        self._process.wait()
+
+    def kill(self) -> None:
+        """Kills it."""
+        self._process.kill()
+
+    async def end(self) -> None:
+        """Kills it and frees the pipe; no other method may be called then."""
+        self._process.kill()
+        await self.ended()
+        self._close()
+
+    def _close(self) -> None:
+        self._rest = self._next = b""
+        asyncio.get_running_loop().remove_writer(self._fd)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def _whole(self, message: dict[str, object]) -> bool:
+        # Up to PIPE_BUF (4096 bytes) a pipe takes everything or nothing.
+        try:
+            os.write(self._fd, _line(message))
+        except OSError:
+            return False
+        return True
+
+    def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_writer(self._fd)
+        while self._rest or self._next:
+            if not self._rest:
+                self._rest, self._next = self._next, b""
+            try:
+                self._rest = self._rest[os.write(self._fd, self._rest) :]
+            except BlockingIOError:
+                loop.add_writer(self._fd, self._flush)
+                return
+            except OSError:
+                # It is dead; the next one is told everything.
+                self._rest = self._next = b""
+
+
+def kill_guard(pid: int) -> None:
+    """Ends the guard of an earlier agent, after it was checked that this is one."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, 9)
+
+
+def is_guard(pid: int) -> bool:
+    """Whether a process calls itself a guard."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == guard.NAME
+    except OSError:
+        return False
+
+
+def _line(message: dict[str, object]) -> bytes:
+    return json.dumps(message).encode() + b"\n"

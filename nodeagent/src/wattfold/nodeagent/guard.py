@@ -1,0 +1,193 @@
+"""Ends the lease of an agent that cannot: brings the node to its floor after the agent was killed.
+
+A process of its own, run as a script with nothing but the standard library, that an agent starts
+before it takes a lease. It holds the read end of a pipe and sleeps; the end of input without a
+goodbye means that the agent was killed. It then waits for the end of the lease, takes the lock on
+the state folder, performs the writes it was told last, notes what it did for the next agent, and
+exits. It writes nothing when another agent holds the lock or has been in charge since.
+
+An agent that lives but does not end its lease (stopped, hung) is helped half a second later. The
+open pipe then says that it holds the lock, so that no other agent is in charge.
+
+Called as ``guard.py STATE_DIR INSTANCE``. Says ``ready`` when it listens. In, one JSON object a
+line, a key replaces what was said before: ``deadline_ns`` (monotonic clock), ``writes`` (pairs of
+path and text), ``bye``. Does not decide anything: what is written is the agent's reckoning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+NAME = "wattfold-guard"
+LOCK_FILE = "lock"
+GUARD_RECORD = "guard.json"
+LAPSE_RECORD = "guard-lapse.json"
+_ATTEMPTS = 10
+_RETRY_MS = 500
+_PATIENCE_NS = 500_000_000
+_STUCK_S = 10
+"""A device that does not take a write must not keep the lock from a new agent."""
+_IGNORED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+
+
+def main() -> None:
+    """Guards one agent until it says goodbye or is dead and its lease has ended."""
+    state_dir, instance = sys.argv[1:3]
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write(NAME)
+    os.write(1, b"ready\n")
+    _leave_output()
+    told = _follow(0, state_dir, instance)
+    if told.get("bye"):
+        return
+    due_ns = max(told.get("deadline_ns", 0), time.monotonic_ns())
+    while _since(due_ns) < 0:
+        select.poll().poll(_milliseconds_to(due_ns))
+    _lapse(state_dir, instance, told.get("writes", []), due_ns)
+
+
+def _leave_output() -> None:
+    null = os.open("/dev/null", os.O_WRONLY)
+    for fd in (1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _follow(fd: int, state_dir: str, instance: str) -> dict[str, Any]:
+    """What was said last, at the end of input. A line that was cut off does not count."""
+    told: dict[str, Any] = {}
+    rest = b""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while True:
+        due_ns = told.get("deadline_ns", 0)
+        if not poll.poll(_milliseconds_to(due_ns + _PATIENCE_NS) if due_ns else None):
+            record = {"cause": "the agent did not end its lease", "late_ns": _since(due_ns)}
+            _note(state_dir, instance, record, _attempt(told.get("writes", [])))
+            told["deadline_ns"] = 0
+            continue
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return told
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            told.update(json.loads(line))
+
+
+def _since(time_ns: int) -> int:
+    return time.monotonic_ns() - time_ns
+
+
+def _milliseconds_to(time_ns: int) -> int:
+    return max(-_since(time_ns) // 1_000_000 + 1, 0)
+
+
+def _lapse(state_dir: str, instance: str, writes: list[list[str]], due_ns: int) -> None:
+    """Performs the writes; those that fail again for a while, each time under the lock."""
+    record: dict[str, Any] = {"cause": "the agent was killed"}
+    left = writes
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            select.poll().poll(_RETRY_MS)
+        lock = _claim(state_dir, instance)
+        if lock is None:
+            return
+        try:
+            failed = _attempt(left)
+            left = [write for write, _ in failed]
+            record.setdefault("late_ns", _since(due_ns))
+            _note(state_dir, instance, record, failed)
+        finally:
+            os.close(lock)
+        if not left:
+            return
+
+
+def _attempt(writes: list[list[str]]) -> list[tuple[list[str], str]]:
+    """Performs writes, each on its own; those that failed, and why."""
+    signal.alarm(_STUCK_S)
+    failed = [(write, why) for write in writes if (why := _write(*write))]
+    signal.alarm(0)
+    return failed
+
+
+def _claim(state_dir: str, instance: str) -> int | None:
+    """The lock, held; None if another agent is, or has been, in charge of the node."""
+    try:
+        lock = os.open(os.path.join(state_dir, LOCK_FILE), os.O_RDWR)
+    except OSError:
+        # Without its folder no agent can run: the floor is right.
+        return os.open("/dev/null", os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open(os.path.join(state_dir, GUARD_RECORD), "rb") as file:
+            if json.load(file)["instance"] == instance:
+                return lock
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    os.close(lock)
+    return None
+
+
+def _write(path: str, text: str) -> str:
+    """Writes one value unless the file holds it already; why it failed, or nothing."""
+    try:
+        if _holds(path, text):
+            return ""
+        # Never created: a zone or group that is gone has nothing to limit.
+        fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _holds(path: str, text: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return os.read(fd, 256).strip() == text.encode()
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _note(
+    state_dir: str, instance: str, record: dict[str, Any], failed: list[tuple[list[str], str]]
+) -> None:
+    record.setdefault("at_unix_ns", time.time_ns())
+    record |= {"instance": instance, "failed": [f"{path}: {why}" for (path, _), why in failed]}
+    path = os.path.join(state_dir, LAPSE_RECORD)
+    # Nobody is there to be told that it failed; the writes matter more.
+    with contextlib.suppress(OSError):
+        with open(path + ".tmp", "w", encoding="ascii") as file:
+            json.dump(record, file)
+        os.rename(path + ".tmp", path)
+
+
+if __name__ == "__main__":
+    main()

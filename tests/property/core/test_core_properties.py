@@ -1,0 +1,312 @@
+"""Any events in any order: the state never contradicts itself, and the journal gives it back."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from simulation.cluster import Cluster, Faults, node_spec
+from unit.core.stage import Stage, job_spec, running
+from unit.core.stage import node_spec as plain_node
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
+from wattfold.coordinator.adapters import codec
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, JobState, Share
+from wattfold.coordinator.core.ledger import PowerLedger
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.policies.parm import Parm
+
+S, W = 1_000_000_000, 1_000_000
+JOBS = [JobId(name) for name in "abcd"]
+NODES = [NodeId(name) for name in ("n0", "n1", "n2")]
+cpu_sets = st.sets(st.integers(0, 3), min_size=1).map(CpuSet.of)
+
+
+class AnyEvents(RuleBasedStateMachine):
+    """Three nodes, four jobs, and answers that need not belong to any question.
+
+    Only the agents' own promise is kept: processes on a node hold different cores of it.
+    """
+
+    @initialize(budget_w=st.integers(70, 250))
+    def begin(self, budget_w: int) -> None:
+        self._first_budget = budget_w * W
+        self.stage = Stage(budget_w)
+        self.stage.up(*NODES)
+        self.submitted: set[str] = set()
+
+    @property
+    def state(self) -> Any:
+        return self.stage.core.state
+
+    @rule(job=st.sampled_from(JOBS), held=st.booleans(), kind=st.sampled_from(JobKind))
+    def submit(self, job: JobId, held: bool, kind: JobKind) -> None:
+        if job not in self.submitted:
+            self.submitted.add(job)
+            self.stage.submit(job, job_spec(kind=kind), held=held)
+
+    @rule(job=st.sampled_from(JOBS), what=st.sampled_from(["cancel", "hold", "release"]))
+    def ask(self, job: JobId, what: str) -> None:
+        kinds = {"cancel": ev.JobCancelRequested, "hold": ev.JobHeld, "release": ev.JobReleased}
+        self.stage.send(kinds[what](job_id=job))
+
+    @rule(
+        parts=st.lists(
+            st.tuples(
+                st.sampled_from(JOBS),
+                st.sampled_from(NODES),
+                cpu_sets,
+                st.integers(5, 60),
+            ),
+            max_size=4,
+            unique_by=lambda part: part[0],
+        )
+    )
+    def plan(self, parts: list[tuple[JobId, NodeId, CpuSet, int]]) -> None:
+        assignments = [
+            Assignment(
+                job_id=job,
+                size=len(cpus),
+                cap_uw=cap_w * W,
+                shares=(Share(node_id=node, cpus=cpus),),
+            )
+            for job, node, cpus, cap_w in parts
+        ]
+        self.stage.plan(*assignments)
+
+    @precondition(lambda self: any(n.caps_request for n in self.state.nodes.values()))
+    @rule(
+        data=st.data(), cap_w=st.integers(10, 50), fate=st.sampled_from(["done", "lost", "other"])
+    )
+    def answer_caps(self, data: st.DataObject, cap_w: int, fate: str) -> None:
+        waiting = [n.node_id for n in self.state.nodes.values() if n.caps_request]
+        node = data.draw(st.sampled_from(waiting))
+        if fate == "lost":
+            self.stage.caps_lost(node)
+        elif fate == "done" and node in self.state.ledger.accounts:
+            self.stage.confirm(node)
+        else:
+            self.stage.caps_are(node, cap_w, error="" if cap_w % 2 else "refused")
+
+    @rule(node=st.sampled_from(NODES), cap_w=st.integers(10, 50))
+    def answer_lease(self, node: NodeId, cap_w: int) -> None:
+        zones = self.state.ledger.accounts
+        held_w = zones[node].zones["package-0"].confirmed_uw // W if node in zones else cap_w
+        self.stage.leased(node, held_w if cap_w % 3 else 10)
+
+    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), fate=st.integers(0, 3))
+    def answer_launch(self, node: NodeId, job: JobId, fate: int) -> None:
+        known = self.state.jobs.get(job)
+        rank = known.ranks.get(node) if known else None
+        if rank is None or not rank.launching:
+            return
+        if fate == 0:
+            self.stage.launch_failed(node, job, permanent=False)
+        elif fate == 1:
+            self.stage.launch_failed(node, job, permanent=True)
+        else:
+            self.stage.launched(node, job)
+
+    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), done=st.booleans())
+    def answer_mask(self, node: NodeId, job: JobId, done: bool) -> None:
+        known = self.state.jobs.get(job)
+        rank = known.ranks.get(node) if known else None
+        if rank is None or rank.moving_to is None:
+            return
+        if done:
+            self.stage.mask_is(node, job, str(rank.moving_to))
+        else:
+            self.stage.send(ev.MaskFailed(node_id=node, job_id=job, reason="x"))
+
+    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), code=st.sampled_from([0, 1]))
+    def end(self, node: NodeId, job: JobId, code: int) -> None:
+        self.stage.process_ended(node, job, code)
+
+    @rule(node=st.sampled_from(NODES))
+    def fall_silent(self, node: NodeId) -> None:
+        self.stage.silent(node)
+
+    @rule(node=st.sampled_from(NODES), drop=st.sets(st.sampled_from(JOBS)), floor=st.booleans())
+    def come_back(self, node: NodeId, drop: set[JobId], floor: bool) -> None:
+        there = []
+        for job in self.state.jobs.values():
+            rank = job.ranks.get(node)
+            if rank is None or rank.end or job.job_id in drop:
+                continue
+            if rank.running or rank.launching:
+                there.append(running(job.job_id, str(rank.held)))
+        zones = self.state.ledger.accounts
+        cap_w = (
+            10 if floor or node not in zones else zones[node].zones["package-0"].confirmed_uw / W
+        )
+        self.stage.connect(plain_node(node), cap_w, tuple(there))
+
+    @rule(seconds=st.sampled_from([0.1, 1, 2.5, 7, 20]))
+    def wait(self, seconds: float) -> None:
+        self.stage.after(seconds)
+
+    @rule(budget_w=st.integers(60, 300))
+    def budget(self, budget_w: int) -> None:
+        self.stage.budget(budget_w, deadline_s=3)
+
+    @rule()
+    def restart(self) -> None:
+        self.stage.start(self.state.epoch + 1)
+
+    @rule(cut=st.floats(0, 1))
+    def replay(self, cut: float) -> None:
+        """From the start, or from a checkpoint at any event, the same state comes out."""
+        history = self.stage.history
+        core = CoordinatorCore(self._first_budget)
+        at = round(cut * len(history))
+        for event, now_ns in history[:at]:
+            core.handle(event, now_ns)
+        core.state = codec.load_state(codec.dump_state(core.state))
+        for event, now_ns in history[at:]:
+            kind, body = codec.dump_event(event)
+            core.handle(codec.load_event(kind, body), now_ns)
+        assert core.state == self.state
+
+    @invariant()
+    def what_is_planned_is_within_the_budget(self) -> None:
+        if not hasattr(self, "stage"):
+            return
+        ledger = self.state.ledger
+        excused = ledger.over_deadline_ns or ledger.in_breach
+        assert ledger.committed_uw <= ledger.budget_uw or excused
+        for job in self.state.jobs.values():
+            # A job on its way out has somebody to wait for.
+            if job.state is JobState.ENDING:
+                assert any(r.running or r.launching for r in job.ranks.values() if not r.end)
+            if job.state is JobState.RUNNING:
+                assert any(r.running for r in job.ranks.values())
+
+
+AnyEvents.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAnyEvents = AnyEvents.TestCase
+
+names = st.sampled_from(["n0", "a", 'é"\\'])
+
+
+def events() -> st.SearchStrategy[ev.Event]:
+    st.register_type_strategy(CpuSet, st.sets(st.integers(0, 300)).map(CpuSet.of))
+    st.register_type_strategy(float, st.floats(allow_nan=False))
+    profiles = st.sampled_from(sorted(APPLICATIONS.values(), key=lambda p: p.app))
+    st.register_type_strategy(PassProfile, profiles)
+    for kind in (JobId, NodeId, ZoneName):
+        st.register_type_strategy(kind, names)
+    st.register_type_strategy(Epoch, st.integers(0, 9))
+    return st.one_of([st.from_type(kind) for kind in codec.EVENT_TYPES.values()])
+
+
+@settings(max_examples=300, deadline=None)
+@given(event=events())
+def test_every_event_comes_back_from_its_text(event: ev.Event) -> None:
+    kind, body = codec.dump_event(event)
+    assert codec.load_event(kind, body) == event
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6), cut=st.floats(0, 1))
+def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
+    cluster = Cluster(
+        [node_spec("n0"), node_spec("n1", cores=8)],
+        Parm(solver="greedy", resize_interval_ns=S),
+        110 * W,
+        seed,
+        Faults(lose=0.1, late=0.05, refuse=0.03, delay_ns=100_000_000),
+    )
+    rng = random.Random(seed)
+    for index in range(8):
+        spec = JobSpec(
+            name="s",
+            app="s",
+            argv=("run", str(rng.randint(2, 9))),
+            kind=JobKind.MALLEABLE,
+            size_max=4,
+        )
+        cluster.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.submit(str(i), s))
+    cluster.later(6 * S, lambda: cluster.cut("n0", 9 * S))
+    cluster.run(15 * S)
+    core = CoordinatorCore(110 * W)
+    at = round(cut * len(cluster.journal))
+    for event, now_ns in cluster.journal[:at]:
+        core.handle(event, now_ns)
+    core.state = codec.load_state(codec.dump_state(core.state))
+    for event, now_ns in cluster.journal[at:]:
+        core.handle(event, now_ns)
+    assert core.state == cluster.core.state
+
+
+class AnyLedger(RuleBasedStateMachine):
+    """One zone that obeys, late or not at all: it never holds more than it is charged with."""
+
+    ZONE, NODE = ZoneName("z"), NodeId("n")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = PowerLedger(budget_uw=100)
+        self.ledger.open(self.NODE, 10, {self.ZONE: 20})
+        self.now = 0
+        self.cap = 20
+        self.lately: list[tuple[int, int]] = []
+        self.flying: list[int] = []
+        self.lost: list[tuple[int, int]] = []
+
+    def hold(self, cap: int) -> None:
+        if cap < self.cap:
+            self.lately.append((self.now + 5, self.cap))
+        self.cap = cap
+
+    @precondition(lambda self: not self.flying)
+    @rule(cap=st.integers(5, 90))
+    def send(self, cap: int) -> None:
+        if self.ledger.may_raise(self.NODE, {self.ZONE: cap}):
+            before = self.ledger.committed_uw
+            self.ledger.send(self.NODE, {self.ZONE: cap})
+            assert self.ledger.committed_uw >= before, "sending frees nothing"
+            self.flying.append(cap)
+
+    @precondition(lambda self: self.flying)
+    @rule()
+    def answered(self) -> None:
+        self.hold(self.flying.pop())
+        self.ledger.confirm(self.NODE, self.ZONE, self.cap, self.now + 5, self.now)
+
+    @precondition(lambda self: self.flying)
+    @rule()
+    def give_up(self) -> None:
+        self.lost.append((self.now + 3, self.flying.pop()))
+        self.ledger.lose(self.NODE, self.now + 9)
+
+    @precondition(lambda self: self.lost)
+    @rule()
+    def arrives_late(self) -> None:
+        until, cap = self.lost.pop()
+        if self.now <= until:
+            self.hold(cap)
+
+    @precondition(lambda self: not self.flying)
+    @rule()
+    def read(self) -> None:
+        self.ledger.confirm(self.NODE, self.ZONE, self.cap, self.now + 5, self.now)
+
+    @rule(span=st.integers(1, 12))
+    def wait(self, span: int) -> None:
+        self.now += span
+        self.ledger.settle(self.now)
+
+    @invariant()
+    def the_charge_bounds_the_truth(self) -> None:
+        drawn = max([self.cap, *(cap for until, cap in self.lately if until > self.now)])
+        assert drawn + 10 <= self.ledger.committed_uw <= 100
+
+
+AnyLedger.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestAnyLedger = AnyLedger.TestCase

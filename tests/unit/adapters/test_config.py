@@ -1,0 +1,132 @@
+"""The configuration file: every mistake has a message with file, line, value and limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm, Variant
+
+
+def read(tmp_path: Path, text: str, **flags: Any) -> Config:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    return load(path, flags)
+
+
+def complaint(tmp_path: Path, text: str, **flags: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text, **flags)
+    return str(caught.value).replace(str(tmp_path) + "/", "")
+
+
+def test_everything(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        """
+        listen = "127.0.0.1:7000"
+        state_dir = "~/x"
+        budget_w = 100
+        policy = "parm-nose"
+        lease_s = 5
+        dram_cap_w = 18.5
+        [parm]
+        alpha = 1
+        levels = 4
+        resize_interval_s = 2.5
+        solver = "greedy"
+        [[node]]
+        id = "n0"
+        address = "h:1"
+        [[node]]
+        id = "n1"
+        address = "h:2"
+        """,
+    )
+    assert config.budget_uw == 100_000_000
+    assert config.dram_cap_uw == 18_500_000
+    assert config.state_dir == Path("~/x").expanduser()
+    assert config.lease_s == 5.0
+    assert config.policy == Parm(
+        variant=Variant.NOSE,
+        alpha=1.0,
+        levels_max=4,
+        resize_interval_ns=2_500_000_000,
+        solver="greedy",
+    )
+    assert [(n.node_id, n.address) for n in config.nodes] == [("n0", "h:1"), ("n1", "h:2")]
+
+
+def test_flags_go_before_the_file_and_a_file_is_not_needed(tmp_path: Path) -> None:
+    config = read(tmp_path, "budget_w = 1", budget_w=2.0, nodes=["n0=unix:/x=y"])
+    assert config.budget_uw == 2_000_000
+    assert config.nodes[0].address == "unix:/x=y"
+    assert load(None, {}) == Config()
+    assert load(None, {"policy": "fifo"}).policy == FifoEasy(backfill=False)
+
+
+def test_fifo(tmp_path: Path) -> None:
+    config = read(tmp_path, 'policy = "fifo-easy"\n[fifo]\nsize = "min"\n')
+    assert config.policy == FifoEasy(size="min")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nbudget = 3", "c.toml, line 2: unknown setting budget; did you mean budget_w?"),
+        ("zzz = 3", "c.toml, line 1: unknown setting zzz"),
+        ("[parms]\nx = 1", "c.toml, line 1: unknown setting parms; did you mean parm?"),
+        (
+            "[parm]\nlevel = 1",
+            "c.toml, line 2: unknown setting parm.level; did you mean parm.levels?",
+        ),
+        ('budget_w = "3"', "c.toml, line 1: budget_w = '3' is not a number"),
+        ("budget_w = true", "c.toml, line 1: budget_w = True is not a number"),
+        ("[parm]\nlevels = 2.5", "c.toml, line 2: parm.levels = 2.5 is not a whole number"),
+        ("listen = 3", "c.toml, line 1: listen = 3 is not a text"),
+        ("budget_w = 0", "c.toml, line 1: budget_w = 0 W is outside 1..1e+09 W"),
+        ("budget_w = nan", "c.toml, line 1: budget_w = nan W is outside 1..1e+09 W"),
+        ("lease_s = 3601", "c.toml, line 1: lease_s = 3601 s is outside 1..3600 s"),
+        ("[parm]\ngap = -1", "c.toml, line 2: parm.gap = -1 is outside 0..0.5"),
+        (
+            'policy = "magic"',
+            "c.toml, line 1: policy = 'magic'; choose one of parm-wse, parm-nose, parm-nomm, "
+            "fifo-easy, fifo",
+        ),
+        ("parm = 3", "c.toml, line 1: parm must be a table, as in [parm]"),
+        ("[node]\nid = 'a'", "c.toml, line 1: nodes are given as [[node]] with id and address"),
+        ("node = ['a']", "c.toml, line 1: node.... must be a table"),
+        ("[[node]]\nid = 'a b'\naddress = 'x'", "c.toml, line 2: node 'a b' at 'x' needs both"),
+        ("[[node]]\nid = 'a'", "c.toml, line 2: node 'a' at '' needs both"),
+        (
+            "[[node]]\nid = 'a'\naddress = 'x'\n[[node]]\nid = 'a'\naddress = 'y'",
+            "c.toml, line 2: node a is named twice",
+        ),
+    ],
+)
+def test_a_mistake_names_itself(tmp_path: Path, text: str, message: str) -> None:
+    assert complaint(tmp_path, text) == message
+
+
+def test_bad_toml(tmp_path: Path) -> None:
+    assert complaint(tmp_path, "budget_w = \n").startswith("c.toml: Invalid value (at line 1")
+
+
+def test_flags_name_the_command_line(tmp_path: Path) -> None:
+    assert complaint(tmp_path, "", budget_w=0.0) == (
+        "command line: budget_w = 0 W is outside 1..1e+09 W"
+    )
+    assert complaint(tmp_path, "", nodes=["n0"]) == "command line: --node 'n0' is not ID=ADDRESS"
+    assert "named twice" in complaint(tmp_path, "", nodes=["a=x", "a=y"])
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load(tmp_path / "none.toml", {})
+    (tmp_path / "latin.toml").write_bytes(b"listen = '\xff'")
+    with pytest.raises(ConfigError, match="utf-8"):
+        load(tmp_path / "latin.toml", {})

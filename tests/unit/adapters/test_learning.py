@@ -1,0 +1,191 @@
+"""From telemetry to progress and profiles, through the real service."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.core.stage import job_spec, node_spec, on, planning_round, reading
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.journal import Journal
+from wattfold.coordinator.adapters.learning import ProgressLearner
+from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
+from wattfold.coordinator.adapters.service import Service
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import Assignment
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.plan import Plan
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
+
+S = 1_000_000_000
+N0, A = NodeId("n0"), JobId("a")
+
+
+class Nobody:
+    def perform(self, action: act.Action) -> None:
+        """The test sends the answers itself."""
+
+
+def sample(at_s: float, *, regions: int = 0, done: float = 0.0, total: float = 0.0) -> NodeSample:
+    job = JobSample(
+        cpu_ns=0,
+        energy_uj=0,
+        residual_cpu_ns=0,
+        threads=1,
+        team_size=1,
+        regions=regions,
+        done=done,
+        total=total,
+        confined=False,
+    )
+    return NodeSample(
+        node_id=N0,
+        taken_ns=round(at_s * S),
+        base_power_uw=5,
+        zones={},
+        jobs={A: job},
+        drift_count=0,
+    )
+
+
+class Site:
+    """One node, one running job; `feed` hands samples and events in at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.core = CoordinatorCore(1000 * 10**6)
+        self.service = Service(self.core, Journal(path / "j"), Clock())
+        kinds = (act.SetCaps, act.SetMask, act.Launch, act.ForgetProcess, act.RenewLease, act.Solve)
+        self.service.performers = dict.fromkeys(kinds, Nobody())
+        self.learner = ProgressLearner(self.service)
+        self.service.start_epoch(S, S)
+
+    async def start(self) -> None:
+        post = self.service.post
+        post(ev.NodeRegistered(node_id=N0, address="x"))
+        post(ev.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=()))
+        post(ev.JobSubmitted(job_id=A, spec=job_spec()))
+        await self.settle()
+        await self.plan(on("a", "n0:0-3", cap_w=40))
+        post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+        await self.settle()
+
+    async def plan(self, assignment: Assignment) -> None:
+        if not self.core.state.solving:
+            self.service.post(ev.BudgetChanged(budget_uw=1000 * 10**6))
+            await self.settle()
+        number = self.core.state.solving
+        plan = Plan(assignments=(assignment,))
+        self.service.post(ev.PlanProposed(plan=plan, round=planning_round(number)))
+        await self.settle()
+
+    async def end(self) -> None:
+        reading = ev.ProcessReading(job_id=A, running=False, pid=1, cpus=node_spec().cpus)
+        self.service.post(ev.ProcessEnded(node_id=N0, process=reading))
+        await self.settle()
+        await self.settle()
+
+    async def settle(self) -> None:
+        done = asyncio.Event()
+        self.service.listeners.append(done.set)
+        self.service.post(ev.TimePassed())
+        await done.wait()
+        self.service.listeners.remove(done.set)
+
+
+def run(path: Path, scenario: str) -> Site:
+    async def go() -> Site:
+        site = Site(path)
+        task = asyncio.create_task(site.service.run())
+        try:
+            async with asyncio.timeout(20):
+                await SCENARIOS[scenario](site)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return site
+
+    return asyncio.run(go())
+
+
+async def regions(site: Site) -> None:
+    await site.start()
+    for second in range(6):
+        site.learner.take(sample(second, regions=100 * second))
+    await site.end()
+
+
+async def short(site: Site) -> None:
+    await site.start()
+    for second in (0.0, 0.9, 1.8):
+        site.learner.take(sample(second, regions=round(100 * second)))
+    await site.end()
+
+
+async def measured(site: Site) -> None:
+    known = replace(APPLICATIONS["AMR"], app="app", unit=SizeUnit.CORES)
+    site.service.post(ev.ProfileStored(profile=known, source="measured"))
+    await regions(site)
+
+
+async def change_of_measure(site: Site) -> None:
+    await site.start()
+    for second in range(3):
+        site.learner.take(sample(second, regions=10 * second))
+    # The program begins to count by itself: 5000 done is no speed-up from 20 regions.
+    for second in range(3, 8):
+        site.learner.take(sample(second, done=5000 + second, total=6000))
+    await site.end()
+
+
+async def progress(site: Site) -> None:
+    await site.start()
+    site.learner.take(sample(0, done=0.0, total=100))
+    site.learner.take(sample(1, done=1.0, total=100))
+    await site.settle()
+    first = site.core.state.jobs[A].done
+    site.learner.take(sample(2, done=50.0, total=100))
+    await site.settle()
+    assert (first, site.core.state.jobs[A].done) == (0.0, 0.5)
+
+
+SCENARIOS = {f.__name__: f for f in (regions, short, measured, change_of_measure, progress)}
+
+
+def test_a_finished_job_teaches_its_speed(tmp_path: Path) -> None:
+    stored = run(tmp_path, "regions").core.state.profiles["app/cores"]
+    assert stored.source == "progress"
+    # 500 regions at 100 a second on 4 cores at 40 W.
+    assert stored.profile.time_s(4, 40) == pytest.approx(5.0, rel=0.05)
+
+
+def test_a_glimpse_teaches_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path, "short").core.state.profiles == {}
+
+
+def test_a_measured_profile_stays(tmp_path: Path) -> None:
+    assert run(tmp_path, "measured").core.state.profiles["app/cores"].source == "measured"
+
+
+def test_two_measures_are_not_mixed(tmp_path: Path) -> None:
+    stored = run(tmp_path, "change_of_measure").core.state.profiles["app/cores"]
+    # One a second of 6000; neither the regions before count, nor the 5000 at the change.
+    assert stored.profile.time_s(4, 40) == pytest.approx(6000, rel=0.05)
+
+
+def test_the_programs_word_is_passed_on_in_steps(tmp_path: Path) -> None:
+    run(tmp_path, "progress")
+
+
+def test_observations_sum_the_newest_samples() -> None:
+    seen = Observations()
+    seen.take(sample(0, regions=1))
+    seen.take(sample(1, regions=2))
+    assert [s.regions for s in seen.of_job(A)] == [2]
+    assert (seen.power_uw, seen.peak_uw) == (5, 5)
+    seen.drop(N0)
+    assert (seen.power_uw, seen.peak_uw, seen.energy_uj) == (0, 5, 0)

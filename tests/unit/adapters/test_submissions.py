@@ -1,0 +1,124 @@
+"""Every reason for which a submission is not taken, with value, limit and unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from unit.policies.snapshots import W, node
+
+from wattfold.coordinator.adapters.submissions import (
+    InvalidRequestError,
+    check_possible,
+    job_spec,
+)
+from wattfold.coordinator.adapters.views import spec_message
+from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.v1 import common_pb2
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+def message(**fields: Any) -> pb.JobSpec:
+    return pb.JobSpec(**{"argv": ["/bin/run", "x"], **fields})
+
+
+def complaint(**fields: Any) -> str:
+    with pytest.raises(InvalidRequestError) as caught:
+        job_spec(message(**fields))
+    return str(caught.value)
+
+
+def test_defaults() -> None:
+    spec = job_spec(message())
+    assert (spec.name, spec.app, spec.cwd, spec.priority) == ("run", "run", "/", 1.0)
+    assert (spec.kind, spec.unit, spec.mode) == (JobKind.RIGID, SizeUnit.CORES, ResizeMode.MASK)
+    assert (spec.size_min, spec.size_max) == (1, 1)
+
+
+def test_everything_comes_back() -> None:
+    sent = message(
+        name="my job",
+        app="md",
+        env={"B": "2", "A": "1"},
+        cwd="/tmp",
+        stdout_path="o-%j",
+        stderr_path="e",
+        kind=pb.JOB_KIND_MALLEABLE,
+        unit=pb.SIZE_UNIT_NODES,
+        size_min=2,
+        size_max=5,
+        time_ns=7,
+        priority=2.5,
+        mode=common_pb2.RESIZE_MODE_TEAM,
+        exclusive=True,
+        cap_uw=9,
+    )
+    spec = job_spec(sent)
+    assert spec.env == (("A", "1"), ("B", "2"))
+    assert spec_message(spec) == sent
+
+
+def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
+    assert job_spec(message(size_min=3)).size_max == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"argv": []}, "no command given"),
+        ({"argv": [""]}, "no command given"),
+        ({"argv": ["x"] * 4097}, "4097 arguments, at most 4096 are taken"),
+        ({"env": {"A": "x" * (1 << 20)}}, "environment of 1048577 bytes, limit 1048576 bytes"),
+        ({"app": "a b"}, "application name 'a b': use 1-63 of A-Z a-z 0-9 . _ -"),
+        ({"name": "x" * 101}, "job name '" + "x" * 40 + "': at most 100 printable characters"),
+        ({"name": "a\nb"}, "job name 'a\\nb': at most 100 printable characters"),
+        (
+            {"size_min": 3, "size_max": 2, "kind": pb.JOB_KIND_MOLDABLE},
+            "size 3-2: the least size is above the greatest",
+        ),
+        ({"size_min": 1, "size_max": 2}, "a rigid job has one size, not 1-2"),
+        ({"cwd": "tmp"}, "working directory 'tmp' is not absolute"),
+        ({"priority": -1.0}, "priority -1.0 is outside 0..1000"),
+        ({"priority": 1001.0}, "priority 1001.0 is outside 0..1000"),
+        ({"priority": float("nan")}, "priority nan is outside 0..1000"),
+        ({"kind": 99}, "kind, size unit or resize mode is of a newer version"),
+        ({"unit": 99}, "kind, size unit or resize mode is of a newer version"),
+        ({"mode": 99}, "kind, size unit or resize mode is of a newer version"),
+    ],
+)
+def test_a_refusal_says_why(fields: dict[str, Any], text: str) -> None:
+    assert complaint(**fields) == text
+
+
+def spec(**fields: Any) -> JobSpec:
+    return JobSpec(name="a", app="a", argv=("x",), **fields)
+
+
+NODES = [node("n0", 2).spec, node("n1", 4, floor_w=20, max_w=40).spec]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        ({"size_min": 5}, "asks for 5 cores of one node; the largest node, n1, has 4"),
+        ({"size_min": 3, "unit": SizeUnit.NODES}, "asks for 3 nodes, there are 2"),
+        (
+            {"cap_uw": 19 * W},
+            "cap of 19.000 W per node is outside the range of the nodes, 20.000..40.000 W",
+        ),
+        (
+            {"cap_uw": 41 * W},
+            "cap of 41.000 W per node is outside the range of the nodes, 20.000..40.000 W",
+        ),
+    ],
+)
+def test_what_no_node_could_ever_hold(wanted: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        check_possible(spec(**wanted), NODES)
+    assert str(caught.value) == text
+
+
+def test_what_fits_just_so_and_what_nobody_can_know_yet() -> None:
+    check_possible(spec(size_min=4), NODES)
+    check_possible(spec(size_min=2, unit=SizeUnit.NODES, cap_uw=20 * W), NODES)
+    check_possible(spec(size_min=1000), [])

@@ -1,0 +1,177 @@
+"""Snapshots to plan with, in watts and seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.targets import assigned_uw, fixed_uw
+from wattfold.coordinator.models.pass_model import PassProfile
+
+S = 1_000_000_000
+W = 1_000_000
+CURVE = Curve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)
+
+
+def node(
+    name: str,
+    cores: int = 4,
+    *,
+    base_w: int = 10,
+    floor_w: int = 16,
+    max_w: int = 45,
+    blocked: str = "",
+) -> NodeView:
+    zone = Zone(
+        name="package-0",
+        kind=ZoneKind.PACKAGE,
+        cap_uw_min=9 * W,
+        cap_uw_max=max_w * W,
+        floor_uw=floor_w * W,
+        window_ns=S,
+    )
+    spec = NodeSpec(
+        node_id=NodeId(name),
+        cpus=CpuSet.of(range(cores)),
+        zones=(zone,),
+        base_power_uw=base_w * W,
+        curve=CURVE,
+    )
+    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0), blocked=CpuSet.parse(blocked))
+
+
+def job(
+    name: str,
+    low: int = 1,
+    high: int = 4,
+    *,
+    current: Assignment | None = None,
+    submitted_s: float = 0,
+    started_s: float = -1,
+    resized_s: float = -1,
+    done: float = 0.0,
+    time_s: float = 0,
+    profile: PassProfile | None = None,
+    movable: bool = True,
+    **fields: Any,
+) -> JobView:
+    chosen: dict[str, Any] = {"kind": JobKind.MALLEABLE, **fields}
+    spec = JobSpec(
+        name=name,
+        app="app",
+        argv=("run",),
+        size_min=low,
+        size_max=high,
+        time_ns=round(time_s * S),
+        **chosen,
+    )
+    return JobView(
+        job_id=JobId(name),
+        spec=spec,
+        submitted_ns=round(submitted_s * S),
+        current=current,
+        done=done,
+        started_ns=round(started_s * S) if started_s >= 0 else -1,
+        resized_ns=round(resized_s * S) if resized_s >= 0 else -1,
+        profile=profile,
+        movable=movable,
+    )
+
+
+def held(name: str, *places: str, cap_w: float = 45, total_s: float = 100) -> Assignment:
+    """Cores a job has: ``held("a", "n0:0-1")``."""
+    shares = []
+    for place in places:
+        node_id, _, cpus = place.partition(":")
+        shares.append(Share(node_id=NodeId(node_id), cpus=CpuSet.parse(cpus or "0-3")))
+    whole = all(":" not in place for place in places)
+    size = len(shares) if whole else sum(len(share.cpus) for share in shares)
+    return Assignment(
+        job_id=JobId(name),
+        size=size,
+        cap_uw=round(cap_w * W),
+        shares=tuple(shares),
+        expected_total_s=total_s,
+    )
+
+
+def snapshot(
+    nodes: list[NodeView],
+    jobs: list[JobView],
+    budget_w: float = 1e6,
+    now_s: float = 0,
+    reserved_w: float = 0,
+) -> Snapshot:
+    return Snapshot(
+        now_ns=round(now_s * S),
+        budget_uw=round(budget_w * W),
+        reserved_uw=round(reserved_w * W),
+        nodes=tuple(nodes),
+        jobs=tuple(jobs),
+    )
+
+
+def sizes(plan: Plan) -> dict[str, int]:
+    return {a.job_id: a.size for a in plan.assignments}
+
+
+def caps_w(plan: Plan) -> dict[str, float]:
+    return {a.job_id: a.cap_uw / W for a in plan.assignments}
+
+
+def reasons(plan: Plan) -> dict[str, str]:
+    return {w.job_id: w.reason for w in plan.waiting}
+
+
+def faults(plan: Plan, seen: Snapshot) -> list[str]:
+    """What is wrong with a plan, independently of the applier. Empty = valid."""
+    out: list[str] = []
+    views = {view.job_id: view for view in seen.jobs}
+    specs = {view.spec.node_id: view for view in seen.nodes}
+    taken: dict[NodeId, list[tuple[str, CpuSet]]] = {}
+    used_uw = 0
+    if sorted([a.job_id for a in plan.assignments] + [w.job_id for w in plan.waiting]) != sorted(
+        views
+    ):
+        out.append("not every job is planned exactly once")
+    for assignment in plan.assignments:
+        view = views[assignment.job_id]
+        spec, name = view.spec, assignment.job_id
+        whole = spec.unit is SizeUnit.NODES
+        counted = len(assignment.shares) if whole else len(assignment.shares[0].cpus)
+        if counted != assignment.size or not spec.size_min <= counted <= spec.size_max:
+            out.append(f"{name}: size {assignment.size} with {counted}")
+        if not whole and len(assignment.shares) != 1:
+            out.append(f"{name}: {len(assignment.shares)} nodes")
+        for share in assignment.shares:
+            known = specs.get(share.node_id)
+            if known is None:
+                if view.current is None or share not in view.current.shares:
+                    out.append(f"{name}: {share.node_id} is out of reach")
+                continue
+            if not share.cpus or not share.cpus <= known.spec.cpus:
+                out.append(f"{name}: cores {share.cpus}")
+            if not share.cpus.isdisjoint(known.blocked):
+                out.append(f"{name}: blocked cores")
+            alone = whole or spec.exclusive
+            print_ = known.spec.cpus if alone else share.cpus
+            taken.setdefault(share.node_id, []).append((name, print_))
+        if view.current and [s.node_id for s in view.current.shares] != [
+            s.node_id for s in assignment.shares
+        ]:
+            out.append(f"{name}: moved")
+        used_uw += assigned_uw(assignment, [v.spec for v in seen.nodes])
+    for node_id, entries in taken.items():
+        for index, (name, cpus) in enumerate(entries):
+            for other, others in entries[:index]:
+                if not cpus.isdisjoint(others):
+                    out.append(f"{name} and {other} share {cpus & others} of {node_id}")
+    running = [v.current for v in seen.jobs if v.current]
+    before_uw = sum(assigned_uw(a, [v.spec for v in seen.nodes]) for a in running)
+    if used_uw > max(seen.spendable_uw, before_uw if plan.outcome == "infeasible" else 0):
+        out.append(f"{used_uw} uW planned, {seen.spendable_uw} uW are there")
+    return out

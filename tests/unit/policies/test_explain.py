@@ -1,0 +1,64 @@
+"""Why a job waits, and why it runs as it does."""
+
+from __future__ import annotations
+
+import pytest
+from unit.policies.snapshots import held, job, node, snapshot
+
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.policies.explain import explain
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm
+
+A = JobId("a")
+
+
+def test_a_waiting_job() -> None:
+    busy = job("b", current=held("b", "n0:0-2", total_s=80), started_s=0, done=0.25)
+    seen = snapshot([node("n0")], [busy, job("a", 2, 4, time_s=60)], budget_w=80, now_s=5)
+    out = explain(seen, A, Parm(), "no room")
+    assert out.summary == "Waits: no room."
+    assert out.lines[0] == "Policy parm-wse; the job has waited 5 s."
+    # 80 W less 26 W idle less 3/4 of 29 W.
+    assert out.lines[1] == (
+        "Free now: 1 cores (at most 1 on one node), 32.2 W above idle of a budget of 80.0 W."
+    )
+    assert "Its cheapest option is 2 cores at 16." in out.lines[2]
+    assert "Run time from: default profile with the user's 60 s." in out.lines
+    assert out.lines[-1] == "Job b is expected to end in about 60 s."
+
+
+def test_a_job_nobody_has_planned_yet() -> None:
+    out = explain(snapshot([node("n0")], [job("a")]), A, FifoEasy(), "")
+    assert out.summary == "Waits: no plan has been made yet."
+    assert not any("option" in line for line in out.lines)
+
+
+def test_a_running_job() -> None:
+    view = job("a", current=held("a", "n0:0-1", cap_w=44.75), started_s=0, done=0.5, resized_s=90)
+    out = explain(snapshot([node("n0")], [view], budget_w=100, now_s=100), A, Parm(), "")
+    assert out.summary == "Runs on 2 cores at 44.8 W per node."
+    assert out.lines[0] == "Cores: n0:0-1."
+    assert "50% done" in out.lines[1]
+    assert any("Keeps its size for 490 s more: resized 10 s ago." in line for line in out.lines)
+    assert "Only 2 cores are possible for it now." in out.lines
+
+
+def test_the_neighbours_of_a_running_jobs_choice() -> None:
+    view = job("a", current=held("a", "n0:0-1", cap_w=44.75), started_s=0)
+    out = explain(snapshot([node("n0")], [view], now_s=1), A, Parm(), "")
+    neighbours = [line for line in out.lines if line.startswith("With ")]
+    assert len(neighbours) == 3
+    assert any("With 3 cores at 44.8 W: +" in line for line in neighbours)
+
+
+def test_no_nodes() -> None:
+    assert explain(snapshot([], [job("a")]), A, Parm(), "").summary == "No node is in reach."
+    away = job("a", current=held("a", "n0:0"), movable=False)
+    out = explain(snapshot([], [away]), A, Parm(), "")
+    assert out.summary == "Its nodes are out of reach."
+
+
+def test_another_job() -> None:
+    with pytest.raises(KeyError):
+        explain(snapshot([node("n0")], []), A, Parm(), "")

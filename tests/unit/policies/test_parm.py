@@ -1,0 +1,189 @@
+"""PARM's decisions one by one; the optimum is checked in the property tests."""
+
+from __future__ import annotations
+
+import pytest
+from unit.policies.snapshots import W, caps_w, faults, held, job, node, reasons, sizes, snapshot
+
+from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm, Variant
+
+WSE = Parm()
+
+
+def plan(seen: Snapshot, policy: Parm = WSE) -> Plan:
+    out = policy.propose(seen, seen.now_ns, 5.0)
+    assert faults(out, seen) == []
+    return out
+
+
+def test_names_and_fallbacks() -> None:
+    assert [Parm(variant=v).name for v in Variant] == ["parm-wse", "parm-nose", "parm-nomm"]
+    second = WSE.fallback()
+    assert isinstance(second, Parm)
+    assert second.solver == "greedy"
+    assert second.fallback() is None
+
+
+def test_a_lone_job_gets_everything() -> None:
+    out = plan(snapshot([node("n0")], [job("a")]))
+    assert sizes(out) == {"a": 4}
+    assert caps_w(out) == {"a": 44.75}  # F(2.6 GHz), in steps of 1/8 W.
+
+
+def test_scarce_power_goes_into_few_watts_for_all() -> None:
+    jobs = [job(f"j{i}", 1, 1, unit=SizeUnit.NODES) for i in range(4)]
+    nodes = [node(f"n{i}") for i in range(4)]
+    out = plan(snapshot(nodes, jobs, budget_w=4 * (10 + 16) + 20))
+    assert len(sizes(out)) == 4
+    assert sum(caps_w(out).values()) - 4 * 16 <= 20
+
+
+@pytest.mark.parametrize(
+    ("variant", "size"), [(Variant.WSE, 4), (Variant.NOSE, 2), (Variant.NOMM, 2)]
+)
+def test_who_may_change_a_running_job(variant: Variant, size: int) -> None:
+    view = job("a", current=held("a", "n0:0-1"), started_s=0)
+    out = plan(snapshot([node("n0")], [view], now_s=1), Parm(variant=variant))
+    assert sizes(out) == {"a": size}
+
+
+@pytest.mark.parametrize(
+    ("variant", "size"), [(Variant.WSE, 4), (Variant.NOSE, 4), (Variant.NOMM, 1)]
+)
+def test_who_may_choose_the_size_of_a_new_job(variant: Variant, size: int) -> None:
+    assert sizes(plan(snapshot([node("n0")], [job("a")]), Parm(variant=variant))) == {"a": size}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": JobKind.MOLDABLE},
+        {"mode": ResizeMode.FIXED},
+        {"movable": False},
+        {"resized_s": 600},
+    ],
+)
+def test_a_job_that_may_not_change_keeps_its_size(fields: dict[str, object]) -> None:
+    view = job("a", current=held("a", "n0:0-1"), started_s=0, **fields)  # type: ignore[arg-type]
+    assert sizes(plan(snapshot([node("n0")], [view], now_s=1000))) == {"a": 2}
+
+
+def test_a_resized_job_is_locked_for_a_while_and_then_looked_at_again() -> None:
+    view = job("a", current=held("a", "n0:0-1"), started_s=0, resized_s=600)
+    locked = plan(snapshot([node("n0")], [view], now_s=1099.9))
+    assert (sizes(locked), locked.revisit_ns) == ({"a": 2}, 1100 * 10**9)
+    free = plan(snapshot([node("n0")], [view], now_s=1100))
+    assert (sizes(free), free.revisit_ns) == ({"a": 4}, 0)
+
+
+def test_a_rigid_job_has_one_size() -> None:
+    out = plan(snapshot([node("n0")], [job("a", 3, 3, kind=JobKind.RIGID)]))
+    assert sizes(out) == {"a": 3}
+
+
+def test_a_cap_of_the_user_is_kept() -> None:
+    out = plan(snapshot([node("n0")], [job("a", cap_uw=22 * W)]))
+    assert caps_w(out) == {"a": 22}
+
+
+def test_priority_decides_who_starts() -> None:
+    one = [job("a", 4, 4), job("b", 4, 4, priority=50)]
+    assert sizes(plan(snapshot([node("n0")], one))) == {"b": 4}
+    assert sizes(plan(snapshot([node("n0")], one[::-1]))) == {"b": 4}
+
+
+def test_waiting_adds_weight() -> None:
+    jobs = [job("new", 4, 4, submitted_s=5000), job("old", 4, 4)]
+    assert sizes(plan(snapshot([node("n0")], jobs, now_s=5000))) == {"old": 4}
+
+
+def test_weights_are_those_of_equation_8() -> None:
+    seen = snapshot(
+        [node("n0")], [job("a", 2, 4, time_s=100, submitted_s=40, priority=3)], now_s=60
+    )
+    menu = Parm(alpha=0.5).menus(seen, seen.now_ns)[0]
+    least_cap_w = min(o.cap_uw for o in menu.options) / W
+    remaining_s = menu.estimate.profile.time_s(2, least_cap_w)
+    assert menu.weight == pytest.approx(3 * (remaining_s + 20) ** 0.5)
+    slowest = min(menu.options, key=lambda o: o.speedup)
+    assert slowest.speedup == pytest.approx(1)
+    assert (slowest.size, slowest.cap_uw / W) == (2, least_cap_w)
+
+
+def test_what_is_done_takes_weight_away() -> None:
+    half = job("a", current=held("a", "n0:0-3"), started_s=0, done=0.5, time_s=100)
+    seen = snapshot([node("n0")], [half])
+    menu = Parm(alpha=1.0).menus(seen, 0)[0]
+    levels = min(o.cap_uw for o in menu.options) / W
+    assert menu.weight == pytest.approx(0.5 * menu.estimate.profile.time_s(1, levels))
+
+
+def test_a_job_being_started_keeps_its_cores_and_its_power() -> None:
+    busy = job("a", current=held("a", "n0:0-1"), movable=False)
+    out = plan(snapshot([node("n0")], [busy, job("b")]))
+    assert sizes(out) == {"a": 2, "b": 2}
+    tight = snapshot([node("n0")], [busy, job("b", 2, 2)], budget_w=26 + 14.5 + 1)
+    assert sizes(plan(tight)) == {"a": 2, "b": 2}
+    assert caps_w(plan(tight))["b"] <= 18
+
+
+def test_a_job_on_a_node_out_of_reach_is_left_as_it_is() -> None:
+    away = job("a", current=held("a", "gone:0-1"), movable=False)
+    out = plan(snapshot([node("n0")], [away, job("b")]))
+    assert sizes(out) == {"a": 2, "b": 4}
+
+
+def test_an_exclusive_job_takes_the_node() -> None:
+    jobs = [job("a", 2, 2, exclusive=True, priority=100), job("b", 1, 1)]
+    out = plan(snapshot([node("n0"), node("n1", 1)], jobs))
+    places = {a.job_id: a.shares[0].node_id for a in out.assignments}
+    assert places == {"a": "n0", "b": "n1"}
+
+
+def test_an_exclusive_job_does_not_grow_into_blocked_cores() -> None:
+    view = job("a", current=held("a", "n0:0-1"), started_s=0, exclusive=True)
+    out = plan(snapshot([node("n0", blocked="3")], [view], now_s=1))
+    assert str(out.assignments[0].shares[0].cpus) in ("0-1", "0-2")
+
+
+def test_a_job_placed_smaller_than_chosen_expects_the_time_of_its_size() -> None:
+    # Eight cores are free, but at most four in one piece... of a job that may have eight.
+    seen = snapshot([node("n0", 8, blocked="4-7"), node("n1", 8, blocked="0-3")], [job("a", 1, 8)])
+    out = plan(seen)
+    assert sizes(out) == {"a": 4}
+    menu = WSE.menus(seen, 0)[0]
+    expected = menu.estimate.profile.time_s(4, out.assignments[0].cap_uw / W)
+    assert out.assignments[0].expected_total_s == pytest.approx(expected)
+
+
+def test_too_large_a_job_never_starts() -> None:
+    out = plan(snapshot([node("n0")], [job("a", 5, 6)]))
+    assert out.waiting[0].never
+    assert reasons(out) == {"a": "asks for 5 cores, more than there are in reach"}
+
+
+def test_a_full_machine_is_no_never() -> None:
+    busy = job("a", 4, 4, current=held("a", "n0:0-3"), started_s=0)
+    out = plan(snapshot([node("n0")], [busy, job("b", 4, 4)], now_s=1))
+    assert not out.waiting[0].never
+    assert "needs 4 cores, 0 are free" in reasons(out)["b"]
+
+
+@pytest.mark.parametrize("policy", [WSE, Parm(solver="greedy"), FifoEasy()])
+def test_without_nodes_what_runs_goes_on_and_the_others_wait(policy: Policy) -> None:
+    away = job("b", current=held("b", "gone:0-1"), movable=False)
+    seen = snapshot([], [job("a"), away])
+    out = policy.propose(seen, seen.now_ns, 1.0)
+    assert sizes(out) == {"b": 2}
+    assert reasons(out) == {"a": "no node is in reach"}
+
+
+def test_a_budget_below_what_runs_keeps_the_running_jobs() -> None:
+    busy = job("a", 4, 4, current=held("a", "n0:0-3"), started_s=0, cap_uw=45 * W)
+    seen = snapshot([node("n0")], [busy, job("b")], budget_w=30, now_s=1)
+    out = WSE.propose(seen, seen.now_ns, 5.0)
+    assert out.assignments == (busy.current,)
+    assert "fill the budget" in reasons(out)["b"]
