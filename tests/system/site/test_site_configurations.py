@@ -20,7 +20,7 @@ COORDINATOR = {
         "node a is named twice",
     ),
     "node is no table": ("budget_w = 100\nnode = 3\n", "[[node]]"),
-    "node entries are no tables": ("budget_w = 100\nnode = [1, 2]\n", "[[node]]"),
+    "node entries are no tables": ("budget_w = 100\nnode = [1, 2]\n", "must be a table"),
     "not finite": ("budget_w = nan\n", "budget_w"),
     "open to anyone": ('budget_w = 100\nlisten = "127.0.0.1:0"\n', "needs --token-file"),
 }

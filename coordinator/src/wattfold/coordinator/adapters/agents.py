@@ -106,10 +106,14 @@ class AgentLink:
                 return
             except TimeoutError:
                 reason = "its telemetry paused"
-            except (messages.MessageError, ValueError) as error:
+            except messages.MessageError as error:
                 reason = f"it is not usable: {error}"
             except grpc.aio.AioRpcError as error:
                 reason = _reason(error, self.address)
+            except Exception as error:
+                # A defect met with one node must neither end this task unseen nor harm others.
+                log.exception("contact_failed node=%s", self.node_id)
+                reason = f"contact with it failed: {error!r}"
             if reason != last_reason:
                 log.warning("node_silent node=%s reason=%r", self.node_id, reason)
                 self._hooks.gone(self.node_id)

@@ -225,7 +225,7 @@ def _policy(name: str, parm: dict[str, Any], fifo: dict[str, Any]) -> Policy:
 
 
 def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, ...]:
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+    if not isinstance(tables, list):
         raise ConfigError(f"{source.at('node')}: nodes are given as [[node]] with id and address")
     entries = [_check(source, table, _NODE, "node.") for table in tables]
     for text in flags:

@@ -6,7 +6,10 @@ committed and measured power (W), and who holds which cores of which node.
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
+import os
 from pathlib import Path
 from typing import IO
 
@@ -14,12 +17,18 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.core.state import State
 
+log = logging.getLogger("wattfold.coordinator")
+
 
 class Recorder:
-    """Appends to a file; the same picture is not written twice."""
+    """Appends to a file; the same picture is not written twice.
+
+    A line that the disk does not take is left out: a record is no reason to stop deciding.
+    """
 
     def __init__(self, path: Path, clock: Clock, seen: Observations) -> None:
-        self._file: IO[str] = path.open("a", encoding="utf-8", buffering=1)
+        self._file: IO[bytes] = path.open("ab", buffering=0)
+        self._failing = False
         self._clock = clock
         self._seen = seen
         self._last: dict[str, object] = {}
@@ -43,7 +52,19 @@ class Recorder:
         if line != self._last:
             self._last = line
             time_s = self._clock.wall_s(self._clock.now_ns())
-            self._file.write(json.dumps({"time_s": round(time_s, 6), **line}) + "\n")
+            self._write(json.dumps({"time_s": round(time_s, 6), **line}).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        try:
+            end = os.fstat(self._file.fileno()).st_size
+            if self._file.write(line) != len(line):
+                self._file.truncate(end)  # Half a line would spoil the next one.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._failing = False
+        except OSError as error:
+            if not self._failing:
+                log.error("record_not_written path=%s reason=%r", self._file.name, error.strerror)
+            self._failing = True
 
     def close(self) -> None:
         """Ends the file."""
