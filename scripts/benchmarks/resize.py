@@ -127,6 +127,7 @@ async def contact(address: str, news: News) -> AsyncIterator[AgentLink]:
         raise BenchmarkError(str(error))
 
     hooks = Hooks(
+        coordinator_id="benchmark",
         post=news.events.put_nowait,
         sampled=news.take,
         gone=lambda _: None,

@@ -269,7 +269,9 @@ class LiveSite(Site):
         self, *arguments: str, cwd: Path | None = None, check: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
         """Runs the real command against this site; its exit code must be ``check``."""
-        done = run_command("wattfold", "--coordinator", self.address, *arguments, cwd=cwd)
+        done = run_command(
+            "wattfold", "--coordinator", self.address, *arguments, cwd=cwd or self.work
+        )
         assert check is None or done.returncode == check, (done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done

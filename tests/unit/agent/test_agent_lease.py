@@ -28,6 +28,14 @@ def test_an_older_epoch_is_refused_with_both_named():
     assert lease.admit(6).epoch == 6
 
 
+def test_within_an_epoch_one_coordinator_is_obeyed():
+    lease = Lease().admit(5, "first")
+    assert lease.admit(5, "first") is lease
+    with pytest.raises(WrongState, match="epoch 5 belongs to another coordinator, first"):
+        lease.admit(5, "second")
+    assert lease.admit(6, "second").coordinator_id == "second"
+
+
 def test_a_new_epoch_keeps_the_lease():
     assert Lease().renewed(100, 0).admit(2).live(50)
 

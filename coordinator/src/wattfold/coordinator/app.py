@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,20 @@ class StartError(Exception):
 @click.option("--lease-s", type=float, help="How long caps hold without renewal, s.")
 @click.option("--token-file", help="Token clients must show on TCP (mode 0600).")
 @click.option("--agent-token-file", help="Token the agents ask for (mode 0600).")
+@click.option(
+    "--first-epoch",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Least epoch of this start: for a new journal on nodes that obeyed another one.",
+)
 @click.option("--record", type=click.Path(path_type=Path), help="Write power and cores to a file.")
 @click.option("--verbose", is_flag=True, help="Log planning rounds as well.")
 @click.version_option(package_name="wattfold")
 def main(
     config: Path | None,
     record: Path | None,
+    first_epoch: int,
     verbose: bool,
     nodes: tuple[str, ...],
     **flags: Any,
@@ -92,13 +101,13 @@ def main(
     if nodes:
         given["nodes"] = list(nodes)
     try:
-        sys.exit(asyncio.run(_serve(load(config, given), record)))
+        sys.exit(asyncio.run(_serve(load(config, given), record, first_epoch)))
     except (ConfigError, StartError, JournalError, channels.TokenError) as error:
         click.echo(f"wattfold-coordinator: {error}", err=True)
         sys.exit(EXIT_CONFIG)
 
 
-async def _serve(config: Config, record: Path | None) -> int:
+async def _serve(config: Config, record: Path | None, first_epoch: int) -> int:
     """Runs until a signal or a newer coordinator ends it; returns the exit status."""
     _make_private(config.state_dir)
     journal = Journal(config.state_dir / "journal.sqlite")
@@ -114,11 +123,25 @@ async def _serve(config: Config, record: Path | None) -> int:
         stack.callback(lambda: journal.put_meta("measured_peak_uw", str(seen.peak_uw)))
         stack.callback(service.checkpoint)
         budget = _configured_budget(config, journal, core)
-        service.start_epoch(ns_from_s(config.lease_s), ns_from_s(config.command_timeout_s), budget)
-        await _wire(config, service, seen, record, stopped, stack)
+        service.start_epoch(
+            ns_from_s(config.lease_s),
+            ns_from_s(config.command_timeout_s),
+            budget,
+            first_epoch,
+        )
+        await _wire(config, service, seen, record, _identity(journal), stopped, stack)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 0)
         return await stopped
+
+
+def _identity(journal: Journal) -> str:
+    """The identity of a journal: agents tell coordinators of the same epoch apart by it."""
+    found = journal.get_meta("coordinator_id")
+    if found is None:
+        found = uuid.uuid4().hex
+        journal.put_meta("coordinator_id", found)
+    return found
 
 
 def _core(config: Config, journal: Journal) -> CoordinatorCore:
@@ -158,6 +181,7 @@ async def _wire(
     service: Service,
     seen: Observations,
     record: Path | None,
+    coordinator_id: str,
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
 ) -> None:
@@ -191,6 +215,7 @@ async def _wire(
         sampled=sampled,
         gone=seen.drop,
         epoch=lambda: service.core.state.epoch,
+        coordinator_id=coordinator_id,
         fenced=lambda error: _fenced(stopped, error),
     )
     await _contact(config, service, agents, hooks)

@@ -66,6 +66,7 @@ class Hooks:
     sampled: Callable[[NodeSample], None]
     gone: Callable[[NodeId], None]
     epoch: Callable[[], int]
+    coordinator_id: str
     fenced: Callable[[FencedError], None]
 
 
@@ -207,6 +208,7 @@ class AgentLink:
     def _header(self, request_id: str, cause: str) -> common_pb2.CommandHeader:
         return common_pb2.CommandHeader(
             epoch=self._hooks.epoch(),
+            coordinator_id=self._hooks.coordinator_id,
             request_id=request_id,
             cause=cause,
         )
@@ -226,7 +228,10 @@ class AgentLink:
             raise
 
     def _fence(self, text: str) -> FencedError:
-        return FencedError(f"agent {self.node_id} obeys another coordinator: {text}")
+        return FencedError(
+            f"agent {self.node_id} obeys another coordinator: {text}. If that one is gone for "
+            "good, start with --first-epoch above its epoch",
+        )
 
     async def _set_caps(self, action: act.SetCaps) -> None:
         request = pb.SetCapsRequest(

@@ -89,13 +89,14 @@ class Service:
         lease_ns: int,
         command_timeout_ns: int,
         then: Sequence[ev.Event] = (),
+        first_epoch: int = 1,
     ) -> None:
         """Begins a new generation; call once, before `run` and before there are performers.
 
         Nothing is in reach yet, so the only actions are wake-ups and a first planning round, which
         the first contact asks for again.
         """
-        epoch = Epoch(self.core.state.epoch + 1)
+        epoch = Epoch(max(self.core.state.epoch + 1, first_epoch))
         event = ev.CoordinatorStarted(
             epoch=epoch,
             lease_ns=lease_ns,
@@ -181,16 +182,34 @@ class Service:
         self._late = late
 
     def _act(self, actions: list[act.Action]) -> None:
-        if self._journal.pending and any(not isinstance(a, HARMLESS) for a in actions):
-            try:
-                self._journal.commit()
-            except JournalError as error:
-                log.error("journal_write_failed reason=%s", error)
+        """Carries actions out, once what led to them is on disk.
+
+        While the disk does not take it, nothing is done that a restart must know of: no cap is
+        raised and no job started (both are tried again), and no agent forgets a process.
+        """
+        if not (self._journal.pending and any(not isinstance(a, HARMLESS) for a in actions)):
+            written = True
+        else:
+            written = self._commit()
         for action in actions:
-            # Unless its end is on disk, the agent stays the one that remembers the process; it
-            # shows it again at the next contact.
-            if not (self._journal.pending and isinstance(action, act.ForgetProcess)):
+            if written or self._harmless_unwritten(action):
                 self._perform(action)
+            elif isinstance(action, act.Launch | act.SetCaps):
+                self.post(_put_off(action))
+
+    def _commit(self) -> bool:
+        try:
+            self._journal.commit()
+        except JournalError as error:
+            log.error("journal_write_failed reason=%s", error)
+            return False
+        return True
+
+    def _harmless_unwritten(self, action: act.Action) -> bool:
+        if isinstance(action, act.SetCaps):
+            zones = self.core.state.ledger.accounts[action.node_id].zones
+            return all(cap_uw <= zones[name].confirmed_uw for name, cap_uw in action.caps)
+        return not isinstance(action, act.Launch | act.ForgetProcess)
 
     def recorded(self) -> str:
         """The last events, for a defect report."""
@@ -208,6 +227,22 @@ class Service:
         delay_s = max(at_ns - self.clock.now_ns(), 0) / 1e9
         loop = asyncio.get_running_loop()
         self._wake = loop.call_later(delay_s + 0.0005, self.post, ev.TimePassed())
+
+
+def _put_off(action: act.Launch | act.SetCaps) -> ev.Event:
+    reason = "the journal cannot be written"
+    if isinstance(action, act.SetCaps):
+        return ev.CapsUnconfirmed(
+            node_id=action.node_id,
+            request_id=action.request_id,
+            reason=reason,
+        )
+    return ev.LaunchFailed(
+        node_id=action.node_id,
+        job_id=action.job_id,
+        reason=reason,
+        permanent=False,
+    )
 
 
 def replay(journal: Journal, core: CoordinatorCore) -> int:

@@ -215,6 +215,12 @@ class _Source:
         return value
 
 
+def _powercap_root(given: str, run_dir: Path | None) -> Path:
+    """An emulated tree is made in the run folder unless another place is named."""
+    named = given != _TOP["powercap_root"].default
+    return Path(given) if named or run_dir is None else run_dir / "powercap"
+
+
 def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any] | None) -> Config:
     node_id = top["node_id"] or socket.gethostname().partition(".")[0]
     if not valid_name(node_id):
@@ -228,7 +234,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any] | Non
         state_dir=Path(top["state_dir"]).absolute(),
         run_dir=run_dir,
         cpus=_cpus(top["cpus"], source),
-        powercap_root=run_dir / "powercap" if emulated else Path(top["powercap_root"]),
+        powercap_root=_powercap_root(top["powercap_root"], run_dir if emulated else None),
         cgroup_root=Path(top["cgroup_root"]),
         ranges=_ranges(top, source, emulated),
         base_power_uw=uw_from_w(top["base_power_w"]),

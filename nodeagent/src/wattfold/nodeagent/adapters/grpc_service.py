@@ -197,7 +197,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             key = f"{type(request).__name__} {header.request_id}"
             first = self._answers.get(key) if header.request_id else None
             if first is None:
-                self._power.admit(header.epoch)
+                self._power.admit(header.epoch, header.coordinator_id)
                 first = asyncio.ensure_future(act())
                 if header.request_id:
                     self._answers.keep(key, first)

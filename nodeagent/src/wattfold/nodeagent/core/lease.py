@@ -22,10 +22,14 @@ class Lease:
     """What the agent knows of its coordinator."""
 
     epoch: Epoch = NO_EPOCH
+    coordinator_id: str = ""
     expires_ns: int | None = None
 
-    def admit(self, epoch: int) -> Lease:
-        """The state after a command of this epoch. Raises WrongState for an older one."""
+    def admit(self, epoch: int, coordinator_id: str = "") -> Lease:
+        """The state after a command of this epoch. Raises WrongState for an older one.
+
+        Within an epoch the first coordinator that named itself is obeyed and no other.
+        """
         if epoch <= 0:
             raise InvalidRequest(f"epoch {epoch} is not valid: expected 1 or more")
         if epoch < self.epoch:
@@ -33,7 +37,15 @@ class Lease:
                 f"epoch {epoch} is older than epoch {self.epoch}, the highest this node has seen:"
                 " another coordinator has taken over"
             )
-        return self if epoch == self.epoch else replace(self, epoch=Epoch(epoch))
+        if epoch > self.epoch:
+            return replace(self, epoch=Epoch(epoch), coordinator_id=coordinator_id)
+        if self.coordinator_id not in ("", coordinator_id):
+            raise WrongState(
+                f"epoch {epoch} belongs to another coordinator, {self.coordinator_id}, on this node"
+            )
+        if self.coordinator_id == coordinator_id:
+            return self
+        return replace(self, coordinator_id=coordinator_id)
 
     def renewed(self, duration_ns: int, now_ns: int) -> Lease:
         """The state with a lease that ends ``duration_ns`` from now. Raises InvalidRequest."""

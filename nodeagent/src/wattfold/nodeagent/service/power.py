@@ -77,7 +77,7 @@ class NodePower:
         guard: LeaseGuard,
     ) -> None:
         self.zones = {z.name: ZoneState(zone=z, meter=_meter(z)) for z in zones}
-        self.lease = Lease(epoch=_epoch(store))
+        self.lease = _obeyed(store)
         self.at_floor = False
         self.drift_count = 0
         self._store = store
@@ -113,12 +113,13 @@ class NodePower:
             self._store.remove(_ORIGINALS)
             logs.info("limits_restored", zones=len(record.get("zones", {})))
 
-    def admit(self, epoch: int) -> None:
-        """Checks and remembers the epoch of a command. Raises Refused; then nothing is changed."""
-        lease = self.lease.admit(epoch)
-        if lease.epoch != self.lease.epoch:
+    def admit(self, epoch: int, coordinator_id: str) -> None:
+        """Checks and remembers whose command it is. Raises Refused; then nothing is changed."""
+        lease = self.lease.admit(epoch, coordinator_id)
+        if lease is not self.lease:
             # On disk first: an older coordinator must stay shut out after a restart.
-            self._store.write(_AGENT_RECORD, {"epoch": lease.epoch})
+            record = {"epoch": lease.epoch, "coordinator_id": lease.coordinator_id}
+            self._store.write(_AGENT_RECORD, record)
             logs.info("epoch_changed", old=self.lease.epoch, new=lease.epoch)
             self.lease = lease
 
@@ -331,10 +332,14 @@ def _meter(zone: PowercapZone) -> EnergyMeter:
     return EnergyMeter(range_uj=zone.range_uj)
 
 
-def _epoch(store: StateStore) -> Epoch:
+def _obeyed(store: StateStore) -> Lease:
+    """Whom an earlier agent obeyed last; its lease is over."""
     record = store.read(_AGENT_RECORD) or {}
-    epoch = record.get("epoch", 0)
-    return Epoch(epoch if isinstance(epoch, int) else 0)
+    epoch, coordinator_id = record.get("epoch", 0), record.get("coordinator_id", "")
+    return Lease(
+        epoch=Epoch(epoch if isinstance(epoch, int) else 0),
+        coordinator_id=coordinator_id if isinstance(coordinator_id, str) else "",
+    )
 
 
 def _outcome(request: CapRequest, enforced_uw: int, status: CapStatus, message: str) -> CapOutcome:

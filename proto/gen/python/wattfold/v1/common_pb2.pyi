@@ -17,14 +17,16 @@ RESIZE_MODE_MASK: ResizeMode
 RESIZE_MODE_TEAM: ResizeMode
 
 class CommandHeader(_message.Message):
-    __slots__ = ("epoch", "request_id", "cause")
+    __slots__ = ("epoch", "request_id", "cause", "coordinator_id")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_ID_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     request_id: str
     cause: str
-    def __init__(self, epoch: _Optional[int] = ..., request_id: _Optional[str] = ..., cause: _Optional[str] = ...) -> None: ...
+    coordinator_id: str
+    def __init__(self, epoch: _Optional[int] = ..., request_id: _Optional[str] = ..., cause: _Optional[str] = ..., coordinator_id: _Optional[str] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("regions", "done", "total")
