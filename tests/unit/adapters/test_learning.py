@@ -12,7 +12,7 @@ from unit.core.stage import job_spec, node_spec, on, planning_round, reading
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.journal import Journal
-from wattfold.coordinator.adapters.learning import ProgressLearner
+from wattfold.coordinator.adapters.learning import Lesson, ProgressLearner, fit_lesson
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import actions as act
@@ -20,10 +20,18 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Plan
-from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
 
 S = 1_000_000_000
 N0, A = NodeId("n0"), JobId("a")
+
+
+async def fit_here(lesson: Lesson) -> PassProfile | str:
+    """As in the worker, without one."""
+    try:
+        return fit_lesson(lesson)
+    except ValueError as error:
+        return str(error)
 
 
 class Nobody:
@@ -61,7 +69,7 @@ class Site:
         self.service = Service(self.core, Journal(path / "j"), Clock())
         kinds = (act.SetCaps, act.SetMask, act.Launch, act.ForgetProcess, act.RenewLease, act.Solve)
         self.service.performers = dict.fromkeys(kinds, Nobody())
-        self.learner = ProgressLearner(self.service)
+        self.learner = ProgressLearner(self.service, fit_here)
         self.service.start_epoch(S, S)
 
     async def start(self) -> None:
@@ -87,6 +95,7 @@ class Site:
         reading = ev.ProcessReading(job_id=A, running=False, pid=1, cpus=node_spec().cpus)
         self.service.post(ev.ProcessEnded(node_id=N0, process=reading))
         await self.settle()
+        await self.learner.idle()
         await self.settle()
 
     async def settle(self) -> None:

@@ -30,7 +30,7 @@ from wattfold.coordinator.adapters.api import CoordinatorApi
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
 from wattfold.coordinator.adapters.journal import Journal, JournalError
-from wattfold.coordinator.adapters.learning import ProgressLearner
+from wattfold.coordinator.adapters.learning import Lesson, ProgressLearner, fit_lesson
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
@@ -40,8 +40,14 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.parm import Parm, warm_up
-from wattfold.coordinator.solvers.worker import SolverWorker
+from wattfold.coordinator.solvers.worker import (
+    Crashed,
+    SolverWorker,
+    Success,
+    WorkerBusyError,
+)
 from wattfold.v1 import coordinator_pb2_grpc
 
 log = logging.getLogger("wattfold.coordinator")
@@ -49,6 +55,7 @@ log = logging.getLogger("wattfold.coordinator")
 EXIT_CONFIG = 2
 EXIT_FENCED = 5
 WORKER_START_S = 60.0
+FIT_DEADLINE_S = 10.0
 COMMANDS = (
     act.SetCaps,
     act.SetMask,
@@ -202,7 +209,8 @@ async def _wire(
     _listen_to_changes(service, seen, record, stack)
     server = await _server(config, api)
     stack.push_async_callback(server.stop, 0.2)
-    learner = ProgressLearner(service)
+    learner = ProgressLearner(service, lambda lesson: _fit(worker, lesson))
+    stack.push_async_callback(learner.close)
 
     def sampled(sample: NodeSample) -> None:
         seen.take(sample)
@@ -225,6 +233,18 @@ async def _wire(
     # Agents are in contact by now; "ready" also says that the first plan need not wait.
     await worker.call(len, "", deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
+
+
+async def _fit(worker: SolverWorker, lesson: Lesson) -> PassProfile | str:
+    """Fits a profile in the worker; a slow or failed fit teaches nothing."""
+    try:
+        result = await worker.call(fit_lesson, lesson, deadline_s=FIT_DEADLINE_S)
+    except WorkerBusyError as error:
+        return str(error)
+    if isinstance(result, Success):
+        profile: PassProfile = result.value
+        return profile
+    return result.reason if isinstance(result, Crashed) else "no answer in time"
 
 
 def _listen_to_changes(

@@ -15,6 +15,7 @@ from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
 ZONES_MAX = 64
+OFFSET_WINDOW_NS = 60_000_000_000
 MODES = {
     ResizeMode.FIXED: common_pb2.RESIZE_MODE_FIXED,
     ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
@@ -144,8 +145,30 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
     )
 
 
+class ClockOffset:
+    """Relates an agent's clock to ours: the least delay seen of its messages counts as none.
+
+    A message that waited (a busy loop, a slow network) must not move what it tells in time. Old
+    minima are forgotten after one or two minutes, for clocks that drift apart.
+    """
+
+    def __init__(self) -> None:
+        self._least_ns: int | None = None
+        self._before_ns: int | None = None
+        self._since_ns = 0
+
+    def ours(self, theirs_ns: int, now_ns: int) -> int:
+        """Our time for the time a message that arrives now was sent at."""
+        seen_ns = now_ns - theirs_ns
+        if self._least_ns is None or now_ns - self._since_ns > OFFSET_WINDOW_NS:
+            self._before_ns, self._least_ns, self._since_ns = self._least_ns, seen_ns, now_ns
+        self._least_ns = min(self._least_ns, seen_ns)
+        before_ns = self._least_ns if self._before_ns is None else self._before_ns
+        return theirs_ns + min(self._least_ns, before_ns)
+
+
 def sample(message: pb.Telemetry, node: NodeSpec, now_ns: int) -> NodeSample:
-    """A telemetry message as observations."""
+    """A telemetry message as observations; ``now_ns`` is our time for when it was sent."""
     charged = {zone.name for zone in node.zones}
     return NodeSample(
         node_id=node.node_id,

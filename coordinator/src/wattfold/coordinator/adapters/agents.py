@@ -91,6 +91,7 @@ class AgentLink:
         self._channel = channels.open_channel(address)
         self._stub = node_agent_pb2_grpc.NodeAgentStub(self._channel)
         self._reported: set[str] = set()
+        self._offset = messages.ClockOffset()
         self._commands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -145,6 +146,7 @@ class AgentLink:
         spec = messages.node_spec(inventory, self.node_id)
         if inventory.epoch > self._hooks.epoch():
             raise self._fence(f"epoch {inventory.epoch} is newer than {self._hooks.epoch()}")
+        self._offset = messages.ClockOffset()
         processes = tuple(messages.process(entry) for entry in listed.processes)
         self._reported = {p.job_id for p in processes if not p.running}
         self._hooks.post(
@@ -173,7 +175,8 @@ class AgentLink:
             call.cancel()
 
     def _take(self, message: pb.Telemetry, spec: NodeSpec) -> None:
-        self._hooks.sampled(messages.sample(message, spec, self._clock.now_ns()))
+        sent_ns = self._offset.ours(message.uptime_ns, self._clock.now_ns())
+        self._hooks.sampled(messages.sample(message, spec, sent_ns))
         ended = {entry.job_id for entry in message.ended}
         for entry in message.ended:
             if entry.job_id not in self._reported:

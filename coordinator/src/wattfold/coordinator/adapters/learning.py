@@ -9,16 +9,20 @@ A profile that somebody measured on purpose is never replaced.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.state import profile_key
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.models.power_curve import PowerCurve
 from wattfold.coordinator.policies.estimates import node_curve
 
 log = logging.getLogger("wattfold.learning")
@@ -27,6 +31,7 @@ BUCKET_S_MIN = 2.0
 """A point counts once it was observed for so long: shorter ones are mostly chance."""
 REPORT_STEP = 0.02
 JOBS_MAX = 10_000
+FITS_MAX = 8
 
 
 @dataclass(slots=True)
@@ -47,11 +52,38 @@ class _Trace:
     reported: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonPoint:
+    """How fast a job went at a size and cap, and for how long that was seen."""
+
+    size: int
+    cap_w: float
+    rate: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What a finished job has shown; ``work`` is all of it, in the unit of the rates."""
+
+    app: str
+    unit: SizeUnit
+    curve: PowerCurve | None
+    work: float
+    points: tuple[LessonPoint, ...]
+
+
+Fitter = Callable[[Lesson], Awaitable[PassProfile | str]]
+"""Answers with a profile, or with the reason why there is none."""
+
+
 class ProgressLearner:
     """Turns telemetry into progress reports and profiles."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, fitter: Fitter) -> None:
         self._service = service
+        self._fitter = fitter
+        self._tasks: set[asyncio.Task[None]] = set()
         self._traces: dict[JobId, _Trace] = {}
         service.listeners.append(self._ended)
 
@@ -97,44 +129,69 @@ class ProgressLearner:
                     self._learn(job, trace)
 
     def _learn(self, job: Job, trace: _Trace) -> None:
-        # scipy takes a second to load, and many sites measure their profiles.
-        from wattfold.coordinator.models.fitting import RatePoint, fit_from_rates
-
         state = self._service.core.state
         stored = state.profiles.get(profile_key(job.spec.app, job.spec.unit.value))
-        if stored is not None and stored.source != "progress":
-            return
-        points = [
-            RatePoint(
+        node = state.nodes.get(next(iter(job.ranks)))
+        points = tuple(
+            LessonPoint(
                 size=size,
                 cap_w=w_from_uw(cap_uw),
                 rate=bucket.count / bucket.seconds,
-                weight=bucket.seconds,
+                seconds=bucket.seconds,
             )
             for (size, cap_uw), bucket in trace.buckets.items()
             if bucket.seconds >= BUCKET_S_MIN and bucket.count > 0
-        ]
+        )
         work = trace.total or trace.count
-        if not points or work <= 0:
+        measured = stored is not None and stored.source != "progress"
+        if measured or not points or work <= 0 or len(self._tasks) >= FITS_MAX:
             return
-        spec = state.nodes[_first_node(job)].spec
-        try:
-            found = fit_from_rates(
-                points,
-                app=job.spec.app,
-                unit=job.spec.unit,
-                curve=node_curve(spec) if spec else None,
-                work=work,
-            )
-        except ValueError as error:
-            log.warning("profile_not_learnt app=%s reason=%r", job.spec.app, str(error))
+        lesson = Lesson(
+            app=job.spec.app,
+            unit=job.spec.unit,
+            curve=node_curve(node.spec) if node and node.spec else None,
+            work=work,
+            points=points,
+        )
+        task = asyncio.create_task(self._fit(lesson))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _fit(self, lesson: Lesson) -> None:
+        found = await self._fitter(lesson)
+        if isinstance(found, str):
+            log.warning("profile_not_learnt app=%s reason=%r", lesson.app, found)
             return
-        log.info("profile_learnt app=%s points=%d", job.spec.app, len(points))
-        self._service.post(ev.ProfileStored(profile=found.profile, source="progress"))
+        log.info("profile_learnt app=%s points=%d", lesson.app, len(lesson.points))
+        self._service.post(ev.ProfileStored(profile=found, source="progress"))
+
+    async def idle(self) -> None:
+        """Waits until every fit under way has ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Gives fits under way up."""
+        for task in self._tasks:
+            task.cancel()
+        await self.idle()
 
 
-def _first_node(job: Job) -> NodeId:
-    return next(iter(job.ranks))
+def fit_lesson(lesson: Lesson) -> PassProfile:
+    """Fits a profile to what was seen. Raises ValueError. Takes tenths of a second: runs in the
+    worker process, which also pays for loading scipy."""
+    from wattfold.coordinator.models.fitting import RatePoint, fit_from_rates
+
+    points = [
+        RatePoint(size=p.size, cap_w=p.cap_w, rate=p.rate, weight=p.seconds) for p in lesson.points
+    ]
+    found = fit_from_rates(
+        points,
+        app=lesson.app,
+        unit=lesson.unit,
+        curve=lesson.curve,
+        work=lesson.work,
+    )
+    return found.profile
 
 
 def _on_target(job: Job) -> bool:

@@ -62,6 +62,8 @@ class NodeSample:
 COMMON_NS = 1_000_000_000
 """The time over which the power of all nodes is taken."""
 READINGS_KEPT = 64
+PEAK_EVERY_NS = 100_000_000
+"""A mean over a second does not peak between two looks that close, and each looks at all nodes."""
 Readings = deque[tuple[int, int]]
 """(time in nanoseconds, energy in microjoules), ascending."""
 
@@ -72,6 +74,7 @@ class Observations:
 
     peak_uw: int = 0
     nodes: dict[NodeId, NodeSample] = field(default_factory=dict)
+    _peaked_ns: int = -PEAK_EVERY_NS
     _energy: dict[tuple[NodeId, ZoneName], Readings] = field(default_factory=dict)
 
     def take(self, sample: NodeSample) -> None:
@@ -80,7 +83,9 @@ class Observations:
         for name, zone in sample.zones.items():
             if zone.valid:
                 self._read(self._energy.setdefault((sample.node_id, name), deque()), zone)
-        self.peak_uw = max(self.peak_uw, self.power_uw)
+        if sample.taken_ns - self._peaked_ns >= PEAK_EVERY_NS:
+            self._peaked_ns = sample.taken_ns
+            self.peak_uw = max(self.peak_uw, self.power_uw)
 
     @staticmethod
     def _read(readings: Readings, zone: ZoneSample) -> None:
