@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
+from system.account_install import installation_for
 
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import node_agent_pb2 as pb
@@ -42,8 +43,13 @@ class AgentProcess:
 
     def start(self) -> AgentProcess:
         """Starts it and waits for its ready line."""
+        python, libraries = sys.executable, ":".join(p for p in sys.path if p)
+        if self.uid is not None:
+            installed = installation_for(self.uid)
+            assert installed is not None
+            python, libraries = installed.python, installed.libraries
         command = [
-            python_for(self.uid),
+            python,
             "-c",
             "from wattfold.nodeagent.app import main; main()",
             "--node-id",
@@ -62,7 +68,7 @@ class AgentProcess:
                 stderr=log,
                 text=True,
                 cwd=self.root,
-                env=os.environ | {"PYTHONPATH": ":".join(p for p in sys.path if p)},
+                env=os.environ | {"PYTHONPATH": libraries},
                 **drop,
             )
         assert self.process.stdout is not None
@@ -173,20 +179,6 @@ class AgentProcess:
 
 def _usage(message: pb.Telemetry, job: str) -> pb.JobUsage:
     return next(usage for usage in message.jobs if usage.job_id == job)
-
-
-def python_for(uid: int | None) -> str:
-    """An interpreter that this account may execute."""
-    if uid is None:
-        return sys.executable
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (sys.executable, f"/usr/bin/{version}"):
-        try:
-            subprocess.run([candidate, "-c", ""], user=uid, group=uid, check=True)
-        except (PermissionError, subprocess.CalledProcessError):
-            continue
-        return candidate
-    return ""
 
 
 @contextmanager

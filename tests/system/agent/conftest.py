@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from system.agent.agent_process import NOBODY, agent, python_for
+from system.account_install import installation_for
+from system.agent.agent_process import NOBODY, agent
 
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 # Static power below the lowest cap leaves room for a cap that really bites.
@@ -48,7 +49,7 @@ def any_agent(request, tmp_path_factory):
         else:
             config += ("--masks", "affinity", "--throttle", "signals")
         if request.param == "nobody":
-            if os.geteuid() != 0 or not python_for(NOBODY):
+            if os.geteuid() != 0 or installation_for(NOBODY) is None:
                 pytest.skip("needs root and an interpreter another account may execute")
             uid = NOBODY
         with agent(*config, uid=uid) as running:

@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.agent.agent_process import python_for
+from system.account_install import Installation, installation_for
 from system.site.live_site import CPUS, built
 
 OWNER, OTHER = 65534, 65533
@@ -38,8 +37,12 @@ def report() -> Iterator[dict[str, Any]]:
     home = Path(tempfile.mkdtemp(prefix="wattfold-account-"))
     os.chown(home, OWNER, OWNER)
     home.chmod(0o755)
-    python = own_installation(home)
-    script = Path(__file__).with_name("as_account.py")
+    installed = installation_for(OWNER)
+    if installed is None:
+        shutil.rmtree(home)
+        pytest.skip("needs an interpreter another account may execute")
+    python = own_commands(home, installed)
+    script = installed.path(Path(__file__).with_name("as_account.py"))
     site = subprocess.Popen(
         as_uid(OWNER, str(python), str(script), str(home)),
         stdin=subprocess.PIPE,
@@ -47,7 +50,7 @@ def report() -> Iterator[dict[str, Any]]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=home,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": libraries()},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": installed.libraries},
     )
     try:
         assert site.stdout is not None
@@ -63,31 +66,15 @@ def report() -> Iterator[dict[str, Any]]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def libraries() -> str:
-    """Where this installation and what it needs are, without the standard library."""
-    return ":".join(path for path in sys.path if path and not path.startswith(sys.base_prefix))
-
-
-def own_installation(home: Path) -> Path:
+def own_commands(home: Path, installed: Installation) -> Path:
     """Commands of this installation for an interpreter that the account may execute."""
-    interpreter = python_for(OWNER)
     (home / "bin").mkdir()
     python = home / "bin" / "python"
-    python.symlink_to(interpreter or "/usr/bin/python3")
+    python.symlink_to(installed.python)
     for command, module in COMMANDS.items():
         script = home / "bin" / command
         script.write_text(f"#!{python}\nfrom {module} import main\nmain()\n")
         script.chmod(0o755)
-    trial = subprocess.run(
-        as_uid(OWNER, str(home / "bin" / "wattfold-coordinator"), "--version"),
-        env={"PYTHONPATH": libraries(), "HOME": str(home)},
-        capture_output=True,
-        check=False,
-        cwd="/",
-    )
-    if trial.returncode or not interpreter:
-        shutil.rmtree(home)
-        pytest.skip("this installation cannot be used by another account")
     return python
 
 

@@ -1,0 +1,93 @@
+"""This installation as another account can use it.
+
+A checkout below somebody's home may be closed to others. Tests of ordinary accounts then get a
+copy of what runs: sources, built shims, tests, and the installed packages without the largest ones
+that are only for development. Made once a test process, removed at its end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "build/shims")
+LEFT_OUT = shutil.ignore_patterns(
+    "__pycache__", "ruff*", "mypy*", "pip", "uv*", "cmake*", "matplotlib*", "fontTools", "PIL*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """An interpreter, its PYTHONPATH, and the folder that stands for the checkout."""
+
+    python: str
+    libraries: str
+    root: Path
+
+    def path(self, inside: Path) -> Path:
+        """Where a file of the checkout is for the other account."""
+        return self.root / inside.resolve().relative_to(ROOT)
+
+
+@functools.cache
+def installation_for(uid: int) -> Installation | None:
+    """What an account can run; None without an interpreter it may execute. Root only."""
+    python = _python_for(uid)
+    if not python:
+        return None
+    own = [Path(p) for p in sys.path if p and not p.startswith(sys.base_prefix)]
+    here = Installation(python=python, libraries=":".join(map(str, own)), root=ROOT)
+    if _usable(here, uid):
+        return here
+    copied = _copy(python, own)
+    return copied if _usable(copied, uid) else None
+
+
+def _python_for(uid: int) -> str:
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for candidate in (sys.executable, f"/usr/bin/{version}"):
+        try:
+            subprocess.run([candidate, "-c", ""], user=uid, group=uid, check=True, cwd="/")
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return candidate
+    return ""
+
+
+def _usable(installation: Installation, uid: int) -> bool:
+    done = subprocess.run(
+        [installation.python, "-c", "import wattfold.nodeagent.app, wattfold.coordinator.app"],
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        env={"PYTHONPATH": installation.libraries, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=False,
+        cwd="/",
+    )
+    return done.returncode == 0
+
+
+def _copy(python: str, own: list[Path]) -> Installation:
+    folder = Path(tempfile.mkdtemp(prefix="wattfold-install-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    for part in PARTS:
+        if (ROOT / part).exists():
+            shutil.copytree(ROOT / part, folder / "root" / part, ignore=LEFT_OUT)
+    paths: list[Path] = []
+    for number, path in enumerate(own):
+        if "site-packages" in path.parts:
+            paths.append(folder / f"packages-{number}")
+            shutil.copytree(path, paths[-1], ignore=LEFT_OUT, symlinks=True)
+        elif path.resolve().is_relative_to(ROOT):
+            paths.append(folder / "root" / path.resolve().relative_to(ROOT))
+    libraries = ":".join(map(str, paths))
+    return Installation(python=python, libraries=libraries, root=folder / "root")
