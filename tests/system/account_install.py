@@ -18,9 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "build/shims")
-LEFT_OUT = shutil.ignore_patterns(
-    "__pycache__", "ruff*", "mypy*", "pip", "uv*", "cmake*", "matplotlib*", "fontTools", "PIL*"
-)
+CACHES = shutil.ignore_patterns("__pycache__")
+DEVELOPMENT = frozenset({"ruff", "mypy", "mypyc", "pip", "uv", "cmake", "matplotlib", "fontTools"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +80,21 @@ def _copy(python: str, own: list[Path]) -> Installation:
     folder.chmod(0o755)
     for part in PARTS:
         if (ROOT / part).exists():
-            shutil.copytree(ROOT / part, folder / "root" / part, ignore=LEFT_OUT)
+            shutil.copytree(ROOT / part, folder / "root" / part, ignore=CACHES)
     paths: list[Path] = []
     for number, path in enumerate(own):
         if "site-packages" in path.parts:
             paths.append(folder / f"packages-{number}")
-            shutil.copytree(path, paths[-1], ignore=LEFT_OUT, symlinks=True)
+            _copy_packages(path, paths[-1])
         elif path.resolve().is_relative_to(ROOT):
             paths.append(folder / "root" / path.resolve().relative_to(ROOT))
     libraries = ":".join(map(str, paths))
     return Installation(python=python, libraries=libraries, root=folder / "root")
+
+
+def _copy_packages(path: Path, target: Path) -> None:
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        here = DEVELOPMENT & set(names) if Path(folder) == path else set()
+        return here | CACHES(folder, names)
+
+    shutil.copytree(path, target, ignore=left_out, symlinks=True)
