@@ -14,6 +14,7 @@ from wattfold.coordinator.adapters.submissions import (
 )
 from wattfold.coordinator.adapters.views import spec_message
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.targets import dynamic_uw
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -94,6 +95,7 @@ def spec(**fields: Any) -> JobSpec:
     return JobSpec(name="a", app="a", argv=("x",), **fields)
 
 
+PLENTY_UW = 10**12
 NODES = [node("n0", 2).spec, node("n1", 4, floor_w=20, max_w=40).spec]
 
 
@@ -114,11 +116,19 @@ NODES = [node("n0", 2).spec, node("n1", 4, floor_w=20, max_w=40).spec]
 )
 def test_what_no_node_could_ever_hold(wanted: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        check_possible(spec(**wanted), NODES)
+        check_possible(spec(**wanted), NODES, PLENTY_UW)
     assert str(caught.value) == text
 
 
 def test_what_fits_just_so_and_what_nobody_can_know_yet() -> None:
-    check_possible(spec(size_min=4), NODES)
-    check_possible(spec(size_min=2, unit=SizeUnit.NODES, cap_uw=20 * W), NODES)
-    check_possible(spec(size_min=1000), [])
+    check_possible(spec(size_min=4), NODES, PLENTY_UW)
+    check_possible(spec(size_min=2, unit=SizeUnit.NODES, cap_uw=20 * W), NODES, PLENTY_UW)
+    check_possible(spec(size_min=1000), [], 0)
+
+
+def test_a_fixed_cap_that_never_fits_the_budget_is_refused() -> None:
+    wanted = spec(size_min=4, size_max=4, cap_uw=20 * W)
+    needed_uw = min(dynamic_uw(node, 4, 20 * W) for node in NODES if len(node.cpus) >= 4)
+    check_possible(wanted, NODES, needed_uw)
+    with pytest.raises(InvalidRequestError, match=r"4 cores at 20\.000 W .* the budget leaves"):
+        check_possible(wanted, NODES, needed_uw - 1)

@@ -72,7 +72,9 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
         """Takes a job in."""
         try:
             spec = job_spec(request.spec)
-            check_possible(spec, [n.spec for n in self._state.nodes.values() if n.spec])
+            nodes = [node.spec for node in self._state.nodes.values() if node.spec]
+            left_uw = self._state.ledger.budget_uw - self._state.floor_uw()
+            check_possible(spec, nodes, left_uw)
         except InvalidRequestError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         async with self._submitting:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from wattfold.contract.ids import valid_name
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.targets import dynamic_uw
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -109,8 +110,11 @@ def _own_account() -> str:
         return ""
 
 
-def check_possible(spec: JobSpec, nodes: Iterable[NodeSpec]) -> None:
-    """Refuses what no node heard of could ever hold. Without nodes, everything may become true."""
+def check_possible(spec: JobSpec, nodes: Iterable[NodeSpec], spendable_uw: int) -> None:
+    """Refuses what no node heard of could ever hold. Without nodes, everything may become true.
+
+    ``spendable_uw`` is the power above the floors that the budget leaves to all jobs together.
+    """
     known = list(nodes)
     if not known:
         return
@@ -126,6 +130,7 @@ def check_possible(spec: JobSpec, nodes: Iterable[NodeSpec]) -> None:
             )
     if spec.cap_uw:
         _check_cap(spec.cap_uw, known)
+        _check_power(spec, known, spendable_uw)
 
 
 def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
@@ -135,4 +140,20 @@ def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
         raise InvalidRequestError(
             f"cap of {cap_uw / 1e6:.3f} W per node is outside the range of the nodes, "
             f"{low / 1e6:.3f}..{high / 1e6:.3f} W",
+        )
+
+
+def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int) -> None:
+    """A job with a cap of its own must fit the budget when it is alone."""
+    if spec.unit is SizeUnit.NODES:
+        each = sorted(dynamic_uw(node, len(node.cpus), spec.cap_uw) for node in nodes)
+        needed_uw = sum(each[: spec.size_min])
+    else:
+        large = [node for node in nodes if len(node.cpus) >= spec.size_min]
+        needed_uw = min(dynamic_uw(node, spec.size_min, spec.cap_uw) for node in large)
+    if needed_uw > spendable_uw:
+        raise InvalidRequestError(
+            f"{spec.size_min} {spec.unit.value} at {spec.cap_uw / 1e6:.3f} W per node need "
+            f"{needed_uw / 1e6:.3f} W above idle; the budget leaves {spendable_uw / 1e6:.3f} W for "
+            "jobs: ask for a lower cap or fewer",
         )

@@ -221,7 +221,11 @@ def _profile(setup: _Setup, client: CoordinatorClient, console: Console) -> list
     sizes = sorted({1, setup.layout.cores_per_node})
     if not setup.layout.emulated:
         zone = [z for z in client.list_nodes().nodes[0].zones if z.name.startswith("package")]
-        caps_w = (sum(z.floor_uw for z in zone) / 1e6, sum(z.cap_uw_max for z in zone) / 1e6)
+        floor_uw, power = sum(z.floor_uw for z in zone), client.power()
+        # On one node, the whole of what the budget leaves is its highest cap.
+        most_uw = floor_uw + power.budget_uw - power.floor_uw
+        highest_uw = min(sum(z.cap_uw_max for z in zone), most_uw)
+        caps_w = (floor_uw / 1e6, highest_uw / 1e6)
     probes = [Probe(size=n, cap_uw=uw_from_w(cap)) for n in sizes for cap in caps_w]
     cpu_s = PROBE_CPU_S if setup.layout.cpu_share < 0.5 else 1.0
     found = runner.measure_profiles(
