@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from wattfold.coordinator.cli.client import CoordinatorClient
+from wattfold.coordinator.cli.errors import UnreachableError
 from wattfold.coordinator.cli.probing import Probe, Program, run_probe
 from wattfold.coordinator.cli.profile_fit import Fitted, fit_points, node_curve
 from wattfold.coordinator.demo.mix import Arrival, environment
@@ -16,6 +18,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 VIEW_INTERVAL_NS = 250_000_000
 NODES_UP_S = 30.0
+STALLED_S = 30.0
 ENDED = frozenset(
     {
         pb.JOB_STATE_COMPLETED,
@@ -24,6 +27,10 @@ ENDED = frozenset(
         pb.JOB_STATE_LOST,
     },
 )
+
+
+STILL = ENDED | {pb.JOB_STATE_PENDING, pb.JOB_STATE_HELD}
+"""States in which a job holds nothing."""
 
 
 class RunError(Exception):
@@ -98,21 +105,47 @@ def run_mix(
     start_s, start = time.time(), time.monotonic()
     waiting = sorted(mix, key=lambda arrival: arrival.at_s)
     ids: list[str] = []
+    busy_s = 0.0
+    for view in _views(client):
+        now_s = time.monotonic() - start
+        while waiting and waiting[0].at_s <= now_s:
+            request = pb.SubmitRequest(spec=waiting.pop(0).spec, idempotency_key=uuid.uuid4().hex)
+            ids.append(client.submit(request))
+        if during is not None:
+            during(now_s)
+        jobs = _jobs(client, ids)
+        ended = [job for job in jobs if job.state in ENDED]
+        show(view, len(ended))
+        if not waiting and len(ended) == len(mix):
+            break
+        if waiting or any(job.state not in STILL for job in jobs):
+            busy_s = now_s
+        elif now_s - busy_s > STALLED_S:
+            raise _stalled(jobs)
+    _check(jobs)
+    power = client.power()
+    return Finished(jobs=tuple(jobs), power=power, start_s=start_s, end_s=time.time())
+
+
+def _views(client: CoordinatorClient) -> Iterator[pb.ClusterView]:
+    """Pictures without end, over a restart of the coordinator too."""
+    last = time.monotonic()
     while True:
-        for view in client.watch(VIEW_INTERVAL_NS):
-            now_s = time.monotonic() - start
-            while waiting and waiting[0].at_s <= now_s:
-                request = pb.SubmitRequest(spec=waiting.pop(0).spec)
-                ids.append(client.submit(request))
-            if during is not None:
-                during(now_s)
-            jobs = _jobs(client, ids)
-            ended = [job for job in jobs if job.state in ENDED]
-            show(view, len(ended))
-            if not waiting and len(ended) == len(mix):
-                _check(jobs)
-                power = client.power()
-                return Finished(jobs=tuple(jobs), power=power, start_s=start_s, end_s=time.time())
+        try:
+            for view in client.watch(VIEW_INTERVAL_NS):
+                last = time.monotonic()
+                yield view
+        except UnreachableError:
+            if time.monotonic() - last > NODES_UP_S:
+                raise
+
+
+def _stalled(jobs: Sequence[pb.Job]) -> RunError:
+    job = next(job for job in jobs if job.state not in ENDED)
+    return RunError(
+        f"nothing has run for {STALLED_S:.0f} s: job {job.job_id} ({job.spec.name}) waits, "
+        f"{job.reason}",
+    )
 
 
 def _jobs(client: CoordinatorClient, ids: Sequence[str]) -> list[pb.Job]:

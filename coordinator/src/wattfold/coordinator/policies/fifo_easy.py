@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.core.job import Assignment, Share
+from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot, Waiting
+from wattfold.coordinator.core.targets import dynamic_uw
 from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.placement import (
     Room,
@@ -62,10 +63,30 @@ class FifoEasy(Policy):
         return _Round(self, snapshot, now_ns).plan()
 
     def size_of(self, view: JobView, snapshot: Snapshot) -> int:
-        """The size the job gets, 0 if it can never have one."""
+        """The size the job gets, 0 if it can never have one.
+
+        The greatest that the machine has and its budget feeds at full power, if "max" counts.
+        """
         most = largest_size(view.spec, snapshot.nodes)
         asked = view.spec.size_min if self.size == "min" else min(view.spec.size_max, most)
-        return asked if view.spec.size_min <= asked <= most else 0
+        if not view.spec.size_min <= asked <= most:
+            return 0
+        while asked > view.spec.size_min and not self._fed(view, asked, snapshot):
+            asked -= 1
+        return asked
+
+    def cap_uw(self, view: JobView, snapshot: Snapshot) -> int:
+        """The level of the job: its own, or the greatest there is."""
+        return view.spec.cap_uw or max(n.spec.package_max_uw for n in snapshot.nodes)
+
+    def _fed(self, view: JobView, size: int, snapshot: Snapshot) -> bool:
+        """Whether the whole budget would do for this size, on the nodes that take least."""
+        cap_uw, specs = self.cap_uw(view, snapshot), [node.spec for node in snapshot.nodes]
+        if view.spec.unit is SizeUnit.NODES:
+            each = sorted(dynamic_uw(spec, len(spec.cpus), cap_uw) for spec in specs)
+            return sum(each[:size]) <= snapshot.spendable_uw
+        large = [spec for spec in specs if len(spec.cpus) >= size]
+        return min(dynamic_uw(spec, size, cap_uw) for spec in large) <= snapshot.spendable_uw
 
 
 class _Round:
@@ -139,7 +160,7 @@ class _Round:
         return self._place(view, size, empty) is not None
 
     def _cap_uw(self, view: JobView) -> int:
-        return view.spec.cap_uw or max(n.spec.package_max_uw for n in self._snapshot.nodes)
+        return self._policy.cap_uw(view, self._snapshot)
 
     def _place(self, view: JobView, size: int, room: Room) -> tuple[Share, ...] | None:
         shares = room.find(view.spec, size)
