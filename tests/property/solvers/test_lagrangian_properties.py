@@ -114,7 +114,9 @@ def test_no_plan_with_an_option_is_worth_more_than_the_bound_less_its_loss(
     certificate = certify(table, descend(table, start(table), (0.3, 0.01)))
     for local, option in enumerate(table.option.tolist()):
         owner = int(problem.job_of[option])
-        kept = np.flatnonzero((problem.job_of != owner) | (np.arange(problem.option_count) == option))
+        kept = np.flatnonzero(
+            (problem.job_of != owner) | (np.arange(problem.option_count) == option)
+        )
         must = problem.must_run.copy()
         must[owner] = True
         best = brute_force.best_objective(replace(problem.restricted_to(kept), must_run=must))

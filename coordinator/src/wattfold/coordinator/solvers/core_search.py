@@ -249,9 +249,7 @@ def search_core(
     return Searched(choice=choice, proven=proven, detail="")
 
 
-def _reduced(
-    problem: Problem, table: Table, core: Core, base: Ints32
-) -> tuple[Problem, Ints64]:
+def _reduced(problem: Problem, table: Table, core: Core, base: Ints32) -> tuple[Problem, Ints64]:
     """The open jobs under what the settled ones leave, and its options in the problem."""
     local = np.concatenate([choices[choices >= 0] for choices in core.choices])
     options = np.sort(table.option[local])
@@ -280,4 +278,3 @@ def _reduced(
     ).restricted_to(options)
     kept = worthwhile(reduced)
     return reduced.restricted_to(kept), options[kept]
-

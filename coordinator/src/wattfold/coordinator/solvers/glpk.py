@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from wattfold.coordinator.solvers import checked_search, glpk_engine, greedy
 from wattfold.coordinator.solvers.glpk_engine import Ending, IntegerAnswer
+from wattfold.coordinator.solvers.linear_arrays import LinearArrays
 from wattfold.coordinator.solvers.presolve import worthwhile
 from wattfold.coordinator.solvers.problem import (
     Ints32,
@@ -36,9 +37,9 @@ from wattfold.coordinator.solvers.problem import (
     gap_of,
     no_choice,
     objective_of,
+    one_job,
     without_solution,
 )
-from wattfold.coordinator.solvers.linear_arrays import LinearArrays
 from wattfold.coordinator.solvers.pyomo_model import build_model, compile_model
 
 Ints64 = NDArray[np.int64]
@@ -69,21 +70,7 @@ def solve(problem: Problem, options: GlpkOptions | None = None) -> Solution:
 
 def warm_up() -> None:
     """Loads everything that is loaded at first use, by solving a problem of one job."""
-    one = np.ones(1, dtype=np.int64)
-    solve(
-        Problem(
-            job_of=np.zeros(1, dtype=np.int32),
-            size=np.ones(1, dtype=np.int32),
-            level=np.zeros(1, dtype=np.int32),
-            units=one,
-            power_uw=one,
-            value=np.ones(1),
-            must_run=np.zeros(1, dtype=np.bool_),
-            units_max=1,
-            power_uw_max=1,
-        ),
-        GlpkOptions(presolve=False),
-    )
+    solve(one_job(), GlpkOptions(presolve=False))
 
 
 class _Run:

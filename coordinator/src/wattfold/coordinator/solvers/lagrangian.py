@@ -32,6 +32,7 @@ from wattfold.coordinator.solvers.problem import (
     gap_of,
     no_choice,
     objective_of,
+    one_job,
     without_solution,
 )
 from wattfold.coordinator.solvers.repair import Repair
@@ -80,6 +81,11 @@ def solve(problem: Problem, options: LagrangianOptions | None = None) -> Solutio
     return _Run(problem, options or LagrangianOptions()).solve()
 
 
+def warm_up() -> None:
+    """Loads everything that is loaded at first use, by solving a problem of one job."""
+    solve(one_job())
+
+
 class _Run:
     """One call: the clock, the best plan and the best bound so far."""
 
@@ -111,7 +117,8 @@ class _Run:
             return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
         self._repair(table, near, prices)
         if not self._good_enough():
-            if self._close(table, prices, certificate) and self._best is None:
+            seen_all = self._close(table, prices, certificate)
+            if seen_all and self._best is None:
                 return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
         return self._finished()
 

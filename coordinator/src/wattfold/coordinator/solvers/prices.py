@@ -47,7 +47,7 @@ class Certificate:
 
 def net_of(table: Table, prices: Floats) -> Floats:
     """Value of each option less what it takes at these prices (per unit of each resource)."""
-    net = table.value - table.cost[0] * prices[0]
+    net: Floats = table.value - table.cost[0] * prices[0]
     net -= table.cost[1] * prices[1]
     if len(table.cost) > 2:
         padded = np.append(prices, 0.0)

@@ -202,9 +202,7 @@ class Repair:
             if channel < 2:
                 free[channel] -= taken.sum()
             else:
-                free -= np.bincount(
-                    self._table.where[channel], weights=taken, minlength=free.size
-                )
+                free -= np.bincount(self._table.where[channel], weights=taken, minlength=free.size)
         return free
 
     def _best_per_job(self, score: Floats) -> Ints64:

@@ -167,13 +167,11 @@ def _channels(problem: Problem) -> tuple[list[Ints64], list[int], list[Ints64]]:
         if most <= row.limit:
             continue
         members = owners[first]
-        for cost, resource in layers:
-            if np.all(resource[members] < 0):
-                break
-        else:
-            cost = np.zeros(count, dtype=np.int64)
-            resource = np.full(jobs, -1, dtype=np.int64)
-            layers.append((cost, resource))
+        layer = next((own for own in layers if np.all(own[1][members] < 0)), None)
+        if layer is None:
+            layer = (np.zeros(count, dtype=np.int64), np.full(jobs, -1, dtype=np.int64))
+            layers.append(layer)
+        cost, resource = layer
         cost[options] = amounts
         resource[members] = len(limits)
         limits.append(row.limit)
@@ -207,5 +205,5 @@ def _hopeless(table: Table) -> Impossible | None:
         return None
     index = int(over[0])
     name = ("units", "power_uw")[index] if index < 2 else "a capacity row"
-    need, limit = int(least[index]), int(table.limit[index])
-    return Impossible(reason=f"{name}: the jobs that must run need {need}, {limit} exist")
+    amount, limit = int(least[index]), int(table.limit[index])
+    return Impossible(reason=f"{name}: the jobs that must run need {amount}, {limit} exist")
