@@ -9,6 +9,7 @@ import pytest
 
 from wattfold.coordinator.solvers import core_search, glpk, lagrangian
 from wattfold.coordinator.solvers.core_search import core_of, enumerate_core, search_core
+from wattfold.coordinator.solvers.glpk import GlpkOptions
 from wattfold.coordinator.solvers.instances import VARIANTS, Variant, draw
 from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
 from wattfold.coordinator.solvers.prices import certify, descend, start
@@ -73,16 +74,16 @@ def test_few_jobs_are_closed_although_their_relaxation_is_weak(jobs: int) -> Non
         assert check(case, solution) == ()
 
 
-@pytest.mark.parametrize(("nodes", "share"), [(1, 0.5), (20, 0.3), (60, 0.0), (60, 0.7)])
+@pytest.mark.parametrize(("nodes", "share"), [(1, 0.5), (20, 0.6), (60, 0.0), (60, 0.7)])
 def test_rows_of_nodes(nodes: int, share: float) -> None:
-    case = with_node_rows(draw(VARIANTS[0], np.random.default_rng(2)), nodes, share)
+    case = with_node_rows(draw(VARIANTS[0], np.random.default_rng(3)), nodes, share)
     assert len(table_of(case).cost) == 3, "disjoint rows share a layer"
     solution = lagrangian.solve(case)
     assert solution.outcome is Outcome.OPTIMAL
     assert check(case, solution) == ()
-    reference = glpk.solve(case)
-    assert solution.bound >= reference.objective * (1 - 1e-9)
-    assert solution.objective >= reference.objective * (1 - 1e-3)
+    reference = glpk.solve(case, GlpkOptions(gap=1e-3))
+    assert solution.bound >= reference.objective
+    assert reference.bound >= solution.objective
 
 
 def test_rows_that_share_jobs_take_layers_of_their_own() -> None:
@@ -159,8 +160,11 @@ def test_enumeration_and_glpk_find_the_same_in_a_core() -> None:
     case = with_node_rows(case, 2, 0.5)
     table = table_of(case)
     prices = descend(table, start(table), (0.3, 0.06, 0.01))
-    core = core_of(table, certify(table, prices), float("inf"))
-    found = enumerate_core(table, core, prices, float("inf"), 2**62)
+    certificate = certify(table, prices)
+    budget = 0.04 * certificate.bound
+    core = core_of(table, certificate, budget)
+    assert core.open_jobs.size > 3
+    found = enumerate_core(table, core, prices, budget, 2**62)
     assert found.complete
     assert found.choice is not None
     searched = search_core(case, table, core, 0.0, 2**62)

@@ -29,6 +29,8 @@ Bools = NDArray[np.bool_]
 STEPS = 4
 """Newton steps at one temperature, at most; most take one or two."""
 HALVINGS = 5
+ACTIVE_ROUNDS = 8
+"""Of finding which prices a step takes to zero."""
 SETTLED = 3e-6
 """A predicted decrease of this share of the bound ends the steps at a temperature."""
 
@@ -144,25 +146,44 @@ def start(table: Table) -> Floats:
 
 
 def _newton(point: _Point, worth: Floats) -> tuple[Floats, float]:
-    """The step, zero where a price is zero and would fall, and the decrease it promises."""
-    step = np.zeros(worth.size)
-    free = np.flatnonzero((worth > 0) | (point.gradient < 0))
-    if not free.size:
-        return step, 0.0
-    slope = point.gradient[free]
-    matrix = point.curvature[np.ix_(free, free)]
-    # Where every job has settled the bound is flat or linear: the step is then cut below.
-    ridge = 1e-6 * float(np.trace(matrix)) / free.size + 1e-300
-    matrix = matrix + np.diag(np.full(free.size, ridge))
-    move = np.linalg.solve(matrix, -slope)
+    """The step to the least of the quadratic model with no price below zero, and its decrease."""
+    slope, matrix = point.gradient, point.curvature
+    # Where every job has settled the bound is flat or linear: the ridge, then the reach, limit it.
+    ridge = 1e-6 * float(np.trace(matrix)) / worth.size + 1e-300
+    matrix = matrix + np.diag(np.full(worth.size, ridge))
     reach = float(worth.max()) + 1e-3 * abs(point.smooth) + 1e-300
-    longest = float(np.abs(move).max())
+    step = _to_least(slope, matrix, worth, reach)
+    decrease = -float(slope @ step)
+    if decrease > 0:
+        return step, decrease
+    # Prices set to zero one by one can end uphill; each resource by itself cannot.
+    step = np.clip(-slope / np.diag(matrix), -np.minimum(worth, reach), reach)
+    return step, -float(slope @ step)
+
+
+def _to_least(slope: Floats, matrix: Floats, worth: Floats, reach: float) -> Floats:
+    free = (worth > 0) | (slope < 0)
+    step = np.zeros(worth.size)
+    for _ in range(ACTIVE_ROUNDS):
+        rows = np.flatnonzero(free)
+        if not rows.size:
+            break
+        rest = np.flatnonzero(~free)
+        right = -slope[rows] - matrix[np.ix_(rows, rest)] @ step[rest]
+        move = np.linalg.solve(matrix[np.ix_(rows, rows)], right)
+        below = move < -worth[rows]
+        step[rows] = move
+        if not below.any():
+            break
+        step[rows[below]] = -worth[rows[below]]
+        free[rows[below]] = False
+    longest = float(np.abs(step).max())
     if not np.isfinite(longest):
-        move, longest = -slope, float(np.abs(slope).max())
+        return np.zeros(worth.size)
     if longest > reach:
-        move = move * (reach / longest)
-    step[free] = np.maximum(move, -worth[free])
-    return step, -float(point.gradient @ step)
+        step = step * (reach / longest)
+    limited: Floats = np.maximum(step, -worth)
+    return limited
 
 
 def _search_line(
