@@ -140,11 +140,13 @@ class _Run:
             self._take(table, found.choice)
             if not found.complete:
                 break
-            # Any plan not seen loses more than this part.
-            self._bound = min(self._bound, max(self._value, certificate.bound - part))
+            # Values are sums of one term per job, off by a rounding each, here and in the search.
+            rounding = self._problem.job_count * 2.0**-51
             if part == budget:
-                self._prove(self._problem.job_count * 2.0**-52)
+                self._prove(self._worthless(), rounding)
                 return True
+            # Any plan not seen loses more than this part.
+            self._prove(max(self._value, certificate.bound - part), rounding)
             if self._good_enough():
                 return True
         return self._search(table, certificate)
@@ -162,13 +164,13 @@ class _Run:
         if answer.choice is not None:
             self._offer(answer.choice)
         if answer.proven:
-            self._prove(TOLERANCE)
+            self._prove(self._worthless(), TOLERANCE)
         return answer.proven
 
-    def _prove(self, tolerance: float) -> None:
-        """Notes that no plan is better by more than the gap, up to a relative tolerance."""
-        self._tolerance = 1.01 * tolerance
-        self._bound = min(self._bound, self._worthless() * (1.0 + tolerance))
+    def _prove(self, bound: float, tolerance: float) -> None:
+        """Notes that no plan is better than this, up to a relative tolerance."""
+        self._tolerance = max(self._tolerance, 1.01 * tolerance + 2.0**-48)
+        self._bound = min(self._bound, bound * (1.0 + tolerance))
 
     def _budget(self, certificate: Certificate) -> float:
         """A plan that loses more than this is not better by more than the gap asked for."""

@@ -102,9 +102,9 @@ class Repair:
                 allowed &= (extra <= 0) | (extra <= room)
             loss = np.maximum(self._net[self.held][self._job] - self._net, 0.0)
             tiny = 1e-12 * (self._net.max(initial=0.0) - self._net.min(initial=0.0)) + 1e-300
-            ratio = np.where(
-                allowed & (relief > 0), (loss + tiny) / np.maximum(relief, 1e-300), np.inf
-            )
+            helps = allowed & (relief > 0)
+            ratio = np.full(relief.size, np.inf)
+            np.divide(loss + tiny, relief, out=ratio, where=helps)
             best = self._best_per_job(-ratio)
             order = np.argsort(ratio[best], kind="stable")
             moves = best[order[np.isfinite(ratio[best[order]])]]
