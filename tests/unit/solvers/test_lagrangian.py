@@ -96,6 +96,15 @@ def test_rows_that_share_jobs_take_layers_of_their_own() -> None:
     assert solution.objective == pytest.approx(glpk.solve(both).objective, rel=2e-7)
 
 
+def test_many_nodes_with_rows_are_repaired_at_once() -> None:
+    case = draw(replace(VARIANTS[0], jobs=600), np.random.default_rng(2))
+    case = with_node_rows(case, 80, 0.6)
+    assert table_of(case).resources > 70
+    solution = lagrangian.solve(case, LagrangianOptions(time_limit_s=0.0))
+    assert check(case, solution) == ()
+    assert solution.gap < 0.01
+
+
 def test_a_sampled_start_prices_thousands_of_jobs() -> None:
     case = draw(replace(VARIANTS[0], jobs=2000), np.random.default_rng(1))
     solution = lagrangian.solve(case)

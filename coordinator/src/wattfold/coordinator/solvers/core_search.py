@@ -38,6 +38,8 @@ STATES_MAX = 60_000
 EXPANSIONS_MAX = 1_200_000
 MERGE_ABOVE = 256
 RESOURCES_MAX = 24
+OPEN_MAX = 400
+"""More open jobs, or resources that can run out, than these are not worth a try."""
 SLACK = 1e-9
 """Relative; what adding up losses may be off by, and more."""
 
@@ -99,6 +101,8 @@ def enumerate_core(
     """The best plan of the core, in whole numbers throughout."""
     if core.hollow:
         return Found(choice=None, complete=True)
+    if core.open_jobs.size > OPEN_MAX:
+        return Found(choice=None, complete=False)
     return _Enumeration(table, core, prices, budget).run(deadline_ns)
 
 

@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 Ints64 = NDArray[np.int64]
 
 SAMPLE_ABOVE = 768
-"""More jobs than this are first priced on a sample of about as many."""
+"""More jobs than this, without rows, are first priced on a sample of about as many."""
 WARM = (0.3, 0.06)
 COOL = (0.015, 0.003)
 SAMPLE_RADIUS = 0.2
@@ -227,7 +227,8 @@ class _Run:
 
 def _price(table: Table) -> tuple[Table, Floats]:
     """Good prices, and the table without the options that are far from any use at them."""
-    if table.jobs > SAMPLE_ABOVE:
+    # A sample of the jobs of a node says nothing about its row.
+    if table.jobs > SAMPLE_ABOVE and table.resources == 2:
         sample = table.sample(-(-table.jobs // SAMPLE_ABOVE))
         prices = _price(sample)[1]
         near = narrow(table, prices, SAMPLE_RADIUS)

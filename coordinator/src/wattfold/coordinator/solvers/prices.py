@@ -27,7 +27,7 @@ Ints64 = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 STEPS = 4
-"""Newton steps at one temperature, at most; most take one or two."""
+"""Newton steps at one temperature, at most; most take one or two. Twice that with rows."""
 HALVINGS = 5
 ACTIVE_ROUNDS = 8
 """Of finding which prices a step takes to zero."""
@@ -119,12 +119,13 @@ def descend(table: Table, prices: Floats, temperatures: Sequence[float]) -> Floa
         return prices
     scale = np.maximum(table.limit, 1.0)
     smoothed = _Smoothed(table, scale)
+    steps = STEPS if table.resources == 2 else 2 * STEPS
     worth = prices * scale
     best_worth, best = worth, np.inf
     for temperature in temperatures:
         smoothed.heat(temperature)
         point = smoothed.at(worth)
-        for _ in range(STEPS):
+        for _ in range(steps):
             if point.plain < best:
                 best_worth, best = worth, point.plain
             step, decrease = _newton(point, worth)
@@ -140,9 +141,10 @@ def descend(table: Table, prices: Floats, temperatures: Sequence[float]) -> Floa
 
 
 def start(table: Table) -> Floats:
-    """Prices to begin with: all limits together worth half of what the jobs could gain."""
-    worth = 0.5 * float(table.top.sum()) / table.resources
-    return worth / np.maximum(table.limit, 1.0)
+    """Prices to begin with: units and power together worth half of what the jobs could gain."""
+    prices = np.zeros(table.resources)
+    prices[:2] = 0.25 * float(table.top.sum()) / np.maximum(table.limit[:2], 1.0)
+    return prices
 
 
 def _newton(point: _Point, worth: Floats) -> tuple[Floats, float]:

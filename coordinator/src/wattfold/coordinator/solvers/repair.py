@@ -93,7 +93,10 @@ class Repair:
             if not over.any():
                 return
             # A share of what is too much, of all limits exceeded; other limits are not to grow.
+            # Rows first: what mends them frees units and power as well.
             weight = np.where(over > 0, 1.0 / np.maximum(over, 1.0), 0.0)
+            if weight[2:].any():
+                weight[:2] = 0.0
             relief = np.zeros(self._job.size)
             allowed = np.ones(self._job.size, dtype=np.bool_)
             for channel, extra in enumerate(self._extra()):
@@ -110,7 +113,7 @@ class Repair:
             moves = best[order[np.isfinite(ratio[best[order]])]]
             if not moves.size:
                 return
-            self._apply(moves[: self._enough(moves, over)])
+            self._apply(self._needed(moves, over))
 
     def fill(self) -> None:
         """Takes the greatest gain per share of what is left, while a move fits."""
@@ -130,7 +133,7 @@ class Repair:
             best = self._best_per_job(rate)
             best = best[np.isfinite(rate[best])]
             moves = best[np.argsort(-rate[best], kind="stable")]
-            self._apply(moves[: self._fitting(moves)])
+            self._apply(self._fitting(moves))
 
     def exchange(self, enough: float, rounds: int) -> None:
         """Makes the best single move or pair of moves that fits, until the value is enough."""
@@ -217,28 +220,48 @@ class Repair:
         self.held[self._job[moves]] = moves
         self._free = self._left()
 
-    def _enough(self, moves: Ints64, over: Floats) -> int:
-        """The fewest of these moves that mend a limit; one where rows are exceeded."""
-        if over[2:].any() or not over.any():
-            return 1
+    def _needed(self, moves: Ints64, over: Floats) -> Ints64:
+        """Of these moves, in order, those that mend the rows exceeded, else units or power."""
         job = self._job[moves]
+        if over[2:].any():
+            needed = np.zeros(moves.size, dtype=np.bool_)
+            for channel in range(2, len(self._cost)):
+                resource = self._table.where[channel][job]
+                relieved = self._cost[channel][self.held[job]] - self._cost[channel][moves]
+                before = _running_sum(resource, np.maximum(relieved, 0.0)) - relieved
+                needed |= (relieved > 0) & (before < over[resource])
+            return moves[needed]
         count = moves.size
         for channel in np.flatnonzero(over[:2]):
             cost = self._cost[channel]
             relieved = np.cumsum(cost[self.held[job]] - cost[moves])
             reached = int(np.searchsorted(relieved, over[channel]))
             count = min(count, max(1, reached))
-        return count
+        return moves[:count]
 
-    def _fitting(self, moves: Ints64) -> int:
-        """How many of these moves, in order, fit together; one where they touch rows."""
-        if len(self._cost) > 2:
-            return 1
+    def _fitting(self, moves: Ints64) -> Ints64:
+        """Of these moves, in order, the first ones that fit together; at least the first."""
+        for channel in range(2, len(self._cost)):
+            job = self._job[moves]
+            resource = self._table.where[channel][job]
+            extra = self._cost[channel][moves] - self._cost[channel][self.held[job]]
+            moves = moves[_running_sum(resource, np.maximum(extra, 0.0)) <= self._free[resource]]
         job = self._job[moves]
         count = moves.size
-        for channel, cost in enumerate(self._cost):
+        for channel, cost in enumerate(self._cost[:2]):
             taken = np.cumsum(cost[moves] - cost[self.held[job]])
             beyond = np.flatnonzero(taken > self._free[channel])
             if beyond.size:
                 count = min(count, int(beyond[0]))
-        return max(1, count)
+        return moves[: max(1, count)]
+
+
+def _running_sum(group: Ints64, amount: Floats) -> Floats:
+    """Per entry the sum of its group up to and with it, in the order given."""
+    order = np.argsort(group, kind="stable")
+    total = np.cumsum(amount[order])
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    before = total[first] - amount[order][first]
+    sums = np.empty_like(amount)
+    sums[order] = total - np.repeat(before, np.diff(np.append(first, group.size)))
+    return sums
