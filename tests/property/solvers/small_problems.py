@@ -12,9 +12,13 @@ def problems(
     *,
     tight_rows: bool = True,
     rows_max: int = 1,
+    node_rows: bool = False,
     scales: tuple[float, ...] = (1.0,),
 ) -> Problem:
-    """A few jobs with a few options each; values of the jobs are multiplied by drawn scales."""
+    """A few jobs with a few options each; values of the jobs are multiplied by drawn scales.
+
+    With ``node_rows`` two rows limit the units of some jobs, as the cores of a node do.
+    """
     jobs = draw(st.integers(1, 4))
     counts = draw(st.lists(st.integers(0, 4), min_size=jobs, max_size=jobs))
     total = sum(counts)
@@ -25,6 +29,12 @@ def problems(
 
     units = integers(0, 8)
     rows = []
+    if tight_rows and node_rows:
+        node_of = draw(st.lists(st.integers(0, 2), min_size=jobs, max_size=jobs))
+        for node in range(2):  # Jobs of the third are on no node.
+            own = np.flatnonzero(np.repeat(node_of, counts) == node)
+            limit = draw(st.integers(0, 16))
+            rows.append(CapacityRow(option_indices=own, coefficients=units[own], limit=limit))
     row_count = draw(st.integers(0, rows_max)) if tight_rows and total else 0
     for _ in range(row_count):
         members = sorted(draw(st.sets(st.integers(0, total - 1), min_size=1)))

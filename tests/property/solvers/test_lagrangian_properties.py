@@ -13,14 +13,22 @@ from small_problems import problems
 from wattfold.coordinator.solvers import glpk, lagrangian
 from wattfold.coordinator.solvers.instances import VARIANTS, draw
 from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.merging import merge
 from wattfold.coordinator.solvers.prices import certify, descend, narrow, start
-from wattfold.coordinator.solvers.problem import Outcome, Problem, check
+from wattfold.coordinator.solvers.problem import (
+    Outcome,
+    Problem,
+    check,
+    check_choice,
+    objective_of,
+)
 from wattfold.coordinator.solvers.resources import Impossible, Table, tabulate
 
 small = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXACT = LagrangianOptions(exact=True)
 SCALES = (1.0, 1e-9, 1e9, 1e-3, 1e3)
-any_problem = problems(rows_max=3) | problems(rows_max=3, scales=SCALES)
+on_nodes = problems(rows_max=0, node_rows=True) | problems(node_rows=True, scales=SCALES)
+any_problem = problems(rows_max=3) | problems(rows_max=3, scales=SCALES) | on_nodes
 
 
 @small
@@ -122,6 +130,24 @@ def test_no_plan_with_an_option_is_worth_more_than_the_bound_less_its_loss(
         best = brute_force.best_objective(replace(problem.restricted_to(kept), must_run=must))
         if best is not None:
             assert best <= certificate.bound - certificate.loss[local] + 1e-12 * certificate.bound
+
+
+@small
+@given(on_nodes)
+def test_deciding_the_jobs_of_a_node_together_changes_no_optimum(problem: Problem) -> None:
+    merged = merge(problem)
+    if merged is None:
+        return
+    assert len(merged.problem.rows) < len(problem.rows)
+    assert merged.problem.job_count <= problem.job_count
+    best = brute_force.best_objective(problem)
+    solution = glpk.solve(merged.problem)
+    assert solution.usable == (best is not None)
+    choice = merged.restore(solution.choice)
+    if best is not None:
+        assert check_choice(problem, choice) == ()
+        assert objective_of(problem, choice) == pytest.approx(solution.objective, rel=1e-12)
+        assert solution.objective == pytest.approx(best, rel=1e-6, abs=1e-9)
 
 
 @small

@@ -12,6 +12,7 @@ from wattfold.coordinator.solvers.core_search import core_of, enumerate_core, se
 from wattfold.coordinator.solvers.glpk import GlpkOptions
 from wattfold.coordinator.solvers.instances import VARIANTS, Variant, draw
 from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.merging import merge
 from wattfold.coordinator.solvers.prices import certify, descend, start
 from wattfold.coordinator.solvers.problem import CapacityRow, Outcome, Problem, check, check_choice
 from wattfold.coordinator.solvers.resources import Table, tabulate
@@ -102,7 +103,17 @@ def test_many_nodes_with_rows_are_repaired_at_once() -> None:
     assert table_of(case).resources > 70
     solution = lagrangian.solve(case, LagrangianOptions(time_limit_s=0.0))
     assert check(case, solution) == ()
-    assert solution.gap < 0.01
+    assert solution.gap < 1e-4
+    merged = merge(case)
+    assert merged is not None
+    assert merged.problem.rows == ()
+    # Rows of all units twice over cannot be merged: they are priced.
+    twice = replace(case, rows=(*case.rows, *case.rows))
+    assert merge(twice) is None
+    priced = lagrangian.solve(twice, LagrangianOptions(time_limit_s=0.0))
+    assert check(twice, priced) == ()
+    assert solution.objective * 0.98 < priced.objective <= solution.bound
+    assert priced.bound >= solution.objective
 
 
 def test_a_sampled_start_prices_thousands_of_jobs() -> None:

@@ -1,9 +1,10 @@
 """PARM's ILP by Lagrangian relaxation: a plan and a bound that certifies it, in milliseconds.
 
-1. Lay the problem out (`resources`): options that fit nowhere and rows that bind nothing go.
+1. Decide the few jobs of a node together, which removes its row (`merging`), and lay the problem
+   out (`resources`): options that fit nowhere and rows that bind nothing go.
 2. Find prices of units, power and rows at which the bound on all plans is low (`prices`): for many
    jobs first on a sample of them, then on all, with the options that no nearby prices favour left
-   out. Capacity rows are priced like units and power; where they are disjoint they cost no more.
+   out. Capacity rows that are left are priced like units and power; disjoint ones cost no more.
 3. Certify the bound over all options, rounding included.
 4. Let the jobs choose at these prices, repair that and improve it (`repair`).
 5. If plan and bound are further apart than asked, close the gap on the options that can still be
@@ -17,12 +18,13 @@ that last case; thread-safe but for it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattfold.coordinator.solvers import core_search
+from wattfold.coordinator.solvers.merging import merge
 from wattfold.coordinator.solvers.prices import Certificate, certify, descend, narrow, start
 from wattfold.coordinator.solvers.problem import (
     Ints32,
@@ -78,7 +80,20 @@ def solve(problem: Problem, options: LagrangianOptions | None = None) -> Solutio
     OPTIMAL when proven within the gap asked for, else FEASIBLE; INFEASIBLE when no plan is proven
     to exist; TIME_LIMIT_NO_SOLUTION when neither could be shown.
     """
-    return _Run(problem, options or LagrangianOptions()).solve()
+    began_ns = time.perf_counter_ns()
+    merged = merge(problem)
+    if merged is None:
+        return _Run(problem, options or LagrangianOptions(), began_ns).solve()
+    solution = _Run(merged.problem, options or LagrangianOptions(), began_ns).solve()
+    choice = merged.restore(solution.choice)
+    if not solution.usable:
+        return replace(solution, choice=choice)
+    # The terms are added up in another order: a rounding apart.
+    objective = objective_of(problem, choice)
+    bound = max(solution.bound * (1.0 + problem.job_count * 2.0**-51), objective)
+    return replace(
+        solution, choice=choice, objective=objective, bound=bound, gap=gap_of(objective, bound)
+    )
 
 
 def warm_up() -> None:
@@ -89,10 +104,10 @@ def warm_up() -> None:
 class _Run:
     """One call: the clock, the best plan and the best bound so far."""
 
-    def __init__(self, problem: Problem, options: LagrangianOptions) -> None:
+    def __init__(self, problem: Problem, options: LagrangianOptions, began_ns: int) -> None:
         self._problem = problem
         self._options = options
-        self._began_ns = time.perf_counter_ns()
+        self._began_ns = began_ns
         self._build_ns = 0
         self._deadline_ns = self._began_ns + round(options.time_limit_s * 1e9)
         self._best: Ints32 | None = None

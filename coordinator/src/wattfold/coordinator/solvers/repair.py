@@ -232,10 +232,10 @@ class Repair:
                 needed |= (relieved > 0) & (before < over[resource])
             return moves[needed]
         count = moves.size
-        for channel in np.flatnonzero(over[:2]):
-            cost = self._cost[channel]
+        for dense in np.flatnonzero(over[:2]).tolist():
+            cost = self._cost[dense]
             relieved = np.cumsum(cost[self.held[job]] - cost[moves])
-            reached = int(np.searchsorted(relieved, over[channel]))
+            reached = int(np.searchsorted(relieved, over[dense]))
             count = min(count, max(1, reached))
         return moves[:count]
 
