@@ -49,6 +49,8 @@ WARM = (0.3, 0.06)
 COOL = (0.015, 0.003)
 SAMPLE_RADIUS = 0.2
 WARM_RADIUS = 0.3
+NARROWINGS = 4
+SAME = 1e-6
 EXCHANGES = 12
 EXACT_EXCHANGES = 30
 TOLERANCE = 1e-7
@@ -125,12 +127,12 @@ class _Run:
             self._offer(no_choice(self._problem))
             self._bound = 0.0
             return self._finished()
-        near, prices = _price(table)
-        certificate = certify(table, prices)
+        priced = _price(table)
+        prices, certificate = priced.prices, priced.certificate
         self._bound = certificate.bound
         if certificate.bound < 0:
             return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
-        self._repair(table, near, prices)
+        self._repair(table, priced.near, prices)
         if not self._good_enough():
             seen_all = self._close(table, prices, certificate)
             if seen_all and self._best is None:
@@ -240,17 +242,38 @@ class _Run:
         )
 
 
-def _price(table: Table) -> tuple[Table, Floats]:
-    """Good prices, and the table without the options that are far from any use at them."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Priced:
+    """Good prices, what they certify, and the options that are near to being used at them."""
+
+    prices: Floats
+    certificate: Certificate
+    near: Table
+
+
+def _price(table: Table) -> _Priced:
+    """Prices at which the bound is low.
+
+    Without the options far from use the bound is too low except near the prices they were chosen
+    at. Where both are the same, the least of the one is the least of the other; else the options
+    are chosen anew.
+    """
     # A sample of the jobs of a node says nothing about its row.
     if table.jobs > SAMPLE_ABOVE and table.resources == 2:
-        sample = table.sample(-(-table.jobs // SAMPLE_ABOVE))
-        prices = _price(sample)[1]
-        near = narrow(table, prices, SAMPLE_RADIUS)
+        prices, radius = _price(table.sample(-(-table.jobs // SAMPLE_ABOVE))).prices, SAMPLE_RADIUS
     else:
-        prices = descend(table, start(table), WARM)
-        near = narrow(table, prices, WARM_RADIUS)
-    return near, descend(near, prices, COOL)
+        prices, radius = descend(table, start(table), WARM), WARM_RADIUS
+    best: _Priced | None = None
+    for _ in range(NARROWINGS):
+        near = narrow(table, prices, radius)
+        prices = descend(near, prices, COOL)
+        certificate = certify(table, prices)
+        if best is None or certificate.bound < best.certificate.bound:
+            best = _Priced(prices=prices, certificate=certificate, near=near)
+        if certificate.bound <= certify(near, prices).bound * (1.0 + SAME):
+            break
+    assert best is not None
+    return best
 
 
 def _mended(table: Table, prices: Floats, enough: float, rounds: int) -> Ints64 | None:
