@@ -7,47 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_problems import problems
 
 from wattfold.coordinator.solvers import glpk, greedy
 from wattfold.coordinator.solvers.glpk import GlpkOptions
-from wattfold.coordinator.solvers.problem import CapacityRow, Outcome, Problem, check
+from wattfold.coordinator.solvers.problem import Outcome, Problem, check
 
 small = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@st.composite
-def problems(draw: st.DrawFn, *, tight_rows: bool = True) -> Problem:
-    jobs = draw(st.integers(1, 4))
-    counts = draw(st.lists(st.integers(0, 4), min_size=jobs, max_size=jobs))
-    total = sum(counts)
-
-    def integers(low: int, high: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        values = draw(st.lists(st.integers(low, high), min_size=total, max_size=total))
-        return np.asarray(values, dtype=np.int64)
-
-    units = integers(0, 8)
-    rows = []
-    if tight_rows and total and draw(st.booleans()):
-        members = sorted(draw(st.sets(st.integers(0, total - 1), min_size=1)))
-        rows.append(
-            CapacityRow(
-                option_indices=np.asarray(members, dtype=np.int64),
-                coefficients=units[members],
-                limit=draw(st.integers(0, 12)),
-            )
-        )
-    return Problem(
-        job_of=np.repeat(np.arange(jobs, dtype=np.int32), counts),
-        size=units.astype(np.int32),
-        level=np.zeros(total, dtype=np.int32),
-        units=units,
-        power_uw=integers(0, 400_000_001),
-        value=integers(1, 10_000) / 16.0,
-        must_run=np.asarray(draw(st.lists(st.booleans(), min_size=jobs, max_size=jobs))),
-        units_max=draw(st.integers(0, 24)),
-        power_uw_max=draw(st.integers(0, 1_200_000_000)),
-        rows=tuple(rows),
-    )
 
 
 @small

@@ -27,6 +27,20 @@ def test_names_and_fallbacks() -> None:
     assert second.fallback() is None
 
 
+@pytest.mark.parametrize("solver", ["lagrangian", "glpk", "greedy"])
+def test_the_plan_names_the_solver_that_made_it(solver: str) -> None:
+    out = plan(snapshot([node("n0")], [job("a")]), Parm(solver=solver))
+    assert (out.solver, sizes(out)) == (solver, {"a": 4})
+
+
+def test_solvers_agree_on_a_full_machine() -> None:
+    jobs = [job(f"j{i}", 1, 4) for i in range(5)]
+    seen = snapshot([node("n0"), node("n1")], jobs, budget_w=70)
+    ours, reference = (plan(seen, Parm(solver=s, gap=0.0)) for s in ("lagrangian", "glpk"))
+    assert ours.solver == "lagrangian"
+    assert ours.objective == pytest.approx(reference.objective, rel=2e-7)
+
+
 def test_a_lone_job_gets_everything() -> None:
     out = plan(snapshot([node("n0")], [job("a")]))
     assert sizes(out) == {"a": 4}

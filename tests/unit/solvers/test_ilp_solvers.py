@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from wattfold.coordinator.solvers import glpk, greedy
+from wattfold.coordinator.solvers import glpk, greedy, lagrangian
 from wattfold.coordinator.solvers.glpk import GlpkOptions
 from wattfold.coordinator.solvers.instances import VARIANTS, Variant, draw
+from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.linear_arrays import LinearArrays, arrays_of
 from wattfold.coordinator.solvers.presolve import worthwhile
 from wattfold.coordinator.solvers.problem import (
     CapacityRow,
@@ -49,12 +51,17 @@ def pure(case: Problem) -> Solution:
     return glpk.solve(case, GlpkOptions(presolve=False))
 
 
+def exactly(case: Problem) -> Solution:
+    return lagrangian.solve(case, LagrangianOptions(exact=True))
+
+
 SOLVERS = [
     pytest.param(glpk.solve, id="presolved"),
     pytest.param(pure, id="pure"),
+    pytest.param(exactly, id="lagrangian"),
     pytest.param(greedy.solve, id="greedy"),
 ]
-EXACT = SOLVERS[:2]
+EXACT = SOLVERS[:3]
 Solver = Callable[[Problem], Solution]
 
 
@@ -208,7 +215,8 @@ def test_a_time_limit_leaves_a_valid_plan() -> None:
     assert solution.bound >= solution.objective
 
 
-def test_compiled_model_is_the_problem() -> None:
+@pytest.mark.parametrize("compiled", [lambda p: compile_model(build_model(p)), arrays_of])
+def test_compiled_model_is_the_problem(compiled: Callable[[Problem], LinearArrays]) -> None:
     case = problem(
         [(0, 1, 50, 1.0), (0, 2, 100, 1.8), (2, 2, 90, 2.0)],
         [True, False, False],
@@ -216,7 +224,7 @@ def test_compiled_model_is_the_problem() -> None:
         power_uw_max=200,
         rows=(CapacityRow(option_indices=np.asarray([2]), coefficients=np.asarray([7]), limit=8),),
     )
-    arrays = compile_model(build_model(case))
+    arrays = compiled(case)
     assert arrays.gain.tolist() == [1.0, 1.8, 2.0]
     rows = {
         (tuple(row), low, high)

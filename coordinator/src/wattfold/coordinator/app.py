@@ -41,7 +41,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
 from wattfold.coordinator.models.pass_model import PassProfile
-from wattfold.coordinator.policies.parm import Parm, warm_up
+from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.solvers.worker import (
     Crashed,
     SolverWorker,
@@ -192,8 +192,8 @@ async def _wire(
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
 ) -> None:
-    solves = isinstance(config.policy, Parm)
-    worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up if solves else None))
+    warm_up = config.policy.warm_up if isinstance(config.policy, Parm) else None
+    worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up))
     planner = Planner(
         config.policy,
         worker,

@@ -41,8 +41,9 @@ from wattfold.coordinator.policies.placement import (
     resize_in_place,
     takes_whole_nodes,
 )
-from wattfold.coordinator.solvers import greedy
-from wattfold.coordinator.solvers.problem import CapacityRow, Problem, Solution
+from wattfold.coordinator.solvers import greedy, lagrangian
+from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.problem import CapacityRow, Outcome, Problem, Solution
 
 
 class Variant(enum.Enum):
@@ -80,7 +81,8 @@ class Parm(Policy):
     """PARM with its settings.
 
     ``alpha`` of Eq. 8 trades throughput (small) for fairness (large). ``gap`` is the relative
-    distance from the optimum at which the solver may stop.
+    distance from the optimum at which the solver may stop. ``solver`` is ``lagrangian``, ``glpk``
+    (the reference) or ``greedy``.
     """
 
     variant: Variant = Variant.WSE
@@ -89,7 +91,7 @@ class Parm(Policy):
     levels_max: int = 6
     resize_interval_ns: int = 500_000_000_000
     gap: float = 1e-3
-    solver: str = "glpk"
+    solver: str = "lagrangian"
 
     @property
     def name(self) -> str:
@@ -107,10 +109,19 @@ class Parm(Policy):
         fixed = [v for v in snapshot.jobs if v.current is not None and not self._plannable(v)]
         menus = self.menus(snapshot, now_ns)
         problem = build_problem(menus, snapshot, fixed)
-        solution = self._solve(problem, deadline_s)
+        solution, solver = self._solve(problem, deadline_s)
         if not solution.usable:
-            return _keep_all(snapshot, solution, self.solver)
-        return self._plan(snapshot, menus, fixed, solution, now_ns)
+            return _keep_all(snapshot, solution, solver)
+        return replace(self._plan(snapshot, menus, fixed, solution, now_ns), solver=solver)
+
+    def warm_up(self) -> None:
+        """Loads the solver, so that the first round need not wait for it."""
+        if self.solver == "lagrangian":
+            lagrangian.warm_up()
+        elif self.solver == "glpk":
+            from wattfold.coordinator.solvers import glpk
+
+            glpk.warm_up()
 
     def menus(self, snapshot: Snapshot, now_ns: int) -> list[Menu]:
         """The options of every job that is planned for, in order of the snapshot."""
@@ -123,15 +134,26 @@ class Parm(Policy):
     def _plannable(self, view: JobView) -> bool:
         return view.movable
 
-    def _solve(self, problem: Problem, deadline_s: float) -> Solution:
-        if self.solver == "greedy":
-            return greedy.solve(problem)
-        # Pyomo takes seconds to load; only the worker process, where this runs, needs it.
-        from wattfold.coordinator.solvers import glpk
+    def _solve(self, problem: Problem, deadline_s: float) -> tuple[Solution, str]:
+        """The answer and who gave it: the solver asked for, then GLPK, then greedy."""
+        left_s = max(deadline_s * 0.8, 0.1)
+        best: Solution | None = None
+        if self.solver == "lagrangian":
+            options = LagrangianOptions(gap=self.gap, time_limit_s=left_s / 2)
+            best = lagrangian.solve(problem, options)
+            if best.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE):
+                return best, self.solver
+            left_s = max(left_s - (best.build_ns + best.solve_ns) / 1e9, 0.1)
+        if self.solver != "greedy":
+            # Pyomo takes seconds to load; only the worker process, where this runs, needs it.
+            from wattfold.coordinator.solvers import glpk
 
-        options = glpk.GlpkOptions(gap=self.gap, time_limit_s=max(deadline_s * 0.8, 0.1))
-        solution = glpk.solve(problem, options)
-        return solution if solution.usable else greedy.solve(problem)
+            found = glpk.solve(problem, glpk.GlpkOptions(gap=self.gap, time_limit_s=left_s))
+            if found.usable and (best is None or found.objective > best.objective):
+                return found, "glpk"
+            if best is not None and best.usable:
+                return best, self.solver
+        return greedy.solve(problem), "greedy"
 
     def _menu(self, view: JobView, snapshot: Snapshot, now_ns: int) -> Menu:
         guess = estimate(view, snapshot.nodes)
@@ -235,16 +257,8 @@ class Parm(Policy):
             revisit_ns=min((t for t in unlocks if t > now_ns), default=0),
             objective=solution.objective,
             bound=solution.bound,
-            solver=self.solver,
             outcome=solution.outcome.value,
         )
-
-
-def warm_up() -> None:
-    """Loads the solver, so that the first round need not wait for it."""
-    from wattfold.coordinator.solvers import glpk
-
-    glpk.warm_up()
 
 
 def _cost(

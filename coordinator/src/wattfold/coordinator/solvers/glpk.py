@@ -20,14 +20,15 @@ never a broken limit.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattfold.coordinator.solvers import glpk_engine, greedy
+from wattfold.coordinator.solvers import checked_search, glpk_engine, greedy
 from wattfold.coordinator.solvers.glpk_engine import Ending, IntegerAnswer
-from wattfold.coordinator.solvers.presolve import cover_cuts, worthwhile
+from wattfold.coordinator.solvers.linear_arrays import LinearArrays
+from wattfold.coordinator.solvers.presolve import worthwhile
 from wattfold.coordinator.solvers.problem import (
     Ints32,
     Outcome,
@@ -36,9 +37,10 @@ from wattfold.coordinator.solvers.problem import (
     gap_of,
     no_choice,
     objective_of,
+    one_job,
     without_solution,
 )
-from wattfold.coordinator.solvers.pyomo_model import LinearArrays, build_model, compile_model
+from wattfold.coordinator.solvers.pyomo_model import build_model, compile_model
 
 Ints64 = NDArray[np.int64]
 
@@ -46,8 +48,6 @@ CORE_LOSS = 3e-4
 """Options of the core lose at most this share of the relaxation's optimum."""
 CORE_GAP = 1e-5
 CORE_TIME_SHARE = 0.3
-ATTEMPTS = 64
-"""Searches of one problem, the last overstepping plan cut off before each next one."""
 TOLERANCE = 1e-7
 """Relative difference of two objectives that counts as none; GLPK prunes by the same."""
 
@@ -70,21 +70,7 @@ def solve(problem: Problem, options: GlpkOptions | None = None) -> Solution:
 
 def warm_up() -> None:
     """Loads everything that is loaded at first use, by solving a problem of one job."""
-    one = np.ones(1, dtype=np.int64)
-    solve(
-        Problem(
-            job_of=np.zeros(1, dtype=np.int32),
-            size=np.ones(1, dtype=np.int32),
-            level=np.zeros(1, dtype=np.int32),
-            units=one,
-            power_uw=one,
-            value=np.ones(1),
-            must_run=np.zeros(1, dtype=np.bool_),
-            units_max=1,
-            power_uw_max=1,
-        ),
-        GlpkOptions(presolve=False),
-    )
+    solve(one_job(), GlpkOptions(presolve=False))
 
 
 class _Run:
@@ -150,23 +136,15 @@ class _Run:
         return np.flatnonzero((relaxed.loss <= loss + slack) | (relaxed.primal > 1e-9))
 
     def _search(self, columns: Ints64, gap: float, time_share: float) -> IntegerAnswer:
-        """GLPK's search, repeated until its plan holds in integers. Keeps the best valid plan."""
-        for _ in range(ATTEMPTS):
-            answer = glpk_engine.search(self._arrays, columns, gap, self._left_s() * time_share)
-            if not answer.found:
-                return answer
-            choice = no_choice(self._problem)
-            choice[self._problem.job_of[answer.chosen]] = answer.chosen
-            cuts = cover_cuts(self._problem, choice)
-            if not cuts:
-                self._offer(choice)
-                # GLPK's own figure includes what its almost-integers are off by.
-                return replace(answer, objective=objective_of(self._problem, choice))
-            self._cuts += len(cuts)
-            for cut in cuts:
-                self._arrays = self._arrays.with_row(cut.options, cut.at_most)
-        detail = f"{ATTEMPTS} plans in a row overstepped a limit by rounding"
-        return replace(answer, ending=Ending.FAILED, found=False, detail=detail)
+        """A checked search; keeps the best valid plan."""
+        result = checked_search.search(
+            self._problem, self._arrays, columns, gap, lambda: self._left_s() * time_share
+        )
+        self._arrays = result.arrays
+        self._cuts += result.cuts
+        if result.choice is not None:
+            self._offer(result.choice)
+        return result.answer
 
     def _conclude(self, answer: IntegerAnswer) -> Solution:
         """Turns the ending of the decisive search into an outcome."""

@@ -21,7 +21,7 @@ import numpy as np
 import swiglpk as glpk
 from numpy.typing import NDArray
 
-from wattfold.coordinator.solvers.pyomo_model import LinearArrays
+from wattfold.coordinator.solvers.linear_arrays import LinearArrays
 
 Floats = NDArray[np.float64]
 Ints64 = NDArray[np.int64]

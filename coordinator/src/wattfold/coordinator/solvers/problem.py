@@ -125,6 +125,22 @@ class Problem:
         )
 
 
+def one_job() -> Problem:
+    """One pending job that fits: the least a solver can be warmed up with."""
+    one = np.ones(1, dtype=np.int64)
+    return Problem(
+        job_of=np.zeros(1, dtype=np.int32),
+        size=np.ones(1, dtype=np.int32),
+        level=np.zeros(1, dtype=np.int32),
+        units=one,
+        power_uw=one,
+        value=np.ones(1),
+        must_run=np.zeros(1, dtype=np.bool_),
+        units_max=1,
+        power_uw_max=1,
+    )
+
+
 def _check_amounts(problem: Problem) -> None:
     for row in problem.rows:
         if row.option_indices.shape != row.coefficients.shape:

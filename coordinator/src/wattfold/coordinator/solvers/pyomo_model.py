@@ -8,7 +8,6 @@ process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,35 +15,13 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 from pyomo.core.expr import LinearExpression
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
-from scipy.sparse import csc_array, vstack
+from scipy.sparse import csc_array
 
+from wattfold.coordinator.solvers.linear_arrays import LinearArrays
 from wattfold.coordinator.solvers.problem import Problem
 
-Floats = NDArray[np.float64]
 _AT_LEAST, _EQUAL = -1, 0
 """Bound types of Pyomo's mixed standard form; 1 is at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LinearArrays:
-    """Maximise ``gain x`` subject to ``row_lower <= matrix x <= row_upper``, x binary."""
-
-    gain: Floats
-    matrix: csc_array
-    """Rows by options, in the order of the problem's options."""
-    row_lower: Floats
-    row_upper: Floats
-
-    def with_row(self, columns: NDArray[np.int64], at_most: float) -> LinearArrays:
-        """The same with one more row: the sum of these columns is at most so much."""
-        row = np.zeros((1, self.gain.size))
-        row[0, columns] = 1.0
-        return LinearArrays(
-            gain=self.gain,
-            matrix=csc_array(vstack([self.matrix, csc_array(row)], format="csc")),
-            row_lower=np.append(self.row_lower, -np.inf),
-            row_upper=np.append(self.row_upper, at_most),
-        )
 
 
 def build_model(problem: Problem) -> pyo.ConcreteModel:

@@ -1,0 +1,285 @@
+"""PARM's ILP by Lagrangian relaxation: a plan and a bound that certifies it, in milliseconds.
+
+1. Decide the few jobs of a node together, which removes its row (`merging`), and lay the problem
+   out (`resources`): options that fit nowhere and rows that bind nothing go.
+2. Find prices of units, power and rows at which the bound on all plans is low (`prices`): for many
+   jobs first on a sample of them, then on all, with the options that no nearby prices favour left
+   out. Capacity rows that are left are priced like units and power; disjoint ones cost no more.
+3. Certify the bound over all options, rounding included.
+4. Let the jobs choose at these prices, repair that and improve it (`repair`).
+5. If plan and bound are further apart than asked, close the gap on the options that can still be
+   part of a better plan (`core_search`).
+
+A gap of zero is proven by enumeration of that core in whole numbers, or, where it is too large, by
+GLPK within its tolerance of 1e-7. Every plan is checked in integers. numpy only, but for GLPK in
+that last case; thread-safe but for it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattfold.coordinator.solvers import core_search
+from wattfold.coordinator.solvers.merging import merge
+from wattfold.coordinator.solvers.prices import Certificate, certify, descend, narrow, start
+from wattfold.coordinator.solvers.problem import (
+    Ints32,
+    Outcome,
+    Problem,
+    Solution,
+    gap_of,
+    no_choice,
+    objective_of,
+    one_job,
+    without_solution,
+)
+from wattfold.coordinator.solvers.repair import Repair
+from wattfold.coordinator.solvers.resources import Impossible, Table, tabulate
+
+Floats = NDArray[np.float64]
+Ints64 = NDArray[np.int64]
+
+SAMPLE_ABOVE = 768
+"""More jobs than this, without rows, are first priced on a sample of about as many."""
+WARM = (0.3, 0.06)
+COOL = (0.015, 0.003)
+SAMPLE_RADIUS = 0.2
+WARM_RADIUS = 0.3
+NARROWINGS = 4
+SAME = 1e-6
+EXCHANGES = 12
+EXACT_EXCHANGES = 30
+TOLERANCE = 1e-7
+"""Of a gap of zero where GLPK had to prove it."""
+CORE_SHARES = (0.03, 0.2, 1.0)
+"""Parts of the gap that are searched one after the other: a better plan shrinks the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagrangianOptions:
+    """How far and how long to search."""
+
+    gap: float = 1e-3
+    """Relative distance from the bound at which a plan is good enough."""
+    exact: bool = False
+    """Ask for a gap of zero instead."""
+    time_limit_s: float = 15.0
+    """For closing the gap. Steps 1 to 4 take milliseconds and are never cut short."""
+
+    @property
+    def target(self) -> float:
+        """The gap asked for."""
+        return 0.0 if self.exact else self.gap
+
+
+def solve(problem: Problem, options: LagrangianOptions | None = None) -> Solution:
+    """A plan with its certificate.
+
+    OPTIMAL when proven within the gap asked for, else FEASIBLE; INFEASIBLE when no plan is proven
+    to exist; TIME_LIMIT_NO_SOLUTION when neither could be shown.
+    """
+    began_ns = time.perf_counter_ns()
+    merged = merge(problem)
+    if merged is None:
+        return _Run(problem, options or LagrangianOptions(), began_ns).solve()
+    solution = _Run(merged.problem, options or LagrangianOptions(), began_ns).solve()
+    choice = merged.restore(solution.choice)
+    if not solution.usable:
+        return replace(solution, choice=choice)
+    # The terms are added up in another order: a rounding apart.
+    objective = objective_of(problem, choice)
+    bound = max(solution.bound * (1.0 + problem.job_count * 2.0**-51), objective)
+    return replace(
+        solution, choice=choice, objective=objective, bound=bound, gap=gap_of(objective, bound)
+    )
+
+
+def warm_up() -> None:
+    """Loads everything that is loaded at first use, by solving a problem of one job."""
+    solve(one_job())
+
+
+class _Run:
+    """One call: the clock, the best plan and the best bound so far."""
+
+    def __init__(self, problem: Problem, options: LagrangianOptions, began_ns: int) -> None:
+        self._problem = problem
+        self._options = options
+        self._began_ns = began_ns
+        self._build_ns = 0
+        self._deadline_ns = self._began_ns + round(options.time_limit_s * 1e9)
+        self._best: Ints32 | None = None
+        self._value = 0.0
+        self._bound = float("inf")
+        self._notes: list[str] = []
+        self._tolerance = 0.0
+
+    def solve(self) -> Solution:
+        table = tabulate(self._problem)
+        self._build_ns = time.perf_counter_ns() - self._began_ns
+        if isinstance(table, Impossible):
+            return self._ended(Outcome.INFEASIBLE, table.reason)
+        if not table.jobs:
+            self._offer(no_choice(self._problem))
+            self._bound = 0.0
+            return self._finished()
+        priced = _price(table)
+        prices, certificate = priced.prices, priced.certificate
+        self._bound = certificate.bound
+        if certificate.bound < 0:
+            return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
+        self._repair(table, priced.near, prices)
+        if not self._good_enough():
+            seen_all = self._close(table, prices, certificate)
+            if seen_all and self._best is None:
+                return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
+        return self._finished()
+
+    def _repair(self, table: Table, near: Table, prices: Floats) -> None:
+        enough = self._bound / (1.0 + 0.9 * self._options.target)
+        rounds = EXACT_EXCHANGES if self._options.exact else EXCHANGES
+        self._take(near, _mended(near, prices, enough, rounds))
+        if self._best is None and near is not table:
+            # Among the options near the prices none is cheap enough: look at all.
+            self._take(table, _mended(table, prices, enough, rounds))
+
+    def _close(self, table: Table, prices: Floats, certificate: Certificate) -> bool:
+        """Searches the core; whether everything in it was seen."""
+        for share in CORE_SHARES:
+            budget = self._budget(certificate)
+            part = budget if share == 1.0 or not np.isfinite(budget) else share * budget
+            core = core_search.core_of(table, certificate, part)
+            found = core_search.enumerate_core(table, core, prices, part, self._deadline_ns)
+            self._take(table, found.choice)
+            if not found.complete:
+                break
+            # Values are sums of one term per job, off by a rounding each, here and in the search.
+            rounding = self._problem.job_count * 2.0**-51
+            if part == budget:
+                self._prove(self._worthless(), rounding)
+                return True
+            # Any plan not seen loses more than this part.
+            self._prove(max(self._value, certificate.bound - part), rounding)
+            if self._good_enough():
+                return True
+        return self._search(table, certificate)
+
+    def _search(self, table: Table, certificate: Certificate) -> bool:
+        if time.perf_counter_ns() > self._deadline_ns:
+            self._notes.append("time limit")
+            return False
+        core = core_search.core_of(table, certificate, self._budget(certificate))
+        gap = max(self._options.target, TOLERANCE / 10)
+        answer = core_search.search_core(self._problem, table, core, gap, self._deadline_ns)
+        self._notes.append(f"GLPK on a core of {core.open_jobs.size} jobs")
+        if answer.detail:
+            self._notes.append(answer.detail)
+        if answer.choice is not None:
+            self._offer(answer.choice)
+        if answer.proven:
+            self._prove(self._worthless(), TOLERANCE)
+        return answer.proven
+
+    def _prove(self, bound: float, tolerance: float) -> None:
+        """Notes that no plan is better than this, up to a relative tolerance."""
+        self._tolerance = max(self._tolerance, 1.01 * tolerance + 2.0**-48)
+        self._bound = min(self._bound, bound * (1.0 + tolerance))
+
+    def _budget(self, certificate: Certificate) -> float:
+        """A plan that loses more than this is not better by more than the gap asked for."""
+        if self._best is None:
+            return float("inf")
+        return max(certificate.bound - self._worthless(), 0.0)
+
+    def _worthless(self) -> float:
+        return self._value * (1.0 + self._options.target)
+
+    def _take(self, table: Table, choice: Ints64 | None) -> None:
+        """Offers a choice of local options."""
+        if choice is None:
+            return
+        whole = no_choice(self._problem)
+        taken = choice >= 0
+        whole[table.job[taken]] = table.option[choice[taken]]
+        self._offer(whole)
+
+    def _offer(self, choice: Ints32) -> None:
+        value = objective_of(self._problem, choice)
+        if self._best is None or value > self._value:
+            self._best, self._value = choice, value
+
+    def _good_enough(self) -> bool:
+        if self._best is None:
+            return False
+        return gap_of(self._value, self._bound) <= self._options.target + self._tolerance
+
+    def _finished(self) -> Solution:
+        if self._best is None:
+            return self._ended(Outcome.TIME_LIMIT_NO_SOLUTION, "")
+        return Solution(
+            outcome=Outcome.OPTIMAL if self._good_enough() else Outcome.FEASIBLE,
+            choice=self._best,
+            objective=self._value,
+            bound=max(self._bound, self._value),
+            gap=gap_of(self._value, self._bound),
+            build_ns=self._build_ns,
+            solve_ns=time.perf_counter_ns() - self._began_ns - self._build_ns,
+            detail="; ".join(self._notes),
+        )
+
+    def _ended(self, outcome: Outcome, detail: str) -> Solution:
+        return without_solution(
+            self._problem,
+            outcome,
+            bound=self._bound,
+            build_ns=self._build_ns,
+            solve_ns=time.perf_counter_ns() - self._began_ns - self._build_ns,
+            detail="; ".join(filter(None, (*self._notes, detail))),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Priced:
+    """Good prices, what they certify, and the options that are near to being used at them."""
+
+    prices: Floats
+    certificate: Certificate
+    near: Table
+
+
+def _price(table: Table) -> _Priced:
+    """Prices at which the bound is low.
+
+    Without the options far from use the bound is too low except near the prices they were chosen
+    at. Where both are the same, the least of the one is the least of the other; else the options
+    are chosen anew.
+    """
+    # A sample of the jobs of a node says nothing about its row.
+    if table.jobs > SAMPLE_ABOVE and table.resources == 2:
+        prices, radius = _price(table.sample(-(-table.jobs // SAMPLE_ABOVE))).prices, SAMPLE_RADIUS
+    else:
+        prices, radius = descend(table, start(table), WARM), WARM_RADIUS
+    best: _Priced | None = None
+    for _ in range(NARROWINGS):
+        near = narrow(table, prices, radius)
+        prices = descend(near, prices, COOL)
+        certificate = certify(table, prices)
+        if best is None or certificate.bound < best.certificate.bound:
+            best = _Priced(prices=prices, certificate=certificate, near=near)
+        if certificate.bound <= certify(near, prices).bound * (1.0 + SAME):
+            break
+    assert best is not None
+    return best
+
+
+def _mended(table: Table, prices: Floats, enough: float, rounds: int) -> Ints64 | None:
+    repair = Repair(table, prices)
+    repair.shrink()
+    if repair.fits:
+        repair.fill()
+    repair.exchange(enough, rounds)
+    return repair.choice if repair.fits else None

@@ -1,0 +1,277 @@
+"""Prices of the resources that make the Lagrangian bound low, and the bound they certify.
+
+With a price on each resource the jobs no longer compete: each takes its best option net of prices,
+or none. The sum of these net values and of all limits at their prices is at least the value of any
+plan (weak duality), for any prices of at least zero. `descend` looks for the prices where it is
+least. The bound is a maximum of linear functions, so it is smoothed by a temperature (the maximum
+over a job's options becomes the logarithm of a sum of exponentials) and followed by Newton steps
+while the temperature falls. Temperatures are relative to each job's greatest value: jobs whose
+values differ by orders of magnitude are treated alike.
+
+`certify` evaluates the bound of given prices over all options, with a margin that covers every
+rounding on the way. Nothing else here needs to be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattfold.coordinator.solvers.resources import Table
+
+Floats = NDArray[np.float64]
+Ints64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+STEPS = 4
+"""Newton steps at one temperature, at most; most take one or two. Twice that with rows."""
+HALVINGS = 5
+ACTIVE_ROUNDS = 8
+"""Of finding which prices a step takes to zero."""
+SETTLED = 3e-6
+"""A predicted decrease of this share of the bound ends the steps at a temperature."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Certificate:
+    """An upper bound on every plan's value, and what each option is below it."""
+
+    bound: float
+    """True in real arithmetic in spite of rounding."""
+    loss: Floats
+    """Per option: no plan with it is worth more than ``bound - loss``."""
+    idle_loss: Floats
+    """Per job the same for not running it; infinite where it must."""
+
+
+def net_of(table: Table, prices: Floats) -> Floats:
+    """Value of each option less what it takes at these prices (per unit of each resource)."""
+    net: Floats = table.value - table.cost[0] * prices[0]
+    net -= table.cost[1] * prices[1]
+    if len(table.cost) > 2:
+        padded = np.append(prices, 0.0)
+        for cost, where in zip(table.cost[2:], table.where[2:], strict=True):
+            net -= cost * padded[where][table.owner]
+    return net
+
+
+def certify(table: Table, prices: Floats) -> Certificate:
+    """The bound of these prices, rounded up.
+
+    Where the error is from: an option's net value is a sum of C products off its value, each
+    operation off by at most one part in 2**53 of what it handles. The option that is best in real
+    arithmetic takes at most its value less the job's net value at these prices, so twice the job's
+    greatest value plus its net value bounds every term. The sum over jobs and the limits' worth add
+    one rounding per halving of numpy's pairwise sum and per block of it.
+    """
+    net = net_of(table, prices)
+    best = np.maximum.reduceat(net, table.firsts) if table.jobs else np.zeros(0)
+    base = np.where(table.forced, best, np.maximum(best, 0.0))
+    worth = table.limit * prices
+    roundings = 2 * len(table.cost) + 160 + table.resources + np.log2(table.jobs + 1)
+    handled = 2.0 * float(table.top.sum()) + float(np.abs(best).sum()) + float(worth.sum())
+    margin = 4.0 * roundings * 2.0**-53 * handled + np.finfo(np.float64).tiny
+    return Certificate(
+        bound=float(base.sum()) + float(worth.sum()) + margin,
+        loss=np.maximum(base[table.owner] - net - margin, 0.0),
+        idle_loss=np.where(table.forced, np.inf, np.maximum(base - margin, 0.0)),
+    )
+
+
+def narrow(table: Table, prices: Floats, radius: float) -> Table:
+    """Without the options that no prices within this relative distance make a job's best.
+
+    Where it keeps none of a job that need not run, the first stays.
+    """
+    spread = radius * prices + 0.05 * radius * _worth_unit(table, prices)
+    hopeful = net_of(table, np.maximum(prices - spread, 0.0))
+    careful = net_of(table, prices + spread)
+    floor = np.maximum.reduceat(careful, table.firsts)
+    floor = np.where(table.forced, floor, np.maximum(floor, 0.0))
+    keep = hopeful >= floor[table.owner]
+    keep[table.firsts] |= np.add.reduceat(keep, table.firsts, dtype=np.int64) == 0
+    return table.restricted_to(keep)
+
+
+def _worth_unit(table: Table, prices: Floats) -> Floats:
+    """Price of each resource at which all of it is worth as much as the dearest one."""
+    worth = float((prices * table.limit).max(initial=0.0))
+    return worth / np.maximum(table.limit, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Point:
+    """The smoothed bound at some prices (of whole limits): value and derivatives."""
+
+    smooth: float
+    plain: float
+    """The bound itself, without smoothing."""
+    gradient: Floats
+    curvature: Floats
+
+
+def descend(table: Table, prices: Floats, temperatures: Sequence[float]) -> Floats:
+    """Prices at least as good as these, per unit: the best met on the way."""
+    if not table.jobs:
+        return prices
+    scale = np.maximum(table.limit, 1.0)
+    smoothed = _Smoothed(table, scale)
+    steps = STEPS if table.resources == 2 else 2 * STEPS
+    worth = prices * scale
+    best_worth, best = worth, np.inf
+    for temperature in temperatures:
+        smoothed.heat(temperature)
+        point = smoothed.at(worth)
+        for _ in range(steps):
+            if point.plain < best:
+                best_worth, best = worth, point.plain
+            step, decrease = _newton(point, worth)
+            if decrease <= SETTLED * abs(point.smooth):
+                break
+            moved = _search_line(smoothed, worth, step, point)
+            if moved is None:
+                break
+            worth, point = moved
+        if point.plain < best:
+            best_worth, best = worth, point.plain
+    return best_worth / scale
+
+
+def start(table: Table) -> Floats:
+    """Prices to begin with: units and power together worth half of what the jobs could gain."""
+    prices = np.zeros(table.resources)
+    prices[:2] = 0.25 * float(table.top.sum()) / np.maximum(table.limit[:2], 1.0)
+    return prices
+
+
+def _newton(point: _Point, worth: Floats) -> tuple[Floats, float]:
+    """The step to the least of the quadratic model with no price below zero, and its decrease."""
+    slope, matrix = point.gradient, point.curvature
+    # Where every job has settled the bound is flat or linear: the ridge, then the reach, limit it.
+    ridge = 1e-6 * float(np.trace(matrix)) / worth.size + 1e-300
+    matrix = matrix + np.diag(np.full(worth.size, ridge))
+    reach = float(worth.max()) + 1e-3 * abs(point.smooth) + 1e-300
+    step = _to_least(slope, matrix, worth, reach)
+    decrease = -float(slope @ step)
+    if decrease > 0:
+        return step, decrease
+    # Prices set to zero one by one can end uphill; each resource by itself cannot.
+    step = np.clip(-slope / np.diag(matrix), -np.minimum(worth, reach), reach)
+    return step, -float(slope @ step)
+
+
+def _to_least(slope: Floats, matrix: Floats, worth: Floats, reach: float) -> Floats:
+    free = (worth > 0) | (slope < 0)
+    step = np.zeros(worth.size)
+    for _ in range(ACTIVE_ROUNDS):
+        rows = np.flatnonzero(free)
+        if not rows.size:
+            break
+        rest = np.flatnonzero(~free)
+        right = -slope[rows] - matrix[np.ix_(rows, rest)] @ step[rest]
+        move = np.linalg.solve(matrix[np.ix_(rows, rows)], right)
+        below = move < -worth[rows]
+        step[rows] = move
+        if not below.any():
+            break
+        step[rows[below]] = -worth[rows[below]]
+        free[rows[below]] = False
+    longest = float(np.abs(step).max())
+    if not np.isfinite(longest):
+        return np.zeros(worth.size)
+    if longest > reach:
+        step = step * (reach / longest)
+    limited: Floats = np.maximum(step, -worth)
+    return limited
+
+
+def _search_line(
+    smoothed: _Smoothed, worth: Floats, step: Floats, point: _Point
+) -> tuple[Floats, _Point] | None:
+    for _ in range(HALVINGS):
+        trial = np.maximum(worth + step, 0.0)
+        new = smoothed.at(trial)
+        if new.smooth < point.smooth:
+            return trial, new
+        step = step * 0.3
+    return None
+
+
+class _Smoothed:
+    """The smoothed bound of a table, prices counted in values of whole limits."""
+
+    def __init__(self, table: Table, scale: Floats) -> None:
+        self._table = table
+        self._scale = scale
+        self._full = table.limit / scale
+        padded = np.append(scale, 1.0)
+        self._share = [
+            cost / (scale[index] if index < 2 else padded[where][table.owner])
+            for index, (cost, where) in enumerate(zip(table.cost, table.where, strict=True))
+        ]
+        self._temperature = np.zeros(0)
+        self._inverse = np.zeros(0)
+
+    def heat(self, temperature: float) -> None:
+        """Sets the temperature, as a share of each job's greatest value."""
+        self._temperature = temperature * self._table.top
+        self._inverse = (1.0 / self._temperature)[self._table.owner]
+
+    def at(self, worth: Floats) -> _Point:
+        """Bound and derivatives."""
+        table, firsts, owner = self._table, self._table.firsts, self._table.owner
+        net = table.value - self._share[0] * worth[0]
+        net -= self._share[1] * worth[1]
+        if len(self._share) > 2:
+            padded = np.append(worth, 0.0)
+            for share, where in zip(self._share[2:], table.where[2:], strict=True):
+                net -= share * padded[where][owner]
+        best = np.maximum.reduceat(net, firsts)
+        base = np.where(table.forced, best, np.maximum(best, 0.0))
+        net -= base[owner]
+        net *= self._inverse
+        weight = np.exp(net)
+        idle = np.where(table.forced, 0.0, np.exp(-np.maximum(base, 0.0) / self._temperature))
+        total = np.add.reduceat(weight, firsts) + idle
+        weight /= total[owner]
+        plain = float(base.sum()) + float(worth @ self._full)
+        gradient, curvature = self._derivatives(weight)
+        return _Point(
+            smooth=plain + float(self._temperature @ np.log(total)),
+            plain=plain,
+            gradient=gradient,
+            curvature=curvature,
+        )
+
+    def _derivatives(self, weight: Floats) -> tuple[Floats, Floats]:
+        table, firsts = self._table, self._table.firsts
+        size = table.resources + 1
+        means, moments = [], {}
+        weighted = [weight * share for share in self._share]
+        for index, part in enumerate(weighted):
+            means.append(np.add.reduceat(part, firsts))
+            for other in range(index + 1):
+                moments[index, other] = np.add.reduceat(part * self._share[other], firsts)
+        demand = np.zeros(size)
+        curvature = np.zeros((size, size))
+        for (index, other), moment in moments.items():
+            spread = (moment - means[index] * means[other]) / self._temperature
+            if index < 2:
+                block = float(spread.sum())
+                curvature[index, other] = curvature[other, index] = block
+                continue
+            cells = table.where[index] * size + table.where[other]
+            block_matrix = np.bincount(cells, weights=spread, minlength=size * size)
+            block_matrix = block_matrix.reshape(size, size)
+            curvature += block_matrix
+            if index != other:
+                curvature += block_matrix.T
+        for index, mean in enumerate(means):
+            if index < 2:
+                demand[index] = float(mean.sum())
+            else:
+                demand += np.bincount(table.where[index], weights=mean, minlength=size)
+        return self._full - demand[:-1], curvature[:-1, :-1]

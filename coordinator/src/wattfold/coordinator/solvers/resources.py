@@ -1,0 +1,209 @@
+"""A problem laid out for relaxation: options over resources, in flat numpy arrays.
+
+Units and power are resources every job draws on. A capacity row is a resource of few jobs, and rows
+that share no job are stacked into one *layer*: one coefficient per option, one row per job. A
+thousand nodes with a row each then cost one array, not a thousand. *Channels* are units, power and
+the layers; a job draws on one resource in each.
+
+What never matters is left out: options that alone exceed a limit, rows that bind no plan. Amounts
+are whole numbers below 2**53 and therefore exact in floating point; limits are lowered to the most
+that could be used, which changes no plan and keeps them as exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattfold.coordinator.solvers.problem import Problem
+
+Floats = NDArray[np.float64]
+Ints64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """n options of J jobs over m resources in C channels. Every job here has an option."""
+
+    option: Ints64
+    """Number of each option in the problem, ascending."""
+    job: Ints64
+    """Number of each job in the problem."""
+    owner: Ints64
+    """Job of each option, 0..J-1."""
+    firsts: Ints64
+    """First option of each job."""
+    forced: Bools
+    """Per job: it must run."""
+    value: Floats
+    top: Floats
+    """Per job its greatest value in the problem's table."""
+    cost: tuple[Floats, ...]
+    """Per channel what each option takes: whole numbers."""
+    where: tuple[Ints64, ...]
+    """Per channel the resource each job draws on; m where it draws on none."""
+    limit: Floats
+    """m limits: whole numbers."""
+
+    @property
+    def jobs(self) -> int:
+        """J."""
+        return int(self.firsts.size)
+
+    @property
+    def resources(self) -> int:
+        """m."""
+        return int(self.limit.size)
+
+    def restricted_to(self, keep: Bools) -> Table:
+        """Only some options, at least one of every job. ``top`` stays."""
+        owner = self.owner[keep]
+        return replace(
+            self,
+            option=self.option[keep],
+            owner=owner,
+            firsts=_firsts(owner),
+            value=self.value[keep],
+            cost=tuple(cost[keep] for cost in self.cost),
+        )
+
+    def sample(self, stride: int) -> Table:
+        """Every stride-th job, under limits reduced in proportion. An estimate, not a bound."""
+        jobs = np.arange(stride // 2, self.jobs, stride)
+        ends = np.append(self.firsts, self.owner.size)
+        counts = ends[jobs + 1] - ends[jobs]
+        owner = np.repeat(np.arange(jobs.size), counts)
+        firsts = np.cumsum(counts) - counts
+        pick = np.arange(owner.size) + (ends[jobs] - firsts)[owner]
+        return Table(
+            option=self.option[pick],
+            job=self.job[jobs],
+            owner=owner,
+            firsts=firsts,
+            forced=self.forced[jobs],
+            value=self.value[pick],
+            top=self.top[jobs],
+            cost=tuple(cost[pick] for cost in self.cost),
+            where=tuple(where[jobs] for where in self.where),
+            limit=self.limit * (jobs.size / self.jobs),
+        )
+
+    def used(self, choice: Ints64) -> Floats:
+        """Use of every resource by a choice of local options, -1 = none. Exact."""
+        taken = np.flatnonzero(choice >= 0)
+        picks = choice[taken]
+        total = np.zeros(self.resources + 1)
+        total[0], total[1] = self.cost[0][picks].sum(), self.cost[1][picks].sum()
+        for cost, where in zip(self.cost[2:], self.where[2:], strict=True):
+            total += np.bincount(where[taken], weights=cost[picks], minlength=total.size)
+        return total[:-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impossible:
+    """No plan exists, and why."""
+
+    reason: str
+
+
+def tabulate(problem: Problem) -> Table | Impossible:
+    """The table of a problem, or a simple proof that it has no plan."""
+    if min(problem.units_max, problem.power_uw_max, *(row.limit for row in problem.rows), 0) < 0:
+        return Impossible(reason="a limit is below zero")
+    costs, limits, where = _channels(problem)
+    keep = _fits_alone(problem, costs, limits, where)
+    option = np.arange(problem.option_count)
+    job_of = problem.job_of
+    value = problem.value
+    if not keep.all():
+        option, job_of, value = option[keep], job_of[keep], value[keep]
+        costs = [cost[keep] for cost in costs]
+    first_of_job = _firsts(job_of)
+    job = job_of[first_of_job].astype(np.int64)
+    forced = problem.must_run[job]
+    if np.count_nonzero(forced) < np.count_nonzero(problem.must_run):
+        return Impossible(reason="a job that must run has no option that fits")
+    every = job.size == problem.job_count
+    owner = job_of.astype(np.int64) if every else np.searchsorted(job, job_of)
+    table = Table(
+        option=option,
+        job=job,
+        owner=owner,
+        firsts=first_of_job,
+        forced=forced,
+        value=value,
+        top=np.maximum.reduceat(value, first_of_job) if job.size else np.zeros(0),
+        cost=tuple(cost.astype(np.float64) for cost in costs),
+        where=tuple(resource[job] for resource in where),
+        limit=np.asarray(limits, dtype=np.float64),
+    )
+    return _hopeless(table) or table
+
+
+def _firsts(ascending: NDArray[np.integer]) -> Ints64:
+    if not ascending.size:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
+
+
+def _channels(problem: Problem) -> tuple[list[Ints64], list[int], list[Ints64]]:
+    """Costs per channel, limits per resource, resource per channel and job."""
+    count, jobs = problem.option_count, problem.job_count
+    costs, limits = [problem.units, problem.power_uw], [problem.units_max, problem.power_uw_max]
+    for index in range(2):
+        most = int(costs[index].max()) if count else 0
+        limits[index] = min(limits[index], most * jobs)
+    layers: list[tuple[Ints64, Ints64]] = []
+    for row in problem.rows:
+        options, positions = np.unique(row.option_indices, return_inverse=True)
+        amounts = np.zeros(options.size, dtype=np.int64)
+        np.add.at(amounts, positions, row.coefficients)
+        owners = problem.job_of[options]
+        first = _firsts(owners)
+        most = int(np.maximum.reduceat(amounts, first).sum()) if first.size else 0
+        if most <= row.limit:
+            continue
+        members = owners[first]
+        layer = next((own for own in layers if np.all(own[1][members] < 0)), None)
+        if layer is None:
+            layer = (np.zeros(count, dtype=np.int64), np.full(jobs, -1, dtype=np.int64))
+            layers.append(layer)
+        cost, resource = layer
+        cost[options] = amounts
+        resource[members] = len(limits)
+        limits.append(row.limit)
+    where = [np.zeros(jobs, dtype=np.int64), np.ones(jobs, dtype=np.int64)]
+    for cost, resource in layers:
+        costs.append(cost)
+        where.append(np.where(resource < 0, len(limits), resource))
+    return costs, limits, where
+
+
+def _fits_alone(
+    problem: Problem, costs: list[Ints64], limits: list[int], where: list[Ints64]
+) -> Bools:
+    keep = (costs[0] <= limits[0]) & (costs[1] <= limits[1])
+    most = np.append(np.asarray(limits, dtype=np.int64), np.iinfo(np.int64).max)
+    for cost, resource in zip(costs[2:], where[2:], strict=True):
+        keep &= cost <= most[resource][problem.job_of]
+    return keep
+
+
+def _hopeless(table: Table) -> Impossible | None:
+    """Whether the least amounts of the jobs that must run exceed a limit."""
+    if not table.forced.any():
+        return None
+    least = np.zeros(table.resources + 1)
+    for cost, where in zip(table.cost, table.where, strict=True):
+        need = np.where(table.forced, np.minimum.reduceat(cost, table.firsts), 0.0)
+        least += np.bincount(where, weights=need, minlength=least.size)
+    over = np.flatnonzero(least[:-1] > table.limit)
+    if not over.size:
+        return None
+    index = int(over[0])
+    name = ("units", "power_uw")[index] if index < 2 else "a capacity row"
+    amount, limit = int(least[index]), int(table.limit[index])
+    return Impossible(reason=f"{name}: the jobs that must run need {amount}, {limit} exist")
