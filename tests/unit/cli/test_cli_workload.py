@@ -218,7 +218,7 @@ def test_fetch_without_a_name_lists_what_there_is(wattfold: Command) -> None:
         ("fetch nowhere --to .", ExitCode.NO_SUCH_JOB, "no log of that name"),
         ("fetch kth-sp2", ExitCode.USAGE, "name a folder"),
         ("fetch kth-sp2 --to none", ExitCode.USAGE, "no such folder"),
-        ("fetch kth-sp2 --to . --sha256 12", ExitCode.USAGE, "64 hexadecimal digits"),
+        ("fetch kth-sp2 --to . --checksum 12", ExitCode.USAGE, "64 hexadecimal digits"),
         ("fetch kth-sp2 --to . --mirror ftp://x", ExitCode.REFUSED, "not an http"),
     ],
 )

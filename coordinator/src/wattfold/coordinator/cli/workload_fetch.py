@@ -39,7 +39,11 @@ def parse_sum(text: str) -> str:
     "--mirror", default=BASE_URL, metavar="URL", help="A copy of the archive to fetch from."
 )
 @click.option(
-    "--sha256", "expected", type=Parsed("sum", parse_sum), metavar="SUM", help="The sum to expect."
+    "--checksum",
+    "expected",
+    type=Parsed("sum", parse_sum),
+    metavar="SUM",
+    help="The SHA-256 sum to expect.",
 )
 @session_command
 def fetch(
