@@ -88,6 +88,19 @@ def test_skipping_leaves_rows_that_are_not_odd_at_all(content: bytes) -> None:
         assert np.array_equal(getattr(again.workload, name), getattr(read.workload, name))
 
 
+@settings(max_examples=300, deadline=None)
+@given(rows=st.lists(st.one_of(ORDERLY, ORDERLY, ROWS), max_size=8))
+def test_an_odd_row_changes_nothing_for_the_others(rows: list[str]) -> None:
+    """Rows without faults are parsed at once, but one by one beside an odd row."""
+    content = "\n".join(row.replace("\n", "") for row in rows).encode("utf-8", "surrogatepass")
+    alone = read_bytes(content, Treatment.KEEP)
+    beside = read_bytes(content + b"\nx\n", Treatment.KEEP)
+    assert alone is not None
+    assert beside is not None
+    for name in COLUMNS:
+        assert np.array_equal(getattr(alone.workload, name), getattr(beside.workload, name))
+
+
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
     count = draw(st.integers(0, 8))

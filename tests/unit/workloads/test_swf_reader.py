@@ -62,6 +62,13 @@ def test_blank_lines_comments_between_jobs_and_no_last_newline(tmp_path: Path) -
     assert read.workload.header.lines == ("; note",)
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "l.swf"
+    path.write_text(f"; MaxProcs: 4\n{GOOD}\n", encoding="utf-8-sig")
+    read = read_swf(path, FAIL)
+    assert (len(read.workload), read.workload.header.max_procs) == (1, 4)
+
+
 def test_an_empty_log_has_no_jobs(tmp_path: Path) -> None:
     read = read_swf(log(tmp_path))
     assert (len(read.workload), read.workload.span_s, read.report.data_lines) == (0, 0.0, 0)

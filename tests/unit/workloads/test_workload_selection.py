@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +142,23 @@ def test_a_log_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> Non
         with pytest.raises(LogError, match="cannot be written"):
             write_swf(JOBS, path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_keeps_its_place_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    link = tmp_path / "link.swf"
+    link.symlink_to(log(tmp_path, job(1), name="real.swf"))
+    write_swf(JOBS, link)
+    assert link.is_symlink()
+    assert len(read_swf(tmp_path / "real.swf").workload) == len(JOBS)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_swf(JOBS, pipe)
+        assert os.read(reading, 1 << 16).startswith(b"; MaxProcs: 100")
+    finally:
+        os.close(reading)
+    assert pipe.is_fifo()
 
 
 def test_the_header_survives_writing(tmp_path: Path) -> None:

@@ -176,7 +176,8 @@ def _size_label(edges: Sequence[float], index: int) -> str:
 def _time_label(edges: Sequence[float], index: int) -> str:
     if math.isinf(edges[index + 1]):
         return f"{formatting.duration(edges[index])} or more"
-    return f"below {formatting.duration(edges[index + 1])}"
+    low, high = formatting.duration(edges[index]), formatting.duration(edges[index + 1])
+    return f"{low} to {high}" if edges[index] else f"below {high}"
 
 
 def _number(value: float) -> str:

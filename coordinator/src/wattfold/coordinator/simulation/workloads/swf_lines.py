@@ -38,8 +38,9 @@ LARGEST = float(2**52)
 _BLOCK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHOWN = 40
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _ELEMENT = re.compile(rb"(\d{1,15})(?:_(\d{1,9})|\[(\d{1,9})\])\Z")
 _SPACE = np.zeros(256, dtype=np.bool_)
 _SPACE[[9, 10, 11, 12, 13, 32]] = True
@@ -93,6 +94,8 @@ class LineReader:
 
     def _block(self, block: bytes) -> RawRows:
         first = self._line
+        if first == 1:
+            block = block.removeprefix(_BYTE_ORDER_MARK)
         self._line += block.count(b"\n")
         if b";" in block:
             block = self._without_comments(block)

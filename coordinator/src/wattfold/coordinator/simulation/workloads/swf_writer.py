@@ -7,8 +7,7 @@ appears whole or not at all. Ids of job arrays have no place in the format and a
 from __future__ import annotations
 
 import gzip
-import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,25 +42,33 @@ def write_swf(workload: Workload, path: Path) -> None:
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes its name when it is complete; gzip for names that end in ``.gz``.
 
+    What is no regular file (a pipe, standard output) is written to as it is and never replaced.
     Raises LogError where the file cannot be written.
     """
-    temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.absolute().parent)
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as raw:
-            os.fchmod(raw.fileno(), 0o644)
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
-                    yield cast(IO[bytes], packed)
-            else:
-                yield raw
-        temporary.replace(path)
+        if path.exists() and not path.is_file():
+            with path.open("wb") as raw, _packed(raw, path) as stream:
+                yield stream
+            return
+        target = path.resolve()
+        temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}")
+        try:
+            with temporary.open("xb") as raw, _packed(raw, path) as stream:
+                yield stream
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise LogError(path, 0, f"cannot be written: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _packed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    if path.suffix != ".gz":
+        yield raw
+        return
+    with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+        yield cast(IO[bytes], packed)
 
 
 def number_text(value: float) -> str:
