@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def test_describe_a_log_without_faults_and_one_without_jobs(
     assert good.output.splitlines()[-1] == "No odd rows."
     empty = wattfold("workload", "describe", str(log(tmp_path, name="empty")))
     assert empty.exit_code == 0, empty.output
+
+
+def test_a_file_whose_name_is_no_text(wattfold: Command, small: Path) -> None:
+    odd = small.rename(small.with_name(os.fsdecode(b"l\xff\n.swf")))
+    assert wattfold.json("workload", "describe", str(odd))["file"].endswith("l??.swf")
+    missing = wattfold("workload", "describe", str(small.with_name(os.fsdecode(b"\xfe\n"))))
+    assert (missing.exit_code, missing.stderr.count("\n")) == (ExitCode.REFUSED, 1)
 
 
 def test_every_odd_row_is_listed(wattfold: Command, small: Path, tmp_path: Path) -> None:

@@ -48,6 +48,25 @@ def test_a_job_at_its_greatest_size_and_60_w_takes_its_logged_time() -> None:
         assert profile.time_s(DRAWN.size_min[index], 32.0) >= JOBS.run_s[index] * (1 - 1e-9)
 
 
+def test_the_cap_of_the_logged_time_may_be_another() -> None:
+    capped = annotate(JOBS, 11, AnnotationRanges(reference_cap_w=33.0))
+    for index in range(0, len(JOBS), 97):
+        assert capped.profile(index).time_s(JOBS.sizes[index], 33.0) == pytest.approx(
+            JOBS.run_s[index]
+        )
+
+
+def test_draws_do_not_depend_on_each_other() -> None:
+    large = DRAWN.size_max >= 20
+    columns = [
+        DRAWN.size_min[large] / DRAWN.size_max[large],
+        np.log(DRAWN.average_parallelism[large] / DRAWN.size_max[large]),
+        DRAWN.sigma[large],
+        [APPLICATIONS[app].beta for app, chosen in zip(DRAWN.apps, large, strict=True) if chosen],
+    ]
+    assert np.abs(np.corrcoef(columns) - np.eye(4)).max() < 0.2
+
+
 def test_sizes_on_offer_are_evenly_spaced_between_the_ends() -> None:
     index = int(np.argmax(DRAWN.size_max))
     sizes = DRAWN.size_options(index, 8)

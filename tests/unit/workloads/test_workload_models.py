@@ -76,6 +76,19 @@ def test_lublin_arrivals_follow_their_daily_cycle(p: LublinParameters) -> None:
     assert np.corrcoef(share, weights)[0, 1] > 0.9
 
 
+@pytest.mark.parametrize("p", KINDS)
+def test_lublin_gaps_have_the_mean_of_their_law(p: LublinParameters) -> None:
+    law = gamma(p.a_arrival * p.rush_ratio, scale=p.b_arrival)
+    below_limit = law.cdf(13)
+    first, second = (
+        quad(lambda x, k=k: np.exp(k * x) * law.pdf(x), 0, 13, limit=200)[0] / below_limit
+        for k in (1, 2)
+    )
+    span = draw_arrivals_s(p, MANY, np.random.default_rng(6))[-1]
+    error = 5 * math.sqrt((second - first**2) / MANY) + 86_400 / MANY
+    assert span / MANY == pytest.approx(first, abs=error)
+
+
 def test_the_peak_of_arrivals_is_in_working_hours() -> None:
     assert 9 * 2 <= int(np.argmax(slot_weights(COMBINED))) <= 16 * 2
 

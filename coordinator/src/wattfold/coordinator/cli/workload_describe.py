@@ -196,7 +196,7 @@ def _percent(share: float) -> str:
 
 def _document(file: Path, summary: Summary, report: OddRowReport, header: Header) -> dict[str, Any]:
     return {
-        "file": str(file),
+        "file": printable(str(file)),
         "header": [{"key": key, "value": value} for key, value in header.pairs()],
         "rows": report.data_lines,
         "array_elements": report.array_elements,

@@ -161,11 +161,9 @@ class _Transfer:
     def _connection(self, offset: int) -> bool:
         """One request from an offset on; whether the file is now complete."""
         headers = {"User-Agent": "wattfold", "Accept-Encoding": "identity"}
+        # Without a mark nothing says that the rest belongs to the same version: all is asked for.
         tag = self._tag() if offset else None
-        if offset and tag is None:
-            # Without a mark nothing says that the rest belongs to the same version.
-            offset = self._start_again()
-        if offset and tag:
+        if tag:
             headers |= {"Range": f"bytes={offset}-", "If-Range": tag}
         request = urllib.request.Request(self._url, headers=headers)  # noqa: S310
         try:

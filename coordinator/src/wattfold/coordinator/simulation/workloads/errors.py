@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wattfold.coordinator.simulation.workloads.header import printable
+
 
 class WorkloadError(Exception):
     """An expected failure; its text is one line."""
@@ -20,7 +22,8 @@ class LogError(WorkloadError):
     def __init__(self, path: Path | str, line: int, problem: str) -> None:
         self.path = Path(path)
         self.line = line
-        where = f"{path}:{line}" if line else f"{path}"
+        name = printable(str(path))
+        where = f"{name}:{line}" if line else name
         super().__init__(f"{where}: {problem}")
 
 
