@@ -144,8 +144,11 @@ def test_a_log_uniform_law_is_found_again() -> None:
 
 
 def test_a_refitted_model_finds_its_own_numbers_again() -> None:
-    model = refit(generate_lublin(4000, 1, overestimate=5.0))
+    log = generate_lublin(4000, 1, overestimate=5.0)
+    model = refit(log)
     drawn = model.generate(20_000, 2)
+    shares = [np.mean(np.log2(jobs.sizes[jobs.sizes > 1]) % 1 == 0) for jobs in (log, drawn)]
+    assert shares[1] == pytest.approx(shares[0], abs=0.03)
     again = refit(drawn)
     assert again.serial_share == pytest.approx(model.serial_share, abs=0.02)
     assert again.exact_share == pytest.approx(model.exact_share, abs=0.05)

@@ -63,8 +63,8 @@ class RefittedModel:
 
     procs: int
     serial_share: float
-    power_of_two_share: float
-    """Of the parallel jobs."""
+    rounded_share: float
+    """Parallel jobs whose size is rounded to a power of two; others may be one by chance."""
     parallel_size: LogUniform
     requested_s: LogUniform
     exact_share: float
@@ -108,7 +108,7 @@ class RefittedModel:
 
     def _sizes(self, jobs: int, rng: np.random.Generator) -> Floats:
         serial = rng.random(jobs) < self.serial_share
-        power = rng.random(jobs) < self.power_of_two_share
+        power = rng.random(jobs) < self.rounded_share
         drawn = self.parallel_size.draw(jobs, rng)
         drawn = np.where(power, np.exp2(np.rint(np.log2(drawn))), np.rint(drawn))
         return np.asarray(np.where(serial, 1.0, np.clip(drawn, min(2, self.procs), self.procs)))
@@ -143,12 +143,13 @@ def refit(workload: Workload) -> RefittedModel:
     requested = known.estimates_s
     accuracy = np.minimum(known.run_s / requested, 1.0)
     exact = accuracy >= 1.0
+    size_law = LogUniform.fitted(parallel if parallel.size else sizes)
     shape, scale = _gamma_of_moments(accuracy[~exact])
     return RefittedModel(
         procs=known.header.max_procs or int(sizes.max()),
         serial_share=_share(sizes == 1),
-        power_of_two_share=_share(np.log2(parallel) % 1 == 0) if parallel.size else 0.0,
-        parallel_size=LogUniform.fitted(parallel if parallel.size else sizes),
+        rounded_share=_rounded_share(parallel, size_law),
+        parallel_size=size_law,
         requested_s=LogUniform.fitted(requested),
         exact_share=_share(exact),
         accuracy_shape=shape,
@@ -160,6 +161,19 @@ def refit(workload: Workload) -> RefittedModel:
 
 def _share(which: Mask) -> float:
     return float(which.mean())
+
+
+def _rounded_share(parallel: Floats, law: LogUniform) -> float:
+    """The share to round so that, with chance, as many sizes are powers of two as in the log."""
+    if not parallel.size:
+        return 0.0
+    share = _share(np.log2(parallel) % 1 == 0)
+    if law.high <= law.low:
+        return share
+    powers = np.exp2(np.arange(1, 54))
+    ends = np.clip([powers - 0.5, powers + 0.5], law.low, law.high)
+    chance = float(np.sum(np.log(ends[1] / ends[0])) / np.log(law.high / law.low))
+    return max(0.0, (share - chance) / (1.0 - chance)) if chance < 1.0 else 0.0
 
 
 def _gamma_of_moments(values: Floats) -> tuple[float, float]:
