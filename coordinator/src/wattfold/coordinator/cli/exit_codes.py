@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 3
     """The coordinator does not answer."""
     NO_SUCH_JOB = 4
-    """No job or profile of that name."""
+    """No job, profile or log of that name."""
     INTERRUPTED = 130
     """Ended by Ctrl-C."""
     OUTPUT_CLOSED = 141

@@ -36,6 +36,7 @@ _COMMANDS = {
     "watch": "watch:watch",
     "profile": "profile:profile",
     "profiles": "profiles:profiles",
+    "workload": "workload:workload",
     "completion": "completion:completion",
 }
 

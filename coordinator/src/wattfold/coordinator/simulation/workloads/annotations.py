@@ -1,0 +1,211 @@
+"""Power and malleability of the jobs of a log, drawn as PARM's evaluation needs them.
+
+Logs state neither. Section VII of Sarood et al. (SC14) draws them: the greatest size of a job is
+the one it asked for, the least a share theta ~ U[0.2, 0.6] of it, its application one of the five
+published ones. The paper does not state the scaling of the jobs; here A is log-uniform between half
+and twice the greatest size, sigma ~ U[0, 1], and T1 is such that a job at its greatest size and
+60 W takes its logged run time.
+
+Every quantity has its own stream of random numbers under one seed, so that another range for one
+leaves the others as they are. Draws follow the order of the jobs: annotate first and select later,
+or the same job gets other values.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.models.scaling import scaled_time_s
+from wattfold.coordinator.simulation.workloads.errors import LogError
+from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Workload
+
+SET_H: Mapping[str, float] = {"LeanMD": 3, "Wave2D": 3, "Lulesh": 2, "Jacobi2D": 1, "AMR": 1}
+"""The mix of PARM's first experiment with a mean beta of 0.27."""
+_COLUMNS = ("job_id", "size_min", "size_max", "app", "average_parallelism", "sigma", "t1_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationRanges:
+    """What is drawn from where."""
+
+    theta_min: float = 0.2
+    theta_max: float = 0.6
+    parallelism_factor: float = 2.0
+    """A lies between the greatest size over and times this."""
+    sigma_min: float = 0.0
+    sigma_max: float = 1.0
+    reference_cap_w: float = 60.0
+    """Cap under which a job at its greatest size takes its logged time."""
+    mix: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(APPLICATIONS, 1.0))
+    """Weights of the applications."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.theta_min <= self.theta_max <= 1:
+            raise ValueError(f"theta must be in (0, 1], got {self.theta_min} to {self.theta_max}")
+        if not 0 <= self.sigma_min <= self.sigma_max <= 1:
+            raise ValueError(f"sigma must be in [0, 1], got {self.sigma_min} to {self.sigma_max}")
+        if not 1 <= self.parallelism_factor < np.inf:
+            raise ValueError(f"parallelism factor must be >= 1, got {self.parallelism_factor}")
+        if set(self.mix) - set(APPLICATIONS) or not sum(self.mix.values()) > 0:
+            raise ValueError(f"a mix needs weights for some of {', '.join(APPLICATIONS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Annotations:
+    """One entry a job. Sizes are in the units of the log; times in s."""
+
+    job_ids: Ints
+    size_min: Ints
+    size_max: Ints
+    apps: tuple[str, ...]
+    average_parallelism: Floats
+    sigma: Floats
+    t1_s: Floats
+
+    def __len__(self) -> int:
+        return len(self.job_ids)
+
+    def profile(self, index: int) -> PassProfile:
+        """The PASS profile of the job at a position."""
+        return replace(
+            APPLICATIONS[self.apps[index]],
+            average_parallelism=float(self.average_parallelism[index]),
+            sigma=float(self.sigma[index]),
+            t1_s=float(self.t1_s[index]),
+        )
+
+    def profiles(self) -> Iterator[PassProfile]:
+        """The profiles of all jobs, in their order."""
+        return (self.profile(index) for index in range(len(self)))
+
+    def size_options(self, index: int, count: int) -> tuple[int, ...]:
+        """Up to ``count`` evenly spaced sizes from the least to the greatest (N_j)."""
+        steps = np.linspace(self.size_min[index], self.size_max[index], count)
+        return tuple(int(size) for size in np.unique(np.rint(steps)))
+
+
+def annotate(workload: Workload, seed: int, ranges: AnnotationRanges | None = None) -> Annotations:
+    """Draws least size, application and scaling of every job.
+
+    Raises:
+        ValueError: a job without a size or a run time; choose or repair those first.
+    """
+    ranges = ranges or AnnotationRanges()
+    greatest, runs = workload.sizes, workload.run_s
+    odd = np.flatnonzero((greatest < 1) | ~(runs > 0))
+    if len(odd):
+        raise ValueError(f"job {workload.job_ids[odd[0]]} has no size or no run time")
+    theta, app, parallelism, sigma = (
+        np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)
+    )
+    jobs = len(workload)
+    least = np.rint(theta.uniform(ranges.theta_min, ranges.theta_max, jobs) * greatest)
+    names = sorted(ranges.mix)
+    weights = np.array([ranges.mix[name] for name in names], dtype=np.float64)
+    drawn = app.choice(len(names), size=jobs, p=weights / weights.sum())
+    apps = tuple(names[index] for index in drawn.tolist())
+    spread = np.log(ranges.parallelism_factor)
+    around = np.maximum(1.0, greatest * np.exp(parallelism.uniform(-spread, spread, jobs)))
+    sigmas = sigma.uniform(ranges.sigma_min, ranges.sigma_max, jobs)
+    return Annotations(
+        job_ids=workload.job_ids,
+        size_min=np.maximum(1, least).astype(np.int64),
+        size_max=greatest,
+        apps=apps,
+        average_parallelism=around,
+        sigma=sigmas,
+        t1_s=_unit_times_s(runs, greatest, apps, around, sigmas, ranges.reference_cap_w),
+    )
+
+
+def _unit_times_s(
+    runs: Floats, sizes: Ints, apps: tuple[str, ...], a: Floats, sigma: Floats, cap_w: float
+) -> Floats:
+    slow = {name: float(APPLICATIONS[name].slowdowns([cap_w])[0]) for name in set(apps)}
+    jobs = zip(runs.tolist(), sizes.tolist(), apps, a.tolist(), sigma.tolist(), strict=True)
+    return np.array(
+        [run / (scaled_time_s(1.0, ak, sk, size) * slow[app]) for run, size, app, ak, sk in jobs],
+        dtype=np.float64,
+    )
+
+
+def write_annotations(annotations: Annotations, path: Path) -> None:
+    """One CSV line a job, gzip by the name. Numbers read back exactly. Raises LogError."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows(
+        zip(
+            annotations.job_ids.tolist(),
+            annotations.size_min.tolist(),
+            annotations.size_max.tolist(),
+            annotations.apps,
+            annotations.average_parallelism.tolist(),
+            annotations.sigma.tolist(),
+            annotations.t1_s.tolist(),
+            strict=True,
+        )
+    )
+    with whole_file(path) as stream:
+        stream.write(text.getvalue().encode())
+
+
+def read_annotations(path: Path) -> Annotations:
+    """Reads what `write_annotations` wrote. Raises LogError with the line and what is wrong."""
+    rows = csv.reader(io.StringIO(_content(path)))
+    entries = []
+    try:
+        for row in rows:
+            if rows.line_num == 1:
+                if tuple(row) != _COLUMNS:
+                    raise LogError(path, 1, f"expected the columns {','.join(_COLUMNS)}")
+                continue
+            entries.append(_entry(path, rows.line_num, row))
+    except csv.Error as error:
+        raise LogError(path, rows.line_num, f"not CSV: {error}") from error
+    columns = list(zip(*entries, strict=True)) or [()] * len(_COLUMNS)
+    return Annotations(
+        job_ids=np.array(columns[0], dtype=np.int64),
+        size_min=np.array(columns[1], dtype=np.int64),
+        size_max=np.array(columns[2], dtype=np.int64),
+        apps=tuple(str(app) for app in columns[3]),
+        average_parallelism=np.array(columns[4], dtype=np.float64),
+        sigma=np.array(columns[5], dtype=np.float64),
+        t1_s=np.array(columns[6], dtype=np.float64),
+    )
+
+
+def _entry(path: Path, line: int, row: list[str]) -> tuple[int, int, int, str, float, float, float]:
+    if len(row) != len(_COLUMNS):
+        raise LogError(path, line, f"{len(row)} columns, expected {len(_COLUMNS)}")
+    try:
+        number, least, greatest = int(row[0]), int(row[1]), int(row[2])
+        a, sigma, t1_s = float(row[4]), float(row[5]), float(row[6])
+    except ValueError as error:
+        raise LogError(path, line, f"not a number: {error}") from error
+    if row[3] not in APPLICATIONS:
+        raise LogError(path, line, f"no such application: {row[3]!r}")
+    sane = 1 <= least <= greatest <= 2**53 and 1 <= a < np.inf
+    if not (sane and 0 <= sigma <= 1 and 0 < t1_s < np.inf and 0 <= number <= 2**53):
+        raise LogError(path, line, f"outside the model: {','.join(row)[:80]}")
+    return number, least, greatest, row[3], a, sigma, t1_s
+
+
+def _content(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
+    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise LogError(path, 0, f"broken data: {error}") from error
+    except OSError as error:
+        raise LogError(path, 0, f"cannot be read: {error.strerror or error}") from error

@@ -1,0 +1,131 @@
+"""Rows of a log that are not as they should be: the rules, what is done about each, the record.
+
+A rule names one kind of fault. What is done about it is a treatment: `repair` mends what can be
+mended and drops what cannot, `skip` drops the row, `fail` ends the reading, `keep` records the row
+and leaves it alone. A policy is one treatment for all rules, with exceptions rule by rule. Every
+row a rule touches is recorded with its line, so that counts can be checked against the file.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wattfold.coordinator.simulation.workloads.header import printable
+
+_VALUE_LENGTH = 40
+
+
+class Treatment(enum.Enum):
+    """What is done about an odd row."""
+
+    REPAIR = "repair"
+    SKIP = "skip"
+    FAIL = "fail"
+    KEEP = "keep"
+
+
+class Rule(enum.Enum):
+    """A kind of fault. The order is the one in which rules are applied."""
+
+    COLUMN_COUNT = "column-count"
+    BAD_NUMBER = "bad-number"
+    NOT_WHOLE = "not-whole"
+    NEGATIVE_VALUE = "negative-value"
+    NEGATIVE_SUBMIT = "negative-submit"
+    PARTIAL_LINE = "partial-line"
+    REPEATED_ID = "repeated-id"
+    NO_SIZE = "no-size"
+    NO_RUN = "no-run"
+    ZERO_RUN = "zero-run"
+    RUN_OVER_REQUESTED = "run-over-requested"
+    OUT_OF_ORDER = "out-of-order"
+
+
+MEANINGS: Mapping[Rule, tuple[str, str]] = {
+    Rule.COLUMN_COUNT: (
+        "not 18 fields",
+        "missing fields become -1, further ones are ignored; dropped below 4 fields",
+    ),
+    Rule.BAD_NUMBER: (
+        "a field is no number, or beyond 2^52",
+        "the field becomes -1; dropped where it is the id or the submit time",
+    ),
+    Rule.NOT_WHOLE: ("a count or an id has a fraction", "rounded up"),
+    Rule.NEGATIVE_VALUE: ("a value below zero other than -1", "becomes -1; an id: dropped"),
+    Rule.NEGATIVE_SUBMIT: ("submitted before the log begins", "counted as submitted at its begin"),
+    Rule.PARTIAL_LINE: ("a part of a job whose whole has a line too", "dropped"),
+    Rule.REPEATED_ID: ("an id an earlier row has", "a new id above all others"),
+    Rule.NO_SIZE: ("no processors given (field 5)", "those asked for (field 8), else dropped"),
+    Rule.NO_RUN: ("no run time, that is below zero", "dropped: the job never ran"),
+    Rule.ZERO_RUN: ("run time zero: less than half a second", "one second"),
+    Rule.RUN_OVER_REQUESTED: ("ran longer than it asked for", "cut to what it asked for"),
+    Rule.OUT_OF_ORDER: ("submitted before the row above it", "sorted by submit time"),
+}
+"""What each rule finds, and its repair."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddRowPolicy:
+    """One treatment for all rules, and exceptions."""
+
+    default: Treatment = Treatment.REPAIR
+    exceptions: Mapping[Rule, Treatment] = field(default_factory=dict)
+
+    def treatment(self, rule: Rule) -> Treatment:
+        """What is done about rows the rule finds."""
+        return self.exceptions.get(rule, self.default)
+
+
+class Outcome(enum.Enum):
+    """What became of an odd row."""
+
+    REPAIRED = "repaired"
+    DROPPED = "dropped"
+    KEPT = "kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddRow:
+    """One row one rule found."""
+
+    line: int
+    rule: Rule
+    outcome: Outcome
+    field_number: int
+    """Field of the format the fault is in, from 1; 0 for the row as a whole."""
+    value: str
+    """What stands in the file, shortened."""
+
+
+@dataclass(slots=True)
+class OddRowReport:
+    """All odd rows of one reading."""
+
+    rows: list[OddRow] = field(default_factory=list)
+    data_lines: int = 0
+    """Lines of the file that are neither blank nor comments."""
+    array_elements: int = 0
+    """Rows whose id names an element of a job array; they get ids of their own."""
+
+    def add(self, rule: Rule, outcome: Outcome, line: int, field_number: int, value: str) -> None:
+        """Records a row."""
+        shown = printable(value)
+        if len(shown) > _VALUE_LENGTH:
+            shown = shown[: _VALUE_LENGTH - 3] + "..."
+        self.rows.append(
+            OddRow(line=line, rule=rule, outcome=outcome, field_number=field_number, value=shown)
+        )
+
+    def count(self, rule: Rule, outcome: Outcome | None = None) -> int:
+        """Rows a rule found, all or those of one outcome."""
+        return sum(row.rule is rule and outcome in (None, row.outcome) for row in self.rows)
+
+    def lines(self, rule: Rule) -> list[int]:
+        """Line numbers of the rows a rule found."""
+        return [row.line for row in self.rows if row.rule is rule]
+
+    def dropped_lines(self) -> set[int]:
+        """Lines that gave no job."""
+        return {row.line for row in self.rows if row.outcome is Outcome.DROPPED}
