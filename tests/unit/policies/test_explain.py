@@ -41,7 +41,7 @@ def test_a_running_job() -> None:
     assert out.lines[0] == "Cores: n0:0-1."
     assert "50% done" in out.lines[1]
     assert any("Keeps its size for 490 s more: resized 10 s ago." in line for line in out.lines)
-    assert "Only 2 cores are possible for it now." in out.lines
+    assert "Its size stands at 2 cores now." in out.lines
 
 
 def test_the_neighbours_of_a_running_jobs_choice() -> None:

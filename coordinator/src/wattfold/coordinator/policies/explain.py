@@ -114,8 +114,7 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
                 f"Keeps its size for {(until_ns - snapshot.now_ns) / 1e9:.0f} s more: resized "
                 f"{(snapshot.now_ns - view.resized_ns) / 1e9:.0f} s ago.",
             )
-    unit = view.spec.unit.value
-    summary = f"Runs on {current.size} {unit} at {current.cap_uw / 1e6:.1f} W per node."
+    summary = f"Runs on {_amount(current.size, view)} at {current.cap_uw / 1e6:.1f} W per node."
     return Explanation(summary=summary, lines=tuple(lines))
 
 
@@ -135,7 +134,7 @@ def _alternatives(menu: Menu, view: JobView) -> list[str]:
         cost_w = (option.power_uw - at.power_uw) / 1e6
         lines.append(f"With {_what(view, option)}: {gain:+.0%} speed for {cost_w:+.1f} W.")
     if len({o.size for o in menu.options}) == 1:
-        lines.append(f"Only {at.size} {view.spec.unit.value} are possible for it now.")
+        lines.append(f"Its size stands at {_amount(at.size, view)} now.")
     return lines
 
 
@@ -150,4 +149,9 @@ def _neighbours(options: tuple[Option, ...], at: Option) -> list[Option]:
 
 
 def _what(view: JobView, option: Option) -> str:
-    return f"{option.size} {view.spec.unit.value} at {option.cap_uw / 1e6:.1f} W"
+    return f"{_amount(option.size, view)} at {option.cap_uw / 1e6:.1f} W"
+
+
+def _amount(size: int, view: JobView) -> str:
+    unit = view.spec.unit.value
+    return f"{size} {unit.removesuffix('s') if size == 1 else unit}"
