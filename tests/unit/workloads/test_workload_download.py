@@ -104,7 +104,7 @@ def test_the_sum_of_the_first_fetch_binds_later_ones(tmp_path: Path) -> None:
         with pytest.raises(FetchError, match="expected"):
             fetch(f"{address}/log.gz", tmp_path / "log.gz")
         (tmp_path / "log.gz").unlink()
-        site.content = gzip.compress(b"other")
+        site.content = gzip.compress(b"other", mtime=0)
         with pytest.raises(FetchError, match="expected"):
             fetch(f"{address}/log.gz", tmp_path / "log.gz")
 
