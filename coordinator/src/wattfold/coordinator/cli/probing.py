@@ -21,6 +21,7 @@ from wattfold.coordinator.cli.nodes import cpu_count
 from wattfold.coordinator.cli.waiting import JobWaiter, describe
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
 
 _PACKAGE = "package-"
 MAX_PROBES = 1000
@@ -37,7 +38,8 @@ class Probe:
     @property
     def unit_name(self) -> str:
         """For people."""
-        return "nodes" if self.unit == pb.SIZE_UNIT_NODES else "cores"
+        one = "node" if self.unit == pb.SIZE_UNIT_NODES else "core"
+        return one if self.size == 1 else f"{one}s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,14 +168,20 @@ def _usable(nodes: Iterable[pb.Node]) -> list[pb.Node]:
 
 
 def _package_range_uw(node: pb.Node) -> tuple[int, int]:
-    """Caps a node accepts, from the power of its lowest frequency on where that is known.
+    """Caps a node accepts, between the powers of its lowest and highest frequency if known.
 
-    Below it a processor skips cycles, which costs far more time than it saves power.
+    Below, a processor skips cycles, which costs far more time than it saves power; above, nothing
+    gets faster.
     """
     packages = [zone for zone in node.zones if zone.name.startswith(_PACKAGE)]
     least = sum(max(zone.cap_uw_min, zone.floor_uw) for zone in packages)
+    most = sum(zone.cap_uw_max for zone in packages)
     if node.HasField("model"):
-        m = node.model
-        lowest_w = m.a * m.f_low_ghz**3 + m.b * m.f_low_ghz + m.c
-        least = max(least, math.ceil(lowest_w * UW_PER_W))
-    return least, sum(zone.cap_uw_max for zone in packages)
+        least = max(least, _power_uw(node.model, node.model.f_low_ghz))
+        most = max(min(most, _power_uw(node.model, node.model.f_high_ghz)), least)
+    return least, most
+
+
+def _power_uw(model: FrequencyPowerModel, f_ghz: float) -> int:
+    """Package power at a frequency (PARM, Eq. 18), rounded up."""
+    return math.ceil((model.a * f_ghz**3 + model.b * f_ghz + model.c) * UW_PER_W)
