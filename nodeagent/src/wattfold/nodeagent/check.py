@@ -120,7 +120,8 @@ def _power(config: Config, host: Path) -> _Power:
     root = config.powercap_root
     machine = read_machine(root, host)
     zones = tuple(read_zones(root, config.ranges))
-    found = [finding for zone in zones for finding in _zone_findings(zone, machine)]
+    by_kind = sorted(zones, key=lambda zone: list(ZoneKind).index(zone.kind))
+    found = [finding for zone in by_kind for finding in _zone_findings(zone, machine)]
     packages = [zone for zone in zones if zone.kind is ZoneKind.PACKAGE]
     if not packages:
         missing = findings.no_packages(machine, twins=bool(read_twins(root)))

@@ -96,7 +96,7 @@ def folder(subject: str, key: str, path: Path) -> Finding:
     """Whether a folder is, or can be made, one that only this account can change."""
     other = f"or choose another {key}"
     if not os.path.lexists(path):
-        above = next(p for p in path.parents if os.path.exists(p))  # noqa: PTH110
+        above = next(p for p in path.parents if os.path.exists(p))
         if may(above, os.W_OK) and above.is_dir():
             return Finding(subject=subject, status=Status.OK, finding=f"{path} can be made")
         why = f"{path} does not exist and cannot be made in {above}"

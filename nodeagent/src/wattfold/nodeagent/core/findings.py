@@ -186,16 +186,22 @@ def _enabled(zone: ZoneFacts) -> list[Finding]:
         return []
     if zone.kind is ZoneKind.DRAM:
         why = "limits are switched off (enabled is 0); many processors cannot cap DRAM"
-        remedy = "none if caps are refused: count the DRAM in base_power_w"
+        remedy = (
+            "none needed: the agent tries at its start and leaves the zone alone if it is refused;"
+            " then count the power of the DRAM in base_power_w"
+        )
     else:
         why = "limits are switched off (enabled is 0); the firmware may have locked them"
-        remedy = "if the first cap fails, unlock power limits in the firmware setup"
+        remedy = (
+            "start the agent; if it logs cap_not_set, unlock power limits in the firmware setup"
+        )
     return [_found(zone, Status.LIMITED, why, remedy)]
 
 
 def _present_limit(zone: ZoneFacts) -> list[Finding]:
     limit_uw = zone.long_term.limit_uw if zone.long_term else None
-    if limit_uw == 0:
+    # A zone that is switched off usually shows 0: that has been said then.
+    if limit_uw == 0 and zone.enabled is not False:
         why = "the present limit is 0 W: never set, or a value too large for the hardware"
         remedy = "restart the node; if it stays 0, caps here may be ignored: compare with the power"
         return [_found(zone, Status.LIMITED, why, remedy)]
