@@ -15,7 +15,7 @@ from pathlib import Path
 
 import grpc
 
-from wattfold.nodeagent import logs
+from wattfold.nodeagent import check, logs
 from wattfold.nodeagent.adapters import host, wire
 from wattfold.nodeagent.adapters.config import Config, ConfigError, load
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
@@ -45,6 +45,8 @@ _KILL_GRACE_S = 10.0
 
 def main() -> None:
     """Entry point of the command."""
+    if sys.argv[1:2] == ["check"]:
+        sys.exit(check.main(sys.argv[2:]))
     try:
         config = load(sys.argv[1:])
     except ConfigError as error:

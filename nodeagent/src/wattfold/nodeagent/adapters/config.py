@@ -134,7 +134,15 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="wattfold-agent",
         description="Agent of one node: enforces power caps and core masks, runs and watches jobs.",
+        epilog="wattfold-agent check [--json] [options]: says what the agent can cap and measure"
+        " on this machine, and what to change; it changes nothing.",
     )
+    add_flags(parser)
+    return parser.parse_args(arguments)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of the configuration to a command."""
     parser.add_argument("--config", metavar="FILE", help="TOML file; flags override it")
     for name, key in _TOP.items():
         flag = "--" + name.replace("_", "-")
@@ -146,12 +154,15 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         if name in ("throttle", "cpu_share"):
             flag = "--" + name.replace("_", "-")
             parser.add_argument(flag, type=key.kind, choices=key.choices or None)
-    return parser.parse_args(arguments)
 
 
 def load(arguments: list[str]) -> Config:
     """The checked configuration. Raises ConfigError; argparse itself exits with 2."""
-    flags = parse_arguments(arguments)
+    return load_flags(parse_arguments(arguments))
+
+
+def load_flags(flags: argparse.Namespace) -> Config:
+    """The checked configuration of parsed flags. Raises ConfigError."""
     source = _Source(flags.config)
     given = {**source.values, **{k: v for k, v in vars(flags).items() if v is not None}}
     given.pop("config", None)

@@ -154,16 +154,27 @@ def choose_masks(cgroup_root: Path, node: str, cpus: CpuSet, wanted: str) -> Mas
     if wanted == "affinity":
         return AffinityMasks()
     try:
-        if (cgroup_root / "cpuset" / "cpuset.cpus").exists():
-            return CgroupMasks(cgroup_root / "cpuset", node, cpus, MaskMechanism.CPUSET_V1)
-        if "cpuset" in _read(cgroup_root / "cgroup.controllers").split():
-            return CgroupMasks(cgroup_root, node, cpus, MaskMechanism.CPUSET_V2)
+        found = cpuset_here(cgroup_root)
+        if found is not None:
+            return CgroupMasks(found[0], node, cpus, found[1])
         if wanted == "cgroup":
             raise FileNotFoundError(errno.ENOENT, "no cpuset controller", str(cgroup_root))
     except OSError:
         if wanted == "cgroup":
             raise
     return AffinityMasks()
+
+
+def cpuset_here(cgroup_root: Path) -> tuple[Path, MaskMechanism] | None:
+    """Where this host has a cpuset controller, and of which version. Raises OSError.
+
+    It changes nothing, so it does not tell whether this account may use the controller.
+    """
+    if (cgroup_root / "cpuset" / "cpuset.cpus").exists():
+        return cgroup_root / "cpuset", MaskMechanism.CPUSET_V1
+    if "cpuset" in _read(cgroup_root / "cgroup.controllers").split():
+        return cgroup_root, MaskMechanism.CPUSET_V2
+    return None
 
 
 def _inherited(root: Path, mechanism: MaskMechanism) -> _Cpus:

@@ -212,8 +212,8 @@ def discover(root: Path, setting: RangeSetting, *, stamped: bool = False) -> lis
     ``stamped``: the files of the tree carry the time their values are for (an emulated tree).
     """
     zones: dict[ZoneName, PowercapZone] = {}
-    for folder in _zone_folders(root):
-        zone = _zone(folder)
+    for folder in zone_folders(root):
+        zone = zone_at(folder)
         if zone is None:
             continue
         if zone.name in zones:
@@ -229,14 +229,16 @@ def discover(root: Path, setting: RangeSetting, *, stamped: bool = False) -> lis
     return [zones[name] for name in sorted(zones)]
 
 
-def _zone_folders(root: Path) -> list[Path]:
+def zone_folders(root: Path) -> list[Path]:
+    """The folders of the zones of the main interface, each once; none of intel-rapl-mmio."""
     # Children are links beside their parents in sysfs; a copied tree may have them inside only.
     top = sorted(p for p in root.glob("intel-rapl:*") if _FOLDER.match(p.name))
     inner = sorted(p for p in root.glob("intel-rapl:*/intel-rapl:*") if _FOLDER.match(p.name))
     return list({path.resolve(): path for path in [*top, *inner]}.values())
 
 
-def _zone(folder: Path) -> PowercapZone | None:
+def zone_at(folder: Path) -> PowercapZone | None:
+    """The zone of a folder, not yet described. None for one the agent has no use for."""
     name = _zone_label(folder)
     if name.startswith("package-"):
         return PowercapZone(folder, ZoneName(name), ZoneKind.PACKAGE)

@@ -223,18 +223,28 @@ def choose_throttle(cgroup_root: Path, node: str, wanted: str) -> Throttle:
     if wanted == "signals":
         return SignalThrottle()
     try:
-        if (cgroup_root / "cpu" / "cpu.cfs_quota_us").exists():
-            return BandwidthThrottle(cgroup_root / "cpu", node, v2=False)
-        if (cgroup_root / "cpu" / "cpu.shares").exists():
-            return BandwidthThrottle(cgroup_root / "cpu", node, v2=False)
-        if "cpu" in (cgroup_root / "cgroup.controllers").read_text(encoding="ascii").split():
-            return BandwidthThrottle(cgroup_root, node, v2=True)
+        found = bandwidth_here(cgroup_root)
+        if found is not None:
+            return BandwidthThrottle(found[0], node, v2=found[1])
         if wanted == "cgroup":
             raise FileNotFoundError(2, "no cpu controller", str(cgroup_root))
     except OSError:
         if wanted == "cgroup":
             raise
     return SignalThrottle()
+
+
+def bandwidth_here(cgroup_root: Path) -> tuple[Path, bool] | None:
+    """Where this host has the CPU controller, and whether it is v2. Raises OSError.
+
+    It changes nothing, so it does not tell whether this account may use the controller.
+    """
+    folder = cgroup_root / "cpu"
+    if (folder / "cpu.cfs_quota_us").exists() or (folder / "cpu.shares").exists():
+        return folder, False
+    if "cpu" in (cgroup_root / "cgroup.controllers").read_text(encoding="ascii").split():
+        return cgroup_root, True
+    return None
 
 
 def _send(pids: list[int], number: signal.Signals) -> None:

@@ -1,0 +1,174 @@
+"""What the agent finds on this host beside power zones: account, cgroups, folders, the shim.
+
+Everything here is told from looking: no group, folder or lock is made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+from pathlib import Path
+
+from wattfold.nodeagent.adapters.config import Config
+from wattfold.nodeagent.adapters.cpuset import MaskMechanism, cpuset_here
+from wattfold.nodeagent.adapters.throttle import bandwidth_here
+from wattfold.nodeagent.adapters.zone_facts import may
+from wattfold.nodeagent.core.findings import GIVE_WRITE, Finding, Status
+
+_GROUP = "wattfold"
+_LIBZMQ = "libzmq.so.5"
+"""The name by which the shim loads it inside a job."""
+_ELF = b"\x7fELF"
+
+
+def account() -> Finding:
+    """Which account asks, since it decides most of the rest."""
+    uid = os.geteuid()
+    if uid == 0:
+        return Finding(subject="account", status=Status.OK, finding="root")
+    return Finding(
+        subject="account",
+        status=Status.LIMITED,
+        finding=f"uid {uid}, not root: power zones and cgroups are usually for root only, and"
+        " jobs can run as this account only",
+        remedy="run this as the account that will run the agent, usually root",
+    )
+
+
+def core_masks(config: Config) -> Finding:
+    """How jobs would be held to their cores."""
+    if config.masks == "affinity":
+        return _masks(Status.OK, "by the affinity of every thread, as configured")
+    try:
+        found = cpuset_here(config.cgroup_root)
+    except OSError:
+        found = None
+    if found is None:
+        return _no_cgroup(
+            config.masks,
+            f"{config.cgroup_root} has no cpuset controller",
+            "enable the cpuset controller, or mount the cgroups of the host",
+        )
+    folder, mechanism = found
+    if not group_usable(folder, v2=mechanism is MaskMechanism.CPUSET_V2):
+        return _no_cgroup(
+            config.masks, f"the cpuset controller in {folder} cannot be written", GIVE_WRITE
+        )
+    return _masks(Status.OK, f"by {mechanism.value} in {folder}")
+
+
+def throttle(config: Config) -> list[Finding]:
+    """How emulated caps would slow jobs; nothing without emulation."""
+    if config.emulation is None:
+        return []
+    wanted = config.emulation.throttle
+    try:
+        found = bandwidth_here(config.cgroup_root) if wanted != "signals" else None
+    except OSError:
+        found = None
+    if found is not None and group_usable(found[0], v2=found[1]):
+        good = f"emulated caps slow jobs by the CPU bandwidth controller in {found[0]}"
+        return [Finding(subject="throttle", status=Status.OK, finding=good)]
+    if wanted == "cgroup":
+        why = f"throttle = cgroup, but no CPU controller in {config.cgroup_root} can be written"
+        return [Finding(subject="throttle", status=Status.NO, finding=why, remedy=GIVE_WRITE)]
+    return [
+        Finding(
+            subject="throttle",
+            status=Status.LIMITED,
+            finding="emulated caps slow jobs by stop and continue signals: less even, and without"
+            " effect while no agent runs",
+            remedy="let the agent write the CPU controller of a cgroup (usually as root)",
+        )
+    ]
+
+
+def folders(config: Config) -> list[Finding]:
+    """Whether the folders of the agent can be used, or made."""
+    return [
+        folder("state folder", "state_dir", config.state_dir),
+        folder("run folder", "run_dir", config.run_dir),
+    ]
+
+
+def folder(subject: str, key: str, path: Path) -> Finding:
+    """Whether a folder is, or can be made, one that only this account can change."""
+    other = f"or choose another {key}"
+    if not os.path.lexists(path):
+        above = next(p for p in path.parents if os.path.exists(p))
+        if may(above, os.W_OK) and above.is_dir():
+            return Finding(subject=subject, status=Status.OK, finding=f"{path} can be made")
+        why = f"{path} does not exist and cannot be made in {above}"
+        remedy = f"make it for uid {os.geteuid()}, mode 700, {other}"
+        return Finding(subject=subject, status=Status.NO, finding=why, remedy=remedy)
+    found = path.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        return _unusable(subject, f"{path} is not a folder", f"remove it, {other}")
+    if found.st_uid != os.geteuid():
+        why = f"{path} belongs to uid {found.st_uid}, not to {os.geteuid()}"
+        return _unusable(subject, why, f"chown it to the account of the agent, {other}")
+    if mode & 0o022:
+        why = f"{path} has mode {mode:o}: other accounts can write in it"
+        return _unusable(subject, why, f"chmod go-w {path}")
+    if not may(path, os.W_OK):
+        return _unusable(subject, f"{path} cannot be written", f"make it writable, {other}")
+    return Finding(subject=subject, status=Status.OK, finding=f"{path} can be used")
+
+
+def shim(config: Config) -> list[Finding]:
+    """Whether OpenMP jobs can be resized from inside."""
+    if not config.omp_shim:
+        return [
+            Finding(
+                subject="shim",
+                status=Status.LIMITED,
+                finding="no library is set: OpenMP teams keep their size when cores change",
+                remedy="build it with scripts/build_shims and set omp_shim",
+            )
+        ]
+    return [_library(Path(config.omp_shim)), _libzmq()]
+
+
+def group_usable(controller: Path, *, v2: bool) -> bool:
+    """Whether this account may make groups below a controller, as far as can be seen."""
+    base = controller / _GROUP if (controller / _GROUP).is_dir() else controller
+    return may(base, os.W_OK) and (not v2 or may(base / "cgroup.subtree_control", os.W_OK))
+
+
+def _library(path: Path) -> Finding:
+    try:
+        with path.open("rb") as file:
+            elf = file.read(len(_ELF)) == _ELF
+    except OSError as error:
+        why = f"{path} cannot be read: {error.strerror}"
+        return _unusable("shim", why, "make it readable for the accounts of jobs")
+    if not elf:
+        return _unusable("shim", f"{path} is not a library", "build it with scripts/build_shims")
+    return Finding(subject="shim", status=Status.OK, finding=f"{path} is a library")
+
+
+def _libzmq() -> Finding:
+    try:
+        ctypes.CDLL(_LIBZMQ)
+    except OSError as error:
+        why = f"{_LIBZMQ} cannot be loaded: {error}"
+        return _unusable("libzmq", why, "install libzmq (package libzmq5 or zeromq)")
+    return Finding(subject="libzmq", status=Status.OK, finding=f"{_LIBZMQ} can be loaded")
+
+
+def _no_cgroup(wanted: str, why: str, remedy: str) -> Finding:
+    if wanted == "cgroup":
+        return _masks(Status.NO, f"masks = cgroup, but {why}", remedy)
+    return _masks(
+        Status.LIMITED, f"by the affinity of every thread, which jobs can undo: {why}", remedy
+    )
+
+
+def _masks(status: Status, finding: str, remedy: str = "") -> Finding:
+    return Finding(subject="core masks", status=status, finding=finding, remedy=remedy)
+
+
+def _unusable(subject: str, why: str, remedy: str) -> Finding:
+    return Finding(subject=subject, status=Status.NO, finding=why, remedy=remedy)

@@ -1,0 +1,218 @@
+"""``wattfold-agent check``: what the agent can cap and measure on this machine, and what to change.
+
+It reads the configuration as the agent does and looks at what the agent would use. It changes
+nothing and needs no running agent, so it cannot tell whether the firmware honours a cap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattfold.nodeagent.adapters import host_findings
+from wattfold.nodeagent.adapters.config import Config, ConfigError, add_flags, load_flags
+from wattfold.nodeagent.adapters.zone_facts import read_machine, read_twins, read_zones
+from wattfold.nodeagent.core import findings
+from wattfold.nodeagent.core.caps import ZoneKind
+from wattfold.nodeagent.core.findings import Finding, MachineFacts, Status, ZoneFacts
+
+EXIT_ABLE = 0
+EXIT_LIMITED = 1
+EXIT_USAGE = 2
+_COLUMNS = 80
+_NEEDED = frozenset({"core masks", "throttle", "state folder", "run folder"})
+"""Where the agent does not start with less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was found. ``capping`` and ``measuring`` are those of the worst package."""
+
+    node_id: str
+    powercap_root: str
+    capping: Status
+    measuring: Status
+    starting: Status
+    findings: tuple[Finding, ...]
+    zones: tuple[ZoneFacts, ...]
+
+    @property
+    def able(self) -> bool:
+        """Whether packages can be capped and measured by an agent that starts."""
+        return findings.worst((self.capping, self.measuring, self.starting)) is Status.OK
+
+
+def main(arguments: list[str]) -> int:
+    """The command without its name; the exit status. argparse itself exits with 2."""
+    parser = argparse.ArgumentParser(
+        prog="wattfold-agent check",
+        description="Says what the agent can cap and measure on this machine, and what to change."
+        " Changes nothing. Exits with 0 if packages can be capped and measured, else with 1.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_flags(parser)
+    flags = parser.parse_args(arguments)
+    as_json = flags.json
+    del flags.json
+    try:
+        config = load_flags(flags)
+    except ConfigError as error:
+        print(f"wattfold-agent check: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    report = examine(config)
+    print(json_text(report) if as_json else human_text(report))
+    return EXIT_ABLE if report.able else EXIT_LIMITED
+
+
+def examine(config: Config, host: Path = Path("/")) -> Report:
+    """Looks at everything. ``host``: the root of the file system that explains a missing tree."""
+    around = (
+        host_findings.core_masks(config),
+        *host_findings.throttle(config),
+        *host_findings.folders(config),
+        *host_findings.shim(config),
+    )
+    power = _emulated() if config.emulation else _power(config, host)
+    starting = findings.worst(
+        f.status for f in around if f.subject in _NEEDED and f.status is Status.NO
+    )
+    return Report(
+        node_id=config.node_id,
+        powercap_root=str(config.powercap_root),
+        capping=power.capping,
+        measuring=power.measuring,
+        starting=starting,
+        findings=(host_findings.account(), *power.findings, *around),
+        zones=power.zones,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Power:
+    capping: Status
+    measuring: Status
+    findings: tuple[Finding, ...]
+    zones: tuple[ZoneFacts, ...]
+
+
+def _emulated() -> _Power:
+    return _Power(
+        capping=Status.LIMITED,
+        measuring=Status.LIMITED,
+        findings=(
+            Finding(
+                subject="packages",
+                status=Status.LIMITED,
+                finding="emulated, as configured: jobs are slowed as by caps, but no power of this"
+                " machine is capped or measured",
+                remedy="leave out emulate to see what its real zones can do",
+            ),
+        ),
+        zones=(),
+    )
+
+
+def _power(config: Config, host: Path) -> _Power:
+    root = config.powercap_root
+    machine = read_machine(root, host)
+    zones = tuple(read_zones(root, config.ranges))
+    by_kind = sorted(zones, key=lambda zone: list(ZoneKind).index(zone.kind))
+    found = [finding for zone in by_kind for finding in _zone_findings(zone, machine)]
+    packages = [zone for zone in zones if zone.kind is ZoneKind.PACKAGE]
+    if not packages:
+        missing = findings.no_packages(machine, twins=bool(read_twins(root)))
+        return _Power(
+            capping=Status.NO, measuring=Status.NO, findings=(missing, *found), zones=zones
+        )
+    return _Power(
+        capping=findings.worst(f.status for z in packages for f in findings.capping(z, machine)),
+        measuring=findings.worst(findings.measuring(z).status for z in packages),
+        findings=tuple(found),
+        zones=zones,
+    )
+
+
+def _zone_findings(zone: ZoneFacts, machine: MachineFacts) -> list[Finding]:
+    about = [findings.psys(zone)]
+    if zone.kind is not ZoneKind.PSYS:
+        about = findings.capping(zone, machine)
+    return [*about, findings.measuring(zone)]
+
+
+def human_text(report: Report) -> str:
+    """Text of at most 80 columns, by subject."""
+    title = f"wattfold-agent check: node {report.node_id}, zones in {report.powercap_root}"
+    lines = [*textwrap.wrap(title, _COLUMNS, subsequent_indent="  "), ""]
+    for finding in report.findings:
+        lines += _paragraph(finding)
+    lines += [
+        "",
+        f"packages: capping {report.capping.value}, measuring {report.measuring.value};"
+        f" the agent {'starts' if report.starting is Status.OK else 'does not start'}",
+    ]
+    return "\n".join(lines)
+
+
+def _paragraph(finding: Finding) -> list[str]:
+    start = f"{finding.status.value:<8}"
+    text = f"{finding.subject}: {finding.finding}"
+    lines = textwrap.wrap(
+        text, _COLUMNS, initial_indent=start, subsequent_indent=" " * 10, break_on_hyphens=False
+    )
+    if finding.remedy:
+        lines += textwrap.wrap(
+            finding.remedy,
+            _COLUMNS,
+            initial_indent=" " * 10 + "-> ",
+            subsequent_indent=" " * 13,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def json_text(report: Report) -> str:
+    """The same for programs; powers are integer microwatts, energies microjoules."""
+    return json.dumps(
+        {
+            "able": report.able,
+            "node_id": report.node_id,
+            "powercap_root": report.powercap_root,
+            "capping": report.capping.value,
+            "measuring": report.measuring.value,
+            "starting": report.starting.value,
+            "findings": [
+                {
+                    "subject": f.subject,
+                    "status": f.status.value,
+                    "finding": f.finding,
+                    "remedy": f.remedy,
+                }
+                for f in report.findings
+            ],
+            "zones": [_zone_record(zone) for zone in report.zones],
+        },
+        indent=2,
+    )
+
+
+def _zone_record(zone: ZoneFacts) -> dict[str, object]:
+    limits, long_term, short_term = zone.limits, zone.long_term, zone.short_term
+    return {
+        "name": zone.name,
+        "kind": zone.kind.value,
+        "path": zone.path,
+        "enabled": zone.enabled,
+        "limit_writable": long_term is not None and long_term.writable,
+        "energy_readable": not zone.cannot_measure,
+        "energy_range_uj": zone.energy_range_uj or None,
+        "cap_uw_min": limits.cap_uw_min if limits else None,
+        "cap_uw_max": limits.cap_uw_max if limits else None,
+        "floor_uw": limits.floor_uw if limits else None,
+        "long_term_limit_uw": long_term.limit_uw if long_term else None,
+        "short_term_limit_uw": short_term.limit_uw if short_term else None,
+        "twins": [{"path": t.path, "limit_uw": t.limit_uw} for t in zone.twins],
+    }

@@ -1,0 +1,255 @@
+"""What a node can cap and measure, judged from what was read of it; no I/O.
+
+A finding says what is so and, where something is missing, what to change. It never promises more
+than reading can show: whether the firmware takes a limit is known only after the first cap.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wattfold.contract.units import w_from_uw
+from wattfold.nodeagent.core.caps import CapRange, ZoneKind
+
+UNLIMITED_UW_MIN = 2_000_000_000
+"""No package draws 2 kW: a limit from here on means that there is none."""
+
+GIVE_WRITE = "run the agent as root, or with the capability CAP_DAC_OVERRIDE"
+GIVE_READ = "run the agent as root, or with the capability CAP_DAC_READ_SEARCH"
+
+
+class Status(enum.Enum):
+    """How much of something works, best first."""
+
+    OK = "ok"
+    LIMITED = "limited"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing found. ``remedy`` is empty where there is nothing to do."""
+
+    subject: str
+    status: Status
+    finding: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitFacts:
+    """One limit of a zone as it was read; ``error`` is the name of the error, as ENODATA."""
+
+    limit_uw: int | None
+    writable: bool
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinFacts:
+    """The limit of the same package through another interface."""
+
+    path: str
+    limit_uw: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneFacts:
+    """One zone as it was read. ``cannot_cap`` and ``cannot_measure`` are the agent's own words."""
+
+    name: str
+    kind: ZoneKind
+    path: str
+    cannot_cap: str
+    cannot_measure: str
+    energy_denied: bool
+    energy_range_uj: int
+    limits: CapRange | None
+    enabled: bool | None
+    enabled_writable: bool
+    long_term: LimitFacts | None
+    short_term: LimitFacts | None
+    twins: tuple[TwinFacts, ...] = ()
+    doubled_at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts:
+    """What explains a missing tree, or zones without limits."""
+
+    root: str
+    root_exists: bool
+    vendor: str
+    virtual: bool
+    container: str
+    rapl_driver: bool
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """The worst of some; OK of none."""
+    order = list(Status)
+    return order[max((order.index(s) for s in statuses), default=0)]
+
+
+def capping(zone: ZoneFacts, machine: MachineFacts) -> list[Finding]:
+    """Whether limits of a package or of DRAM can be set; never empty."""
+    refused = _cannot_cap(zone, machine)
+    if refused is not None:
+        return [refused]
+    doubts = [*_enabled(zone), *_present_limit(zone), *_short_term(zone), *_others(zone)]
+    if zone.limits is None or worst(d.status for d in doubts) is not Status.OK:
+        return doubts
+    low_w, high_w = w_from_uw(zone.limits.cap_uw_min), w_from_uw(zone.limits.cap_uw_max)
+    floor_w = w_from_uw(zone.limits.floor_uw)
+    good = f"can be capped from {low_w:g} to {high_w:g} W, floor {floor_w:g} W ({zone.path})"
+    return [_found(zone, Status.OK, good), *doubts]
+
+
+def measuring(zone: ZoneFacts) -> Finding:
+    """Whether the energy of a zone can be read."""
+    if not zone.cannot_measure:
+        return _found(zone, Status.OK, "energy can be measured")
+    if zone.energy_denied:
+        why = "energy cannot be read by this account (the kernel keeps it for root)"
+        return _found(zone, Status.NO, why, GIVE_READ)
+    return _found(zone, Status.NO, zone.cannot_measure, "look for errors of intel_rapl in dmesg")
+
+
+def no_packages(machine: MachineFacts, *, twins: bool) -> Finding:
+    """Why there is no package zone."""
+    status, emulate = Status.NO, "; --emulate runs the agent without real zones"
+    what = "has no package zone" if machine.root_exists else "does not exist"
+    finding, remedy = f"{machine.root} {what}", ""
+    if twins:
+        finding += ", only ones of intel-rapl-mmio, which the agent does not use"
+        remedy = "load the main interface: modprobe intel_rapl_msr"
+    elif machine.container:
+        inside = " in a virtual machine" if machine.virtual else ""
+        finding += f"; this is a container ({machine.container}){inside}, where zones are masked"
+        remedy = "run the agent on the physical host, or mount its tree into the container"
+    elif machine.virtual:
+        finding += "; this is a virtual machine, which has no power zones of its own"
+        remedy = "run the agent on the physical machine"
+    elif not machine.rapl_driver:
+        finding += "; the driver intel_rapl_msr is not loaded"
+        remedy = "modprobe intel_rapl_msr, and name it in /etc/modules-load.d"
+    else:
+        finding += "; the driver is loaded but has found no zone on this processor"
+        remedy = "look for errors of intel_rapl in dmesg"
+    if "AMD" in machine.vendor or "Hygon" in machine.vendor:
+        remedy += "; AMD processors have energy only there, capping needs HSMP"
+    return Finding(subject="packages", status=status, finding=finding, remedy=remedy + emulate)
+
+
+def psys(zone: ZoneFacts) -> Finding:
+    """A zone that contains the packages."""
+    return _found(
+        zone, Status.OK, f"is shown but not capped: it contains the packages ({zone.path})"
+    )
+
+
+def _cannot_cap(zone: ZoneFacts, machine: MachineFacts) -> Finding | None:
+    limit = zone.long_term
+    if limit is None:
+        remedy = "none here: the zone can only be measured"
+        if "AMD" in machine.vendor or "Hygon" in machine.vendor:
+            remedy = "capping AMD processors needs HSMP, which the agent does not use"
+        return _found(zone, Status.NO, f"cannot be capped: {zone.path} has energy only", remedy)
+    if limit.error == "ENODATA":
+        why = "limits cannot be read: ENODATA, the driver refuses or the firmware has locked them"
+        return _found(zone, Status.NO, why, "unlock power limits in the firmware setup, reboot")
+    if limit.error in ("EACCES", "EPERM"):
+        return _found(zone, Status.NO, "limits cannot be read by this account", GIVE_READ)
+    if not limit.writable:
+        why = "the limit cannot be written: no permission, or the tree is mounted read-only"
+        return _found(zone, Status.NO, why, f"{GIVE_WRITE}; in a container mount it writable")
+    if zone.enabled is False and not zone.enabled_writable:
+        why = "limits are switched off (enabled is 0) and this account cannot switch them on"
+        return _found(zone, Status.NO, why, GIVE_WRITE)
+    if zone.cannot_cap:
+        return _found(zone, Status.NO, zone.cannot_cap, _range_remedy(zone))
+    return None
+
+
+def _range_remedy(zone: ZoneFacts) -> str:
+    kind = zone.kind.value
+    floor = "floor_w" if zone.kind is ZoneKind.PACKAGE else "dram_floor_w"
+    if zone.limits is None and zone.long_term is not None and not zone.long_term.error:
+        return f"check {kind}_min_w, {kind}_max_w and {floor} in the configuration of the agent"
+    return "look for errors of intel_rapl in dmesg"
+
+
+def _enabled(zone: ZoneFacts) -> list[Finding]:
+    if zone.enabled is not False:
+        return []
+    if zone.kind is ZoneKind.DRAM:
+        why = "limits are switched off (enabled is 0); many processors cannot cap DRAM"
+        remedy = (
+            "none needed: the agent tries at its start and leaves the zone alone if it is refused;"
+            " then count the power of the DRAM in base_power_w"
+        )
+    else:
+        why = "limits are switched off (enabled is 0); the firmware may have locked them"
+        remedy = (
+            "start the agent; if it logs cap_not_set, unlock power limits in the firmware setup"
+        )
+    return [_found(zone, Status.LIMITED, why, remedy)]
+
+
+def _present_limit(zone: ZoneFacts) -> list[Finding]:
+    limit_uw = zone.long_term.limit_uw if zone.long_term else None
+    # A zone that is switched off usually shows 0: that has been said then.
+    if limit_uw == 0 and zone.enabled is not False:
+        why = "the present limit is 0 W: never set, or a value too large for the hardware"
+        remedy = "restart the node; if it stays 0, caps here may be ignored: compare with the power"
+        return [_found(zone, Status.LIMITED, why, remedy)]
+    if limit_uw is not None and limit_uw >= UNLIMITED_UW_MIN:
+        why = f"the present limit is {w_from_uw(limit_uw):g} W: unlimited until the first cap"
+        return [_found(zone, Status.OK, why)]
+    return []
+
+
+def _short_term(zone: ZoneFacts) -> list[Finding]:
+    short, limit = zone.short_term, zone.long_term
+    if short is None or limit is None:
+        return []
+    if short.error:
+        why = f"the short-term limit cannot be read ({short.error}): bursts may pass a cap"
+        return [_found(zone, Status.LIMITED, why, "unlock power limits in the firmware setup")]
+    if not short.writable:
+        why = "the short-term limit cannot be written: bursts may pass a cap"
+        return [_found(zone, Status.LIMITED, why, GIVE_WRITE)]
+    if short.limit_uw and limit.limit_uw and short.limit_uw < limit.limit_uw:
+        why = (
+            f"the short-term limit, {w_from_uw(short.limit_uw):g} W, is below the long-term one,"
+            f" {w_from_uw(limit.limit_uw):g} W, and holds the processor there"
+        )
+        remedy = "find out what set it; the agent sets both to the cap and restores both"
+        return [_found(zone, Status.LIMITED, why, remedy)]
+    return []
+
+
+def _others(zone: ZoneFacts) -> list[Finding]:
+    found = [_twin(zone, twin) for twin in zone.twins]
+    if zone.doubled_at:
+        why = f"the name is there twice; only {zone.path} is used, not {', '.join(zone.doubled_at)}"
+        remedy = "find out which of the drivers is right and unload the other"
+        found.append(_found(zone, Status.LIMITED, why, remedy))
+    return found
+
+
+def _twin(zone: ZoneFacts, twin: TwinFacts) -> Finding:
+    highest_uw = zone.limits.cap_uw_max if zone.limits else 0
+    if twin.limit_uw is None:
+        return _found(zone, Status.OK, f"{twin.path} limits it too; the lower limit wins")
+    why = f"{twin.path} limits it too, to {w_from_uw(twin.limit_uw):g} W; the lower limit wins"
+    if 0 < twin.limit_uw < highest_uw:
+        remedy = "caps above that have no effect: raise it, or set package_max_w to it"
+        return _found(zone, Status.LIMITED, why, remedy)
+    return _found(zone, Status.OK, why)
+
+
+def _found(zone: ZoneFacts, status: Status, finding: str, remedy: str = "") -> Finding:
+    return Finding(subject=zone.name, status=status, finding=finding, remedy=remedy)
