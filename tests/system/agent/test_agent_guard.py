@@ -33,7 +33,19 @@ def killable():
 def limits(running: AgentProcess) -> list[int]:
     """Package and DRAM limit, microwatts."""
     package = running.root / PACKAGE
-    return [int((zone / LIMIT).read_text()) for zone in (package, package / "intel-rapl:0:0")]
+    return [_number(zone / LIMIT) for zone in (package, package / "intel-rapl:0:0")]
+
+
+def _number(path: Path) -> int:
+    """A file of the tree. These are plain files: a writer leaves them empty for a moment."""
+    found = [""]
+
+    def filled() -> bool:
+        found[0] = path.read_text()
+        return found[0] != ""
+
+    until(filled)
+    return int(found[0])
 
 
 def guard_pid(running: AgentProcess) -> int:
