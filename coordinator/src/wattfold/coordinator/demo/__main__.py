@@ -51,6 +51,7 @@ class _Setup:
     out: Path
     shim: Path
     kill_at_s: float
+    interruption: runner.Interruption
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -82,7 +83,15 @@ def main(
     kill_coordinator: float,
 ) -> None:
     """Runs the demonstration."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    interruption = runner.Interruption()
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        del number, frame
+        interruption.ask()
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
     console = Console(highlight=False)
     scratch = out.resolve() / "work"
     try:
@@ -102,6 +111,7 @@ def main(
             out=out.resolve(),
             shim=shim.resolve(),
             kill_at_s=kill_coordinator,
+            interruption=interruption,
         )
         _run_all(setup, console)
     except KeyboardInterrupt:
@@ -117,11 +127,6 @@ def main(
     ) as error:
         console.print(f"[red]demo: {error}[/]", soft_wrap=True)
         sys.exit(1)
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def _clean(out: Path) -> None:
@@ -175,7 +180,7 @@ def _run_policy(
     )
     logs = setup.out / policy
     with Site(plan, logs) as site, CoordinatorClient(site.address) as client:
-        nodes = runner.await_nodes(client, len(plan.nodes))
+        nodes = runner.await_nodes(client, len(plan.nodes), setup.interruption)
         if not setup.layout.emulated:
             client.set_budget(layouts.budget_of(nodes, client.power().floor_uw), 0)
         if not profiles:
@@ -234,6 +239,7 @@ def _profile(setup: _Setup, client: CoordinatorClient, console: Console) -> list
         probes,
         cpu_s,
         lambda line: console.print(f"   {line}"),
+        setup.interruption,
     )
     return [fitted.profile for fitted in found]
 
@@ -246,7 +252,8 @@ def _follow(
 ) -> runner.Finished:
     during = _killer(setup, site, console) if setup.kill_at_s else None
     if not console.is_terminal:
-        return runner.run_mix(client, setup.mix, _plain(console, len(setup.mix)), during)
+        show_line = _plain(console, len(setup.mix))
+        return runner.run_mix(client, setup.mix, show_line, setup.interruption, during)
     screen = WatchScreen(site.address, "Ctrl-C stops everything")
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
@@ -256,7 +263,7 @@ def _follow(
             height = min(console.height, 26)
             live.update(screen.render(console.width, height, 0.0), refresh=True)
 
-        return runner.run_mix(client, setup.mix, show, during)
+        return runner.run_mix(client, setup.mix, show, setup.interruption, during)
 
 
 def _plain(console: Console, total: int) -> Callable[[pb.ClusterView, int], None]:

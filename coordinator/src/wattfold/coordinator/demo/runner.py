@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -47,10 +48,36 @@ class Finished:
     end_s: float
 
 
-def await_nodes(client: CoordinatorClient, count: int) -> list[pb.Node]:
+class Interruption:
+    """Whether the run is to end: an exception raised by a signal can be lost in foreign code.
+
+    A signal handler raises KeyboardInterrupt wherever the program happens to be; inside a
+    destructor or a callback of a library it is dropped. So the handler also notes it here, and
+    every loop asks.
+    """
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def ask(self) -> None:
+        """Notes that the run is to end."""
+        self._asked.set()
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt if the run is to end."""
+        if self._asked.is_set():
+            raise KeyboardInterrupt
+
+
+def await_nodes(
+    client: CoordinatorClient,
+    count: int,
+    interruption: Interruption,
+) -> list[pb.Node]:
     """Waits until all nodes are up."""
     until_s = time.monotonic() + NODES_UP_S
     for view in client.watch(VIEW_INTERVAL_NS):
+        interruption.check()
         up = [node for node in view.nodes if node.state == pb.NODE_STATE_UP]
         if len(up) == count:
             return list(view.nodes)
@@ -66,6 +93,7 @@ def measure_profiles(
     probes: Sequence[Probe],
     cpu_s: float,
     notice: Callable[[str], None],
+    interruption: Interruption,
 ) -> list[Fitted]:
     """Runs every program at every point, as many at a time as the budget lets, and stores fits."""
 
@@ -78,7 +106,10 @@ def measure_profiles(
             cwd=str(entry.program.folder),
             environment=environment(),
         )
-        points = [run_probe(client, program, probe, lambda _: None) for probe in probes]
+        points = []
+        for probe in probes:
+            interruption.check()
+            points.append(run_probe(client, program, probe, lambda _: None))
         fitted = fit_points(entry.program.name, points, time.time(), curve)
         client.put_profile(fitted.profile)
         notice(
@@ -95,6 +126,7 @@ def run_mix(
     client: CoordinatorClient,
     mix: Sequence[Arrival],
     show: Callable[[pb.ClusterView, int], None],
+    interruption: Interruption,
     during: Callable[[float], None] | None = None,
 ) -> Finished:
     """Submits the jobs when their time comes and returns when the last has ended.
@@ -107,6 +139,7 @@ def run_mix(
     ids: list[str] = []
     busy_s = 0.0
     for view in _views(client):
+        interruption.check()
         now_s = time.monotonic() - start
         while waiting and waiting[0].at_s <= now_s:
             request = pb.SubmitRequest(spec=waiting.pop(0).spec, idempotency_key=uuid.uuid4().hex)
