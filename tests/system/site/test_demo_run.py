@@ -23,7 +23,8 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         pytest.skip("no example programs; run scripts/build_shims")
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "wattfold.coordinator.demo", "--scale", "0.05"),
+            *(sys.executable, "-X", "faulthandler", "-m", "wattfold.coordinator.demo"),
+            *("--scale", "0.05"),
             *("--examples", str(EXAMPLES), "--shim", str(SHIM), "--out", str(tmp_path / "out")),
         ],
         stdin=subprocess.DEVNULL,
@@ -67,7 +68,12 @@ def test_it_is_interrupted(
 ) -> None:
     seen = read_until(demo, when)
     demo.send_signal(number)
-    rest, _ = demo.communicate(timeout=60)
+    try:
+        rest, _ = demo.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        # Says what it is doing (faulthandler), for whoever has to find out why it does not end.
+        demo.send_signal(signal.SIGABRT)
+        rest, _ = demo.communicate(timeout=10)
     assert demo.returncode == 130, seen + rest
     assert "Interrupted: everything was stopped and all limits are restored." in rest
     assert "Traceback" not in rest
