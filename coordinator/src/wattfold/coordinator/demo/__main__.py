@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -85,10 +84,9 @@ def main(
     """Runs the demonstration."""
     interruption = runner.Interruption()
 
-    def interrupt(number: int, frame: object) -> NoReturn:
+    def interrupt(number: int, frame: object) -> None:
         del number, frame
         interruption.ask()
-        raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
@@ -99,7 +97,10 @@ def main(
         scratch.mkdir(parents=True)
         site_layout = layouts.real() if real else layouts.emulated(throttle)
         console.print("[bold]1. Calibrating[/] programs on one core")
-        known = [programs.calibrate(p) for p in programs.find(examples.resolve(), scratch)]
+        known: list[programs.Calibrated] = []
+        for program in programs.find(examples.resolve(), scratch):
+            interruption.check()
+            known.append(programs.calibrate(program))
         console.print("   " + ", ".join(entry.program.name for entry in known))
         jobs = mix.arrivals(
             known, site_layout.cores_per_node, site_layout.cpu_share, scratch, scale
@@ -125,6 +126,10 @@ def main(
         runner.RunError,
         OSError,
     ) as error:
+        if interruption.asked:
+            # Ctrl-C on a terminal ends a program under trial too; that is no failure of it.
+            console.print("\nInterrupted: everything was stopped and all limits are restored.")
+            sys.exit(_INTERRUPTED)
         console.print(f"[red]demo: {error}[/]", soft_wrap=True)
         sys.exit(1)
 
@@ -171,6 +176,7 @@ def _run_policy(
     profiles: list[pb.Profile],
     console: Console,
 ) -> tuple[PolicyRun, PolicyResult]:
+    setup.interruption.check()
     plan = SitePlan(
         nodes=setup.layout.nodes,
         budget_w=setup.layout.budget_w,

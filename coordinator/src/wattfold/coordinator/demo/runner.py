@@ -49,19 +49,25 @@ class Finished:
 
 
 class Interruption:
-    """Whether the run is to end: an exception raised by a signal can be lost in foreign code.
+    """Whether the run is to end. A signal handler notes it, every loop asks.
 
-    A signal handler raises KeyboardInterrupt wherever the program happens to be; inside a
-    destructor or a callback of a library it is dropped. So the handler also notes it here, and
-    every loop asks.
+    An exception raised by the handler would come up wherever the program happens to be: inside the
+    gRPC library it is dropped, or leaves a lock behind that closing the channel waits for.
     """
 
     def __init__(self) -> None:
         self._asked = threading.Event()
 
     def ask(self) -> None:
-        """Notes that the run is to end."""
+        """Notes that the run is to end. Asked again, raises KeyboardInterrupt: no more patience."""
+        if self._asked.is_set():
+            raise KeyboardInterrupt
         self._asked.set()
+
+    @property
+    def asked(self) -> bool:
+        """Whether the run is to end."""
+        return self._asked.is_set()
 
     def check(self) -> None:
         """Raises KeyboardInterrupt if the run is to end."""
