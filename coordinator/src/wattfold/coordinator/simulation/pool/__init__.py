@@ -1,0 +1,1 @@
+"""Simulation of a pool: like nodes, given whole, decisions taken at once (no messages)."""

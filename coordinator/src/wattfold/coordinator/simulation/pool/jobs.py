@@ -1,0 +1,83 @@
+"""The jobs of a simulation, one column a property, in order of submission.
+
+Built from a workload and, where sizes and caps may be chosen, from annotations. A job without a
+profile runs for ``run_ns`` at ``size_max`` nodes and any cap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.simulation.workloads.annotations import Annotations
+from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mask, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JobTable:
+    """One entry a job; times in nanoseconds of the log, sizes in nodes."""
+
+    job_ids: Ints
+    submit_ns: Ints
+    size_min: Ints
+    size_max: Ints
+    """Nodes asked for: what a rigid job gets."""
+    run_ns: Ints
+    """Time it takes at ``size_max`` nodes and the reference cap of its annotations."""
+    estimate_ns: Ints
+    """Time its user asked for."""
+    priority: Floats
+    users: Ints
+    malleable: Mask
+    """Whether its size may change while it runs."""
+    profiles: tuple[PassProfile, ...] = ()
+    """Empty, or one a job."""
+
+    def __len__(self) -> int:
+        return len(self.job_ids)
+
+
+def job_table(
+    workload: Workload,
+    annotations: Annotations | None = None,
+    *,
+    malleable_share: float = 1.0,
+    seed: int = 0,
+) -> JobTable:
+    """The jobs of a workload in order of (submission, id).
+
+    With annotations every job is moldable and a share of them, drawn from the seed, malleable.
+    Raises ValueError for a job without a size or with a run time or estimate below zero.
+    """
+    order = np.lexsort((workload.job_ids, workload.submit_ns))
+    jobs = workload.taken(order)
+    sizes, runs = jobs.sizes, jobs.run_ns
+    estimates = jobs.estimates_ns
+    odd = np.flatnonzero((sizes < 1) | (runs < 0) | (estimates < 0))
+    if len(odd):
+        raise ValueError(f"job {jobs.job_ids[odd[0]]} has no size or no run time")
+    count = len(jobs)
+    profiles: tuple[PassProfile, ...] = ()
+    drawn = np.random.default_rng(np.random.SeedSequence(seed)).random(count)
+    if annotations is None:
+        least, malleable = sizes.copy(), np.zeros(count, dtype=np.bool_)
+    else:
+        if not np.array_equal(annotations.job_ids, workload.job_ids):
+            raise ValueError("the annotations are of other jobs than the workload's")
+        least = annotations.size_min[order]
+        malleable = drawn < malleable_share
+        profiles = tuple(annotations.profile(int(index)) for index in order)
+    return JobTable(
+        job_ids=jobs.job_ids,
+        submit_ns=jobs.submit_ns,
+        size_min=least,
+        size_max=sizes,
+        run_ns=runs,
+        estimate_ns=estimates,
+        priority=np.ones(count, dtype=np.float64),
+        users=jobs.users,
+        malleable=malleable,
+        profiles=profiles,
+    )

@@ -1,0 +1,99 @@
+"""The machine a simulation runs on: a pool of like nodes with what one of them draws.
+
+Powers are microwatts. A node without a job is charged ``idle_uw``; one with a job its base power,
+its DRAM cap and the package cap of the job. The service charges idle nodes with base power, floors
+and standing DRAM caps (`Machine.of_watts` does so unless told otherwise); the published evaluation
+of PARM charges them nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.contract.units import uw_from_w
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Like nodes. ``torus`` are the sides of the network's cuboid, () where there is none."""
+
+    nodes: int
+    base_uw: int = 38_000_000
+    """Power of a node outside packages and DRAM, in use."""
+    dram_uw: int = 18_000_000
+    """DRAM cap of a node in use."""
+    cap_uw_min: int = 25_000_000
+    """Floor of the packages of a node."""
+    cap_uw_max: int = 60_000_000
+    """Greatest package cap of a node; what a power-unaware policy runs with."""
+    idle_uw: int = 81_000_000
+    """Charge of a node without a job."""
+    memory_mb: float = 2048.0
+    """Memory of a node: the data a job holds on it, which a resize moves."""
+    link_mb_per_s: float = 425.0
+    """Bandwidth of one link of the network."""
+    torus: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1:
+            raise ValueError(f"a machine needs at least one node, got {self.nodes}")
+        if not 0 < self.cap_uw_min <= self.cap_uw_max:
+            raise ValueError(
+                f"package caps need 0 < min <= max, got {self.cap_uw_min} and {self.cap_uw_max} uW"
+            )
+        if not 0 <= self.idle_uw <= self.busy_uw(self.cap_uw_min):
+            raise ValueError(
+                f"an idle node draws between 0 and what a busy one does at its least cap "
+                f"({self.busy_uw(self.cap_uw_min)} uW), got {self.idle_uw} uW"
+            )
+        size = 1
+        for side in self.torus:
+            size *= side
+        if self.torus and size != self.nodes:
+            raise ValueError(f"a torus of {self.torus} has {size} nodes, the machine {self.nodes}")
+
+    @classmethod
+    def of_watts(
+        cls,
+        nodes: int,
+        *,
+        base_w: float = 38.0,
+        dram_w: float = 18.0,
+        cap_w_min: float = 25.0,
+        cap_w_max: float = 60.0,
+        idle_w: float | None = None,
+        memory_mb: float = 2048.0,
+        link_mb_per_s: float = 425.0,
+        torus: tuple[int, ...] = (),
+    ) -> Machine:
+        """A machine in watts; an idle node is charged like one at its floor unless said."""
+        base_uw, dram_uw, least_uw = uw_from_w(base_w), uw_from_w(dram_w), uw_from_w(cap_w_min)
+        return cls(
+            nodes=nodes,
+            base_uw=base_uw,
+            dram_uw=dram_uw,
+            cap_uw_min=least_uw,
+            cap_uw_max=uw_from_w(cap_w_max),
+            idle_uw=base_uw + dram_uw + least_uw if idle_w is None else uw_from_w(idle_w),
+            memory_mb=memory_mb,
+            link_mb_per_s=link_mb_per_s,
+            torus=torus,
+        )
+
+    def busy_uw(self, cap_uw: int) -> int:
+        """Charge of a node with a job at a package cap."""
+        return self.base_uw + self.dram_uw + cap_uw
+
+    def dynamic_uw(self, cap_uw: int) -> int:
+        """What a job at a package cap adds to the charge of an idle node."""
+        return self.busy_uw(cap_uw) - self.idle_uw
+
+    @property
+    def idle_total_uw(self) -> int:
+        """Charge of all nodes without any job."""
+        return self.nodes * self.idle_uw
+
+    @property
+    def full_uw(self) -> int:
+        """Charge of all nodes at their greatest cap: a budget that never binds."""
+        return self.nodes * self.busy_uw(self.cap_uw_max)
