@@ -156,6 +156,21 @@ def annotate(workload: Workload, seed: int, ranges: AnnotationRanges | None = No
     )
 
 
+def with_apps(annotations: Annotations, apps: tuple[str, ...]) -> Annotations:
+    """The same jobs as other applications. They still take their time at the reference cap.
+
+    That is so because the published curves all end below it. Raises ValueError for another number
+    of applications than jobs, or an unknown one.
+    """
+    unknown = set(apps) - set(APPLICATIONS)
+    if unknown or len(apps) != len(annotations):
+        raise ValueError(
+            f"{len(annotations)} jobs need as many of {', '.join(APPLICATIONS)}; got {len(apps)}"
+            + (f" with {sorted(unknown)[0]!r}" if unknown else "")
+        )
+    return replace(annotations, apps=apps)
+
+
 def _unit_times_s(
     runs: Floats, sizes: Ints, apps: tuple[str, ...], a: Floats, sigma: Floats, cap_w: float
 ) -> Floats:

@@ -1,0 +1,275 @@
+"""Figures 4 to 7 and Tables V and VI of the paper as pictures, with intervals over the seeds.
+
+Drawn without pyplot: nothing here depends on a display or keeps a figure open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from wattfold.coordinator.simulation.experiments.parm.case import (
+    BASELINE_MAX,
+    BASELINE_MIN,
+    CLUSTER_SETS,
+    LARGE_SETS,
+)
+from wattfold.coordinator.simulation.experiments.parm.evaluation import Findings
+from wattfold.coordinator.simulation.experiments.parm.outcomes import Point
+from wattfold.coordinator.simulation.results.intervals import Interval
+
+_LOOKS = {
+    BASELINE_MAX: ("#000000", "baseline", "o"),
+    BASELINE_MIN: ("#7F7F7F", "baseline, least size", "s"),
+    "noMM": ("#CC79A7", "noMM", "v"),
+    "noSE": ("#E69F00", "noSE", "^"),
+    "wSE": ("#0072B2", "wSE", "D"),
+    "naive": ("#D55E00", "one cap for all nodes", "x"),
+}
+"""Colours of Okabe and Ito; the shapes tell them apart in print."""
+_MIN = 60.0
+
+
+def draw(findings: Findings, folder: Path) -> list[Path]:
+    """Draws what there is of an experiment. Returns the files. Raises OSError."""
+    drawn = _DRAWERS[findings.experiment.name](findings.points)
+    paths = []
+    for name, figure in drawn.items():
+        seeds = len(findings.plan.seeds)
+        note = f"{seeds} seeds, 95 % intervals" if seeds > 1 else "one seed"
+        if findings.plan.quick:
+            note = f"QUICK: few settings and seeds, not the evaluation ({note})"
+        figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color="#555555")
+        path = folder / f"{name}.png"
+        figure.savefig(path, dpi=130, metadata={"Software": None})
+        paths.append(path)
+    return paths
+
+
+def _cluster(points: Sequence[Point]) -> dict[str, Figure]:
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, (measure, title, scale) in zip(
+        panels,
+        (
+            ("completion_s", "mean completion time, min", _MIN),
+            ("response_s", "mean response time, min", _MIN),
+            ("nodes", "mean nodes in use", 1.0),
+        ),
+        strict=True,
+    ):
+        _grouped_bars(axes, points, measure, scale)
+        axes.set_ylabel(title)
+    panels[0].legend(fontsize=7)
+    power = panels[2].twinx()
+    _cap_marks(power, points)
+    power.set_ylabel("mean package cap, W (diamonds)")
+    return {"figure-4-cluster": figure}
+
+
+def _grouped_bars(axes: Axes, points: Sequence[Point], measure: str, scale: float) -> None:
+    policies = [name for name in _LOOKS if any(p.policy == name for p in points)]
+    width = 0.8 / max(len(policies), 1)
+    for place, policy in enumerate(policies):
+        for group, jobs in enumerate(CLUSTER_SETS):
+            found = _find(points, jobs, policy, measure)
+            if not found:
+                continue
+            color, label, _ = _LOOKS[policy]
+            [point] = found
+            axes.bar(
+                group + (place - (len(policies) - 1) / 2) * width,
+                point.interval.mean / scale,
+                width * 0.92,
+                color=color,
+                yerr=_error(point.interval, scale),
+                error_kw={"elinewidth": 1, "capsize": 2, "ecolor": "#555555"},
+                label=label if group == 0 else None,
+            )
+    axes.set_xticks(range(len(CLUSTER_SETS)), CLUSTER_SETS)
+    axes.set_ylim(bottom=0)
+
+
+def _cap_marks(axes: Axes, points: Sequence[Point]) -> None:
+    policies = [name for name in _LOOKS if any(p.policy == name for p in points)]
+    width = 0.8 / max(len(policies), 1)
+    for place, policy in enumerate(policies):
+        for group, jobs in enumerate(CLUSTER_SETS):
+            for point in _find(points, jobs, policy, "cap_w"):
+                axes.plot(
+                    group + (place - (len(policies) - 1) / 2) * width,
+                    point.interval.mean,
+                    marker="D",
+                    markersize=4,
+                    color="white",
+                    markeredgecolor="black",
+                )
+    axes.set_ylim(0, 65)
+
+
+def _large(points: Sequence[Point]) -> dict[str, Figure]:
+    return {
+        "figure-5-completion": _panels(points, "completion_s", "mean completion time, min"),
+        "table-5-speedup": _speedups(points),
+    }
+
+
+def _panels(points: Sequence[Point], measure: str, title: str) -> Figure:
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    panels = figure.subplots(1, len(LARGE_SETS), sharey=True)
+    for axes, jobs in zip(panels, LARGE_SETS, strict=True):
+        for policy in _LOOKS:
+            _line(axes, _find(points, jobs, policy, measure), policy, _MIN)
+        axes.set_title(jobs)
+        axes.set_xlabel("arrival time scaling factor (γ)")
+        axes.invert_xaxis()
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel(title)
+    panels[0].legend(fontsize=7)
+    return figure
+
+
+def _speedups(points: Sequence[Point]) -> Figure:
+    """Means over means: the intervals of the ratios are with the verdicts."""
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = figure.subplots()
+    styles = dict(zip(LARGE_SETS, ("-", "--", ":"), strict=True))
+    for jobs, style in styles.items():
+        base = {p.x: p.interval.mean for p in _find(points, jobs, BASELINE_MAX, "completion_s")}
+        for policy in ("noSE", "wSE"):
+            found = [p for p in _find(points, jobs, policy, "completion_s") if p.x in base]
+            color, label, marker = _LOOKS[policy]
+            axes.plot(
+                [p.x for p in found],
+                [base[p.x] / p.interval.mean for p in found],
+                style,
+                color=color,
+                marker=marker,
+                markersize=4,
+                label=f"{label}, {jobs}",
+            )
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.invert_xaxis()
+    axes.set_xlabel("arrival time scaling factor (γ)")
+    axes.set_ylabel("speedup of mean completion over the baseline")
+    axes.legend(fontsize=7, ncols=2)
+    return figure
+
+
+def _naive(points: Sequence[Point]) -> dict[str, Figure]:
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    found = _of(points, "naive", "completion_s")
+    color, label, _ = _LOOKS["naive"]
+    axes.bar(
+        range(len(found)),
+        [p.interval.mean / _MIN for p in found],
+        color=color,
+        yerr=np.hstack([_error(p.interval, _MIN) for p in found]) if found else None,
+        error_kw={"elinewidth": 1, "capsize": 2, "ecolor": "#555555"},
+        label=label,
+    )
+    for point in _of(points, "wSE", "completion_s"):
+        axes.axhline(point.interval.mean / _MIN, color=_LOOKS["wSE"][0], label="wSE")
+        if point.interval.count > 1:
+            axes.axhspan(
+                point.interval.low / _MIN,
+                point.interval.high / _MIN,
+                color=_LOOKS["wSE"][0],
+                alpha=0.2,
+                linewidth=0,
+            )
+    axes.set_xticks(range(len(found)), [f"{p.x:g}" for p in found])
+    axes.set_xlabel("package cap of all nodes, W")
+    axes.set_ylabel("mean completion time, min")
+    axes.legend(fontsize=7)
+    return {"table-6-naive": figure}
+
+
+def _two_axes(points: Sequence[Point], name: str, label: str) -> dict[str, Figure]:
+    """Mean on the left, greatest on the right, as in Figures 6 and 7."""
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    left = figure.subplots()
+    right = left.twinx()
+    for axes, measure, policy, title in (
+        (left, "completion_s", "wSE", "mean completion time, min"),
+        (right, "completion_s_max", "naive", "greatest completion time, min (dashed)"),
+    ):
+        _line(
+            axes, _of(points, "wSE", measure), policy, _MIN, "--" if axes is right else "-", title
+        )
+        axes.set_ylabel(title)
+        axes.set_ylim(bottom=0)
+    left.set_xlabel(label)
+    return {name: figure}
+
+
+def _fairness(points: Sequence[Point]) -> dict[str, Figure]:
+    return _two_axes(points, "figure-6-fairness", "α")
+
+
+def _levels(points: Sequence[Point]) -> dict[str, Figure]:
+    return _two_axes(points, "figure-7-levels", "power levels |P_j|")
+
+
+def _line(
+    axes: Axes,
+    found: Sequence[Point],
+    policy: str,
+    scale: float,
+    style: str = "-",
+    label: str | None = None,
+) -> None:
+    if not found:
+        return
+    color, name, marker = _LOOKS[policy]
+    xs = [p.x for p in found]
+    axes.plot(
+        xs,
+        [p.interval.mean / scale for p in found],
+        style,
+        color=color,
+        marker=marker,
+        markersize=4,
+        label=label or name,
+    )
+    if all(p.interval.count > 1 for p in found):
+        axes.fill_between(
+            xs,
+            [p.interval.low / scale for p in found],
+            [p.interval.high / scale for p in found],
+            color=color,
+            alpha=0.2,
+            linewidth=0,
+        )
+
+
+def _find(points: Sequence[Point], jobs: str, policy: str, measure: str) -> list[Point]:
+    return [p for p in _of(points, policy, measure) if p.jobs == jobs]
+
+
+def _of(points: Sequence[Point], policy: str, measure: str) -> list[Point]:
+    found = [p for p in points if p.policy == policy and p.measure == measure]
+    return sorted(found, key=lambda p: p.x)
+
+
+def _error(interval: Interval, scale: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Below and above, as a column; nothing for one seed."""
+    if interval.count < 2:
+        return np.zeros((2, 1))
+    return np.array(
+        [[(interval.mean - interval.low) / scale], [(interval.high - interval.mean) / scale]]
+    )
+
+
+_DRAWERS = {
+    "cluster": _cluster,
+    "large": _large,
+    "naive": _naive,
+    "fairness": _fairness,
+    "levels": _levels,
+}
