@@ -119,7 +119,7 @@ def test_the_version_follows_the_source(tmp_path: Path, monkeypatch: pytest.Monk
     assert code_version(["versioned_sample"]) == before
     (package / "__init__.py").write_text("A = 1\n")
     assert code_version(["versioned_sample"]) != before
-    with pytest.raises(ValueError, match="not a package"):
+    with pytest.raises(ValueError, match="no module with source"):
         code_version(["no_such_package_at_all"])
 
 

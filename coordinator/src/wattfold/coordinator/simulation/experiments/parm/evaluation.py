@@ -29,10 +29,11 @@ _DECIDES = (
     "wattfold.coordinator.solvers",
     "wattfold.coordinator.simulation.pool",
     "wattfold.coordinator.simulation.workloads",
+    "wattfold.coordinator.simulation.results.metrics",
+    "wattfold.coordinator.simulation.experiments.parm.jobs",
+    "wattfold.coordinator.simulation.experiments.parm.measure",
 )
-"""Packages whose source decides a result. A change of a case's meaning in `case`, `jobs` or
-`measure` needs a new `_MEANING`; claims and figures are read anew each time."""
-_MEANING = 1
+"""What decides a result by its source. Claims, rules and figures do not: they are read anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +120,8 @@ class Evaluation:
 
 
 def version() -> str:
-    """What results are made by: code and meaning of the cases."""
-    return f"{_MEANING}-{code_version(_DECIDES)}"
+    """Of the code that results are made by."""
+    return code_version(_DECIDES)
 
 
 def evaluate(

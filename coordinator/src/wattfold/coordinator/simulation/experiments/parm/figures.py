@@ -1,18 +1,18 @@
 """Figures 4 to 7 and Tables V and VI of the paper as pictures, with intervals over the seeds.
 
-Drawn without pyplot: nothing here depends on a display or keeps a figure open.
+In the common style of the project's figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wattfold.coordinator.simulation.experiments.parm.case import (
+from wattfold.coordinator.figures.simulation_style import figure_of, save_figurefrom wattfold.coordinator.simulation.experiments.parm.case import (
     BASELINE_MAX,
     BASELINE_MIN,
     CLUSTER_SETS,
@@ -36,22 +36,21 @@ _MIN = 60.0
 
 def draw(findings: Findings, folder: Path) -> list[Path]:
     """Draws what there is of an experiment. Returns the files. Raises OSError."""
-    drawn = _DRAWERS[findings.experiment.name](findings.points)
+    seeds = len(findings.plan.seeds)
+    note = f"{seeds} seeds, 95 % intervals" if seeds > 1 else "one seed"
+    if findings.plan.quick:
+        note = f"QUICK: few settings and seeds, not the evaluation ({note})"
     paths = []
-    for name, figure in drawn.items():
-        seeds = len(findings.plan.seeds)
-        note = f"{seeds} seeds, 95 % intervals" if seeds > 1 else "one seed"
-        if findings.plan.quick:
-            note = f"QUICK: few settings and seeds, not the evaluation ({note})"
-        figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color="#555555")
-        path = folder / f"{name}.png"
-        figure.savefig(path, dpi=130, metadata={"Software": None})
-        paths.append(path)
+    for name, title, drawer in _DRAWERS[findings.experiment.name]:
+        with figure_of(3.9, f"{title}\n{note}") as figure:
+            drawer(figure, findings.points)
+            path = folder / f"{name}.png"
+            save_figure(figure, path)
+            paths.append(path)
     return paths
 
 
-def _cluster(points: Sequence[Point]) -> dict[str, Figure]:
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
+def _cluster(figure: Figure, points: Sequence[Point]) -> None:
     panels = figure.subplots(1, 3)
     for axes, (measure, title, scale) in zip(
         panels,
@@ -64,11 +63,10 @@ def _cluster(points: Sequence[Point]) -> dict[str, Figure]:
     ):
         _grouped_bars(axes, points, measure, scale)
         axes.set_ylabel(title)
-    panels[0].legend(fontsize=7)
+    panels[0].legend()
     power = panels[2].twinx()
     _cap_marks(power, points)
     power.set_ylabel("mean package cap, W (diamonds)")
-    return {"figure-4-cluster": figure}
 
 
 def _grouped_bars(axes: Axes, points: Sequence[Point], measure: str, scale: float) -> None:
@@ -111,31 +109,21 @@ def _cap_marks(axes: Axes, points: Sequence[Point]) -> None:
     axes.set_ylim(0, 65)
 
 
-def _large(points: Sequence[Point]) -> dict[str, Figure]:
-    return {
-        "figure-5-completion": _panels(points, "completion_s", "mean completion time, min"),
-        "table-5-speedup": _speedups(points),
-    }
-
-
-def _panels(points: Sequence[Point], measure: str, title: str) -> Figure:
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
+def _large(figure: Figure, points: Sequence[Point]) -> None:
     panels = figure.subplots(1, len(LARGE_SETS), sharey=True)
     for axes, jobs in zip(panels, LARGE_SETS, strict=True):
         for policy in _LOOKS:
-            _line(axes, _find(points, jobs, policy, measure), policy, _MIN)
+            _line(axes, _find(points, jobs, policy, "completion_s"), policy, _MIN)
         axes.set_title(jobs)
         axes.set_xlabel("arrival time scaling factor (γ)")
         axes.invert_xaxis()
         axes.set_ylim(bottom=0)
-    panels[0].set_ylabel(title)
-    panels[0].legend(fontsize=7)
-    return figure
+    panels[0].set_ylabel("mean completion time, min")
+    panels[0].legend()
 
 
-def _speedups(points: Sequence[Point]) -> Figure:
+def _speedups(figure: Figure, points: Sequence[Point]) -> None:
     """Means over means: the intervals of the ratios are with the verdicts."""
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
     styles = dict(zip(LARGE_SETS, ("-", "--", ":"), strict=True))
     for jobs, style in styles.items():
@@ -156,12 +144,10 @@ def _speedups(points: Sequence[Point]) -> Figure:
     axes.invert_xaxis()
     axes.set_xlabel("arrival time scaling factor (γ)")
     axes.set_ylabel("speedup of mean completion over the baseline")
-    axes.legend(fontsize=7, ncols=2)
-    return figure
+    axes.legend(ncols=2)
 
 
-def _naive(points: Sequence[Point]) -> dict[str, Figure]:
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
+def _naive(figure: Figure, points: Sequence[Point]) -> None:
     axes = figure.subplots()
     found = _of(points, "naive", "completion_s")
     color, label, _ = _LOOKS["naive"]
@@ -186,34 +172,30 @@ def _naive(points: Sequence[Point]) -> dict[str, Figure]:
     axes.set_xticks(range(len(found)), [f"{p.x:g}" for p in found])
     axes.set_xlabel("package cap of all nodes, W")
     axes.set_ylabel("mean completion time, min")
-    axes.legend(fontsize=7)
-    return {"table-6-naive": figure}
+    axes.legend()
 
 
-def _two_axes(points: Sequence[Point], name: str, label: str) -> dict[str, Figure]:
+def _fairness(figure: Figure, points: Sequence[Point]) -> None:
+    _two_axes(figure, points, "α")
+
+
+def _levels(figure: Figure, points: Sequence[Point]) -> None:
+    _two_axes(figure, points, "power levels |P_j|")
+
+
+def _two_axes(figure: Figure, points: Sequence[Point], label: str) -> None:
     """Mean on the left, greatest on the right, as in Figures 6 and 7."""
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
     left = figure.subplots()
     right = left.twinx()
-    for axes, measure, policy, title in (
-        (left, "completion_s", "wSE", "mean completion time, min"),
-        (right, "completion_s_max", "naive", "greatest completion time, min (dashed)"),
+    right.spines["right"].set_visible(True)
+    for axes, measure, look, style, title in (
+        (left, "completion_s", "wSE", "-", "mean completion time, min"),
+        (right, "completion_s_max", "naive", "--", "greatest completion time, min (dashed)"),
     ):
-        _line(
-            axes, _of(points, "wSE", measure), policy, _MIN, "--" if axes is right else "-", title
-        )
-        axes.set_ylabel(title)
+        _line(axes, _of(points, "wSE", measure), look, _MIN, style)
+        axes.set_ylabel(title, color=_LOOKS[look][0])
         axes.set_ylim(bottom=0)
     left.set_xlabel(label)
-    return {name: figure}
-
-
-def _fairness(points: Sequence[Point]) -> dict[str, Figure]:
-    return _two_axes(points, "figure-6-fairness", "α")
-
-
-def _levels(points: Sequence[Point]) -> dict[str, Figure]:
-    return _two_axes(points, "figure-7-levels", "power levels |P_j|")
 
 
 def _line(
@@ -222,7 +204,6 @@ def _line(
     policy: str,
     scale: float,
     style: str = "-",
-    label: str | None = None,
 ) -> None:
     if not found:
         return
@@ -235,7 +216,7 @@ def _line(
         color=color,
         marker=marker,
         markersize=4,
-        label=label or name,
+        label=name,
     )
     if all(p.interval.count > 1 for p in found):
         axes.fill_between(
@@ -266,10 +247,15 @@ def _error(interval: Interval, scale: float) -> np.ndarray[tuple[int, ...], np.d
     )
 
 
-_DRAWERS = {
-    "cluster": _cluster,
-    "large": _large,
-    "naive": _naive,
-    "fairness": _fairness,
-    "levels": _levels,
+_Drawer = Callable[[Figure, Sequence[Point]], None]
+_DRAWERS: dict[str, tuple[tuple[str, str, _Drawer], ...]] = {
+    "cluster": (("figure-4-cluster", "Cluster of 38 nodes, 3300 W", _cluster),),
+    "large": (
+        ("figure-5-completion", "1000 jobs under 4.75 MW", _large),
+        ("table-5-speedup", "Speedup over the baseline", _speedups),
+    ),
+    "naive": (("table-6-naive", "One cap for all nodes, Set1, γ 0.5", _naive),),
+    "fairness": (("figure-6-fairness", "Fairness, wSE, Set1, γ 0.5", _fairness),),
+    "levels": (("figure-7-levels", "Power levels, wSE, Set1, γ 0.5", _levels),),
 }
+"""For each experiment: the name of a file, its title, who draws it."""

@@ -107,7 +107,7 @@ def _markdown(
         lines += [f"## {findings.experiment.title}", "", _how(findings.plan), ""]
         lines += ["| claim | source | measured | verdict | why |", "|---|---|---|---|---|"]
         lines += [
-            f"| {j.claim.text} | {j.claim.source} | {j.measured} | **{j.verdict.value}** | {j.why} |"
+            f"| {j.claim.text} | {j.claim.source} | {j.measured} | **{j.verdict}** | {j.why} |"
             for j in findings.judgements
         ]
         lines.append("")
