@@ -99,7 +99,7 @@ class Options:
         better = no_dearer & (self.speedup[:, None] >= self.speedup)
         # Of two equal options each is no worse than the other: only the earlier one counts.
         beaten = better & (~better.T | np.triu(np.ones(better.shape, dtype=np.bool_), k=1))
-        keep = ~beaten.any(axis=0)
+        keep: Bools = np.logical_not(np.any(beaten, axis=0))
         return self if keep.all() else self._taken(keep)
 
     @cached_property
