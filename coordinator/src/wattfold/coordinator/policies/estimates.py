@@ -8,14 +8,18 @@ size and frequency as possible (`default_profile`), until its own progress says 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.core.job import JobSpec, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView
 from wattfold.coordinator.models.pass_model import PassProfile, default_profile
 from wattfold.coordinator.models.power_curve import PowerCurve
 
 DEFAULT_TIME_S = 3600.0
+REMEMBERED = 4096
+"""Jobs whose estimates are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +32,33 @@ class Estimate:
 
 def estimate(view: JobView, nodes: tuple[NodeView, ...]) -> Estimate:
     """The profile to plan a job with."""
-    stated_s = view.spec.time_ns / 1e9
-    if view.profile is None:
-        curve = node_curve(nodes[0].spec)
-        profile = default_profile(
-            curve,
-            view.spec.size_max,
-            stated_s or DEFAULT_TIME_S,
-            app=view.spec.app,
-            unit=view.spec.unit,
-        )
-        said = f"the user's {stated_s:.0f} s" if stated_s else f"an assumed {DEFAULT_TIME_S:.0f} s"
-        return Estimate(profile=profile, source=f"default profile with {said}")
+    return estimate_at(view.profile, view.spec, node_curve(nodes[0].spec))
+
+
+def estimate_at(profile: PassProfile | None, spec: JobSpec, curve: PowerCurve) -> Estimate:
+    """`estimate` for callers that know the curve of the nodes. Remembered."""
+    if profile is None:
+        return _default(spec.app, spec.unit, spec.size_max, spec.time_ns, curve)
+    return _profiled(profile, spec.app, spec.size_max, spec.time_ns)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _default(app: str, unit: SizeUnit, size_max: int, time_ns: int, curve: PowerCurve) -> Estimate:
+    stated_s = time_ns / 1e9
+    profile = default_profile(curve, size_max, stated_s or DEFAULT_TIME_S, app=app, unit=unit)
+    said = f"the user's {stated_s:.0f} s" if stated_s else f"an assumed {DEFAULT_TIME_S:.0f} s"
+    return Estimate(profile=profile, source=f"default profile with {said}")
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _profiled(profile: PassProfile, app: str, size_max: int, time_ns: int) -> Estimate:
+    stated_s = time_ns / 1e9
     if not stated_s:
-        return Estimate(profile=view.profile, source=f"profile of {view.spec.app}")
-    at_best_s = view.profile.time_s(view.spec.size_max, view.profile.p_high_w)
+        return Estimate(profile=profile, source=f"profile of {app}")
+    at_best_s = profile.time_s(size_max, profile.p_high_w)
     return Estimate(
-        profile=view.profile.scaled(stated_s / at_best_s),
-        source=f"profile of {view.spec.app}, scaled to the user's {stated_s:.0f} s",
+        profile=profile.scaled(stated_s / at_best_s),
+        source=f"profile of {app}, scaled to the user's {stated_s:.0f} s",
     )
 
 

@@ -20,6 +20,7 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,9 @@ from wattfold.coordinator.policies.node_selection import NodeSelector, selector
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.record import JobColumns, RunRecord, Series
+from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
-from wattfold.coordinator.simulation.pool.running import Running
+from wattfold.coordinator.simulation.pool.running import JobFacts, Running, whole_numbers
 from wattfold.coordinator.simulation.pool.scheduler import Decision, PoolScheduler
 
 NEVER = 1 << 62
@@ -110,10 +111,13 @@ class PoolSimulation:
         """The nodes a running job holds."""
         return self._nodes[job]
 
-    def columns_of(self, job: int) -> tuple[int, int, int]:
-        """Start, end and nodes at the end of a job that has ended."""
-        run = self._running
-        return run.start_ns[job], run.end_ns[job], run.last_size[job]
+    def facts_of(self, job: int) -> JobFacts:
+        """What has become of a job, by the names of `JobColumns`."""
+        return self._running.facts_of(job)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but who is told of ends: that belongs to the process."""
+        return {**self.__dict__, "on_end": None}
 
     def run(self, on_turn: Callable[[Turn], bool] | None = None) -> bool:
         """Goes on until all jobs have ended, or ``on_turn`` returns False. Whether it is done.
@@ -322,13 +326,13 @@ class PoolSimulation:
     def record(self) -> RunRecord:
         """What the run left behind; for one that was stopped, what it has so far."""
         names = ("time_ns", "queued", "running", "nodes_busy", "committed_uw", "drawn_uw")
-        series = dict(zip((*names, "budget_uw"), map(_ints, self._series), strict=True))
+        series = dict(zip((*names, "budget_uw"), map(whole_numbers, self._series), strict=True))
         return RunRecord(
             policy=self.scheduler.name,
             seed=self.seed,
             machine=self.machine,
             jobs=self.table,
-            columns=self._columns(),
+            columns=self._running.columns(),
             series=Series(**series),
             energy_uj=self._energy // 1_000_000_000,
             peak_committed_uw=self._peaks[0],
@@ -338,24 +342,6 @@ class PoolSimulation:
             solver_ns=np.asarray(self.scheduler.solver_ns, dtype=np.int64),
             wall_s=self._wall_s,
             events=self.events,
-        )
-
-    def _columns(self) -> JobColumns:
-        run = self._running
-        end_ns, start_ns = _ints(run.end_ns), _ints(run.start_ns)
-        ran_ns = np.maximum(end_ns - start_ns, 1)
-        mean_cap = np.asarray(run.cap_ns, dtype=np.float64) / ran_ns
-        return JobColumns(
-            start_ns=start_ns,
-            end_ns=end_ns,
-            first_size=_ints(run.first_size),
-            last_size=_ints(run.last_size),
-            resizes=_ints(run.resizes),
-            stalled_ns=_ints(run.stalled_ns),
-            node_ns=np.asarray(run.node_ns, dtype=np.int64),
-            energy_uj=np.asarray([e // 1_000_000_000 for e in run.energy], dtype=np.int64),
-            first_cap_uw=_ints(run.first_cap_uw),
-            mean_cap_uw=np.where(end_ns > start_ns, mean_cap, _ints(run.first_cap_uw)),
         )
 
 
@@ -384,10 +370,6 @@ def simulate(
     )
     run.run(on_turn)
     return run.record()
-
-
-def _ints(values: array[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.frombuffer(values, dtype=np.int64).copy() if len(values) else np.empty(0, np.int64)
 
 
 def _check(table: JobTable, machine: Machine, budget: Budget) -> None:

@@ -9,12 +9,33 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
+from typing import TypedDict
+
+import numpy as np
 
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.record import JobColumns
 from wattfold.coordinator.simulation.pool.run_times import RunTimes
+from wattfold.coordinator.simulation.workloads.workload import Ints
 
-UNTIL_NOW = -1
+NOT_YET = -1
+_FJ_PER_UJ = 1_000_000_000
+
+
+class JobFacts(TypedDict):
+    """What has become of a job: one entry of each of the columns of `JobColumns`."""
+
+    start_ns: int
+    end_ns: int
+    first_size: int
+    last_size: int
+    resizes: int
+    stalled_ns: int
+    node_ns: int
+    energy_uj: int
+    first_cap_uw: int
+    mean_cap_uw: float
 
 
 class Running:
@@ -47,7 +68,7 @@ class Running:
         self._order = [0] * count
         self._orders = 0
         self._tickets = 0
-        empty = array("q", [UNTIL_NOW]) * count
+        empty = array("q", [NOT_YET]) * count
         zeros = array("q", [0]) * count
         self.start_ns, self.end_ns = empty[:], empty[:]
         self.first_size, self.last_size, self.first_cap_uw = zeros[:], zeros[:], zeros[:]
@@ -132,6 +153,43 @@ class Running:
             return self.done[job]
         return min(self.done[job] + (now_ns - begin_ns) / max(self.total_ns[job], 1), 1.0)
 
+    def facts_of(self, job: int) -> JobFacts:
+        """What has become of a job so far."""
+        start_ns, end_ns = self.start_ns[job], self.end_ns[job]
+        ran_ns = end_ns - start_ns
+        mean_cap_uw = self.cap_ns[job] / ran_ns if ran_ns > 0 else float(self.first_cap_uw[job])
+        return JobFacts(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            first_size=self.first_size[job],
+            last_size=self.last_size[job],
+            resizes=self.resizes[job],
+            stalled_ns=self.stalled_ns[job],
+            node_ns=self.node_ns[job],
+            energy_uj=self.energy[job] // _FJ_PER_UJ,
+            first_cap_uw=self.first_cap_uw[job],
+            mean_cap_uw=mean_cap_uw,
+        )
+
+    def columns(self) -> JobColumns:
+        """`facts_of` all jobs."""
+        end_ns, start_ns = whole_numbers(self.end_ns), whole_numbers(self.start_ns)
+        first_cap_uw = whole_numbers(self.first_cap_uw)
+        ran_ns = end_ns - start_ns
+        mean_cap_uw = np.asarray(self.cap_ns, dtype=np.float64) / np.maximum(ran_ns, 1)
+        return JobColumns(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            first_size=whole_numbers(self.first_size),
+            last_size=whole_numbers(self.last_size),
+            resizes=whole_numbers(self.resizes),
+            stalled_ns=whole_numbers(self.stalled_ns),
+            node_ns=np.asarray(self.node_ns, dtype=np.int64),
+            energy_uj=np.asarray([e // _FJ_PER_UJ for e in self.energy], dtype=np.int64),
+            first_cap_uw=first_cap_uw,
+            mean_cap_uw=np.where(ran_ns > 0, mean_cap_uw, first_cap_uw),
+        )
+
     def _advance(self, job: int, now_ns: int) -> None:
         self.done[job] = self.done_by(job, now_ns)
         self.since_ns[job] = now_ns
@@ -152,3 +210,8 @@ class Running:
         self._ticket[job] = self._tickets
         entry = (begin_ns + left_ns, self._order[job], self._tickets, job)
         heapq.heappush(self.ends, entry)
+
+
+def whole_numbers(values: array[int]) -> Ints:
+    """An array that owns its numbers."""
+    return np.frombuffer(values, dtype=np.int64).copy() if len(values) else np.empty(0, np.int64)
