@@ -12,7 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wattfold.coordinator.figures.simulation_style import figure_of, save_figurefrom wattfold.coordinator.simulation.experiments.parm.case import (
+from wattfold.coordinator.figures.simulation_style import figure_of, save_figure
+from wattfold.coordinator.simulation.experiments.parm.case import (
     BASELINE_MAX,
     BASELINE_MIN,
     CLUSTER_SETS,

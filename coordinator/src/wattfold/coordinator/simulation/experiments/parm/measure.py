@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S, ns_from_s, uw_from_w
+from wattfold.coordinator.policies.parm import Variant
 from wattfold.coordinator.simulation.experiments.parm.case import BASELINE_MIN, ParmCase
 from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
 from wattfold.coordinator.simulation.experiments.parm.settings import (
@@ -93,7 +94,7 @@ def scheduler_of(case: ParmCase, table: JobTable, machine: Machine) -> PoolSched
     return ParmScheduler(
         table,
         machine,
-        variant=case.policy,
+        variant=Variant(case.policy.lower()),
         alpha=case.alpha,
         sizes_count=SIZES,
         caps_uw=caps_uw,
