@@ -103,6 +103,18 @@ class Annotations:
     def __len__(self) -> int:
         return len(self.job_ids)
 
+    def taken(self, count: int) -> Annotations:
+        """Those of the first jobs."""
+        return Annotations(
+            job_ids=self.job_ids[:count],
+            size_min=self.size_min[:count],
+            size_max=self.size_max[:count],
+            apps=self.apps[:count],
+            average_parallelism=self.average_parallelism[:count],
+            sigma=self.sigma[:count],
+            t1_s=self.t1_s[:count],
+        )
+
     def profile(self, index: int) -> PassProfile:
         """The PASS profile of the job at a position."""
         return replace(

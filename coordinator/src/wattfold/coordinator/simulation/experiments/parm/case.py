@@ -12,10 +12,12 @@ from pathlib import Path
 from wattfold.coordinator.simulation.experiments.parm.settings import (
     CLUSTER_BASELINE_NODES,
     CLUSTER_BUDGET_W,
+    CLUSTER_JOBS,
     CLUSTER_NODES,
     FULL_CAP_W,
     LARGE_BASELINE_NODES,
     LARGE_BUDGET_W,
+    LARGE_JOBS,
     Settings,
 )
 from wattfold.coordinator.simulation.workloads.annotations import CLUSTER_CAPS_W, LARGE_CAPS_W
@@ -44,6 +46,8 @@ class ParmCase:
     jobs: str
     """A name of `CLUSTER_SETS` or `LARGE_SETS`."""
     seed: int
+    count: int
+    """Jobs of the set, from its first."""
     gamma: float
     """Arrival times are multiplied by it."""
     nodes: int
@@ -69,13 +73,17 @@ class ParmCase:
         words.append(f"{self.caps_w[0]:g}W" if self.is_baseline else f"P{len(self.caps_w)}")
         if not self.is_baseline:
             words.append(f"a{self.alpha:g}")
-        return " ".join((*words, f"s{self.seed}"))
+        words.append(f"s{self.seed}")
+        if self.log is not None and self.count != LARGE_JOBS:
+            words.append(f"{self.count}jobs")
+        return " ".join(words)
 
     def identity(self) -> Mapping[str, object]:
         """All that decides the result."""
         return {
             "jobs": self.jobs,
             "seed": self.seed,
+            "count": self.count,
             "gamma": self.gamma,
             "nodes": self.nodes,
             "budget_w": self.budget_w,
@@ -100,6 +108,7 @@ def cluster_case(jobs: str, seed: int, policy: str, settings: Settings) -> ParmC
     return ParmCase(
         jobs=jobs,
         seed=seed,
+        count=CLUSTER_JOBS,
         gamma=1.0,
         nodes=CLUSTER_BASELINE_NODES if baseline else CLUSTER_NODES,
         budget_w=CLUSTER_BUDGET_W,
@@ -111,7 +120,13 @@ def cluster_case(jobs: str, seed: int, policy: str, settings: Settings) -> ParmC
 
 
 def large_case(
-    jobs: str, seed: int, gamma: float, policy: str, settings: Settings, log: Log
+    jobs: str,
+    seed: int,
+    gamma: float,
+    policy: str,
+    settings: Settings,
+    log: Log,
+    count: int = LARGE_JOBS,
 ) -> ParmCase:
     """A case of the large machine.
 
@@ -121,6 +136,7 @@ def large_case(
     return ParmCase(
         jobs=jobs,
         seed=0 if policy == BASELINE_MAX else seed,
+        count=count,
         gamma=gamma,
         nodes=LARGE_BASELINE_NODES if baseline else settings.nodes,
         budget_w=LARGE_BUDGET_W,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from wattfold.coordinator.simulation.experiments.parm.case import (
     ParmCase,
-    large_case,
     with_alpha,
 )
 from wattfold.coordinator.simulation.experiments.parm.outcomes import (
@@ -66,9 +65,4 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
 
 
 def _seeds(plan: Plan, alpha: float) -> list[ParmCase]:
-    return [
-        with_alpha(
-            large_case(JOBS, seed, SWEEP_GAMMA, "wSE", plan.settings, plan.needed_log), alpha
-        )
-        for seed in plan.seeds
-    ]
+    return [with_alpha(case, alpha) for case in plan.large(JOBS, SWEEP_GAMMA, "wSE")]

@@ -54,11 +54,15 @@ def jobs_of(case: ParmCase) -> JobTable:
         workload, mix = cluster_workload(case.seed, case.settings), _MIXES[case.jobs]
         annotations = with_apps(annotate(workload, case.seed, ranges), _each_once(mix, case.seed))
     else:
+        # Annotated first and cut afterwards: the same job then is the same in a shorter set.
         workload = _large_workload(case.log.path, case.jobs, case.settings.estimates)
-        workload = scaled_arrivals(workload, case.gamma)
         annotations = _large_annotations(
             case.log.path, case.jobs, case.seed, case.settings.parallelism_factor
         )
+        if case.count < len(workload):
+            workload = window(workload, 0, case.count)
+            annotations = annotations.taken(case.count)
+        workload = scaled_arrivals(workload, case.gamma)
     return job_table(workload, annotations)
 
 

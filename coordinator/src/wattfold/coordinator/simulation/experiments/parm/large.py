@@ -13,7 +13,6 @@ from wattfold.coordinator.simulation.experiments.parm.case import (
     BASELINE_MIN,
     LARGE_SETS,
     ParmCase,
-    large_case,
 )
 from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     Outcomes,
@@ -54,7 +53,7 @@ def cases(plan: Plan) -> list[ParmCase]:
         for jobs in LARGE_SETS
         for gamma in plan.gammas
         for policy in POLICIES
-        for case in _seeds(plan, jobs, gamma, policy)
+        for case in plan.large(jobs, gamma, policy)
     ]
 
 
@@ -64,7 +63,7 @@ def points(plan: Plan, outcomes: Outcomes) -> list[Point]:
     for jobs in LARGE_SETS:
         for gamma in plan.gammas:
             for policy in POLICIES:
-                group = _seeds(plan, jobs, gamma, policy)
+                group = plan.large(jobs, gamma, policy)
                 found += outcomes.points(NAME, jobs, policy, group, "gamma", gamma)
     return found
 
@@ -133,12 +132,6 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
     ]
 
 
-def _seeds(plan: Plan, jobs: str, gamma: float, policy: str) -> list[ParmCase]:
-    return [
-        large_case(jobs, seed, gamma, policy, plan.settings, plan.needed_log) for seed in plan.seeds
-    ]
-
-
 class _Comparison:
     """Policies side by side on the same jobs."""
 
@@ -148,7 +141,7 @@ class _Comparison:
     def _sample(
         self, jobs: str, gamma: float, policy: str, measure: str = "completion_s"
     ) -> Floats:
-        return self._outcomes.sample(_seeds(self._plan, jobs, gamma, policy), measure)
+        return self._outcomes.sample(self._plan.large(jobs, gamma, policy), measure)
 
     def _speedups(self, jobs: str, gamma: float, policy: str = "wSE") -> Floats:
         """Seed by seed."""

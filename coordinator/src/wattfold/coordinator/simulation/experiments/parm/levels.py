@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from wattfold.coordinator.simulation.experiments.parm.case import (
     ParmCase,
-    large_case,
     with_caps,
 )
 from wattfold.coordinator.simulation.experiments.parm.outcomes import (
@@ -94,10 +93,4 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
 
 
 def _seeds(plan: Plan, count: int) -> list[ParmCase]:
-    return [
-        with_caps(
-            large_case(JOBS, seed, SWEEP_GAMMA, "wSE", plan.settings, plan.needed_log),
-            caps_w(count),
-        )
-        for seed in plan.seeds
-    ]
+    return [with_caps(case, caps_w(count)) for case in plan.large(JOBS, SWEEP_GAMMA, "wSE")]

@@ -11,7 +11,6 @@ from dataclasses import replace
 from wattfold.coordinator.simulation.experiments.parm.case import (
     BASELINE_MAX,
     ParmCase,
-    large_case,
 )
 from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     Outcomes,
@@ -82,16 +81,12 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
 
 
 def _with_resizes(plan: Plan) -> list[ParmCase]:
-    return [
-        large_case(JOBS, seed, SWEEP_GAMMA, "wSE", plan.settings, plan.needed_log)
-        for seed in plan.seeds
-    ]
+    return plan.large(JOBS, SWEEP_GAMMA, "wSE")
 
 
 def _naive(plan: Plan, cap_w: float) -> list[ParmCase]:
-    """Seeds matter: they say which job is which application."""
-    alike = large_case(JOBS, 0, SWEEP_GAMMA, BASELINE_MAX, plan.settings, plan.needed_log)
+    """Unlike those of the baseline, they differ by seed: it says which application a job is."""
     return [
-        replace(alike, seed=seed, nodes=nodes_at(cap_w), caps_w=(float(cap_w),))
-        for seed in plan.seeds
+        replace(case, seed=seed, nodes=nodes_at(cap_w), caps_w=(float(cap_w),))
+        for seed, case in zip(plan.seeds, plan.large(JOBS, SWEEP_GAMMA, BASELINE_MAX), strict=True)
     ]

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattfold.coordinator.simulation.experiments.parm.case import Log, ParmCase
+from wattfold.coordinator.simulation.experiments.parm.case import Log, ParmCase, large_case
 from wattfold.coordinator.simulation.experiments.parm.measure import MEASURES
 from wattfold.coordinator.simulation.experiments.parm.settings import (
     GAMMAS,
+    LARGE_JOBS,
     LEVELS,
     QUICK_GAMMAS,
+    QUICK_JOBS,
     QUICK_LEVELS,
     Settings,
 )
@@ -46,6 +48,18 @@ class Plan:
     def levels(self) -> tuple[int, ...]:
         """The numbers of power levels."""
         return QUICK_LEVELS if self.quick else LEVELS
+
+    @property
+    def count(self) -> int:
+        """Jobs of each set of the log."""
+        return QUICK_JOBS if self.quick else LARGE_JOBS
+
+    def large(self, jobs: str, gamma: float, policy: str) -> list[ParmCase]:
+        """A case of the large machine for every seed. Raises ValueError without a log."""
+        return [
+            large_case(jobs, seed, gamma, policy, self.settings, self.needed_log, self.count)
+            for seed in self.seeds
+        ]
 
     @property
     def needed_log(self) -> Log:
