@@ -60,7 +60,9 @@ class _Job:
 
 
 class ParmScheduler(PoolScheduler):
-    """PARM at work on a pool of like nodes."""
+    """PARM at work on a pool of like nodes. Decides once for all events of an instant."""
+
+    each_event = False
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ def _cluster(figure: Figure, points: Sequence[Point]) -> None:
     ):
         _grouped_bars(axes, points, measure, scale)
         axes.set_ylabel(title)
-    panels[0].legend()
+    _legend(figure, panels[0])
     power = panels[2].twinx()
     _cap_marks(power, points)
     power.set_ylabel("mean package cap, W (diamonds)")
@@ -120,7 +120,7 @@ def _large(figure: Figure, points: Sequence[Point]) -> None:
         axes.invert_xaxis()
         axes.set_ylim(bottom=0)
     panels[0].set_ylabel("mean completion time, min")
-    panels[0].legend()
+    _legend(figure, panels[0])
 
 
 def _speedups(figure: Figure, points: Sequence[Point]) -> None:
@@ -145,7 +145,7 @@ def _speedups(figure: Figure, points: Sequence[Point]) -> None:
     axes.invert_xaxis()
     axes.set_xlabel("arrival time scaling factor (γ)")
     axes.set_ylabel("speedup of mean completion over the baseline")
-    axes.legend(ncols=2)
+    _legend(figure, axes)
 
 
 def _naive(figure: Figure, points: Sequence[Point]) -> None:
@@ -173,7 +173,7 @@ def _naive(figure: Figure, points: Sequence[Point]) -> None:
     axes.set_xticks(range(len(found)), [f"{p.x:g}" for p in found])
     axes.set_xlabel("package cap of all nodes, W")
     axes.set_ylabel("mean completion time, min")
-    axes.legend()
+    _legend(figure, axes)
 
 
 def _fairness(figure: Figure, points: Sequence[Point]) -> None:
@@ -228,6 +228,11 @@ def _line(
             alpha=0.2,
             linewidth=0,
         )
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    """Beside the panels: in one of them it would cover what it names."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=3)
 
 
 def _find(points: Sequence[Point], jobs: str, policy: str, measure: str) -> list[Point]:
