@@ -43,7 +43,7 @@ def draw(findings: Findings, folder: Path) -> list[Path]:
         note = f"QUICK: few settings and seeds, not the evaluation ({note})"
     paths = []
     for name, title, drawer in _DRAWERS[findings.experiment.name]:
-        with figure_of(3.9, f"{title}\n{note}") as figure:
+        with figure_of(4.2, f"{title}\n{note}") as figure:
             drawer(figure, findings.points)
             path = folder / f"{name}.png"
             save_figure(figure, path)
@@ -144,7 +144,7 @@ def _speedups(figure: Figure, points: Sequence[Point]) -> None:
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.invert_xaxis()
     axes.set_xlabel("arrival time scaling factor (γ)")
-    axes.set_ylabel("speedup of mean completion over the baseline")
+    axes.set_ylabel("speedup over the baseline")
     _legend(figure, axes)
 
 
@@ -231,8 +231,10 @@ def _line(
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """Beside the panels: in one of them it would cover what it names."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=3)
+    """Below the panels: in one of them it would cover what it names."""
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False
+    )
 
 
 def _find(points: Sequence[Point], jobs: str, policy: str, measure: str) -> list[Point]:
@@ -257,8 +259,8 @@ _Drawer = Callable[[Figure, Sequence[Point]], None]
 _DRAWERS: dict[str, tuple[tuple[str, str, _Drawer], ...]] = {
     "cluster": (("figure-4-cluster", "Cluster of 38 nodes, 3300 W", _cluster),),
     "large": (
-        ("figure-5-completion", "1000 jobs under 4.75 MW", _large),
-        ("table-5-speedup", "Speedup over the baseline", _speedups),
+        ("figure-5-completion", "Large machine, 4.75 MW", _large),
+        ("table-5-speedup", "Large machine: mean completion, speedup over the baseline", _speedups),
     ),
     "naive": (("table-6-naive", "One cap for all nodes, Set1, γ 0.5", _naive),),
     "fairness": (("figure-6-fairness", "Fairness, wSE, Set1, γ 0.5", _fairness),),
