@@ -65,47 +65,45 @@ def surface_links(sides: Sides, shape: Sides) -> int:
 
 
 def box_bisection(sides: Sides, shape: Sides) -> int:
-    """Links across the middle of a whole box, at least 1: the least of the cuts across its axes.
+    """Links between the halves of a whole box, at least 1: what `bisection_links` counts for it.
 
-    Without wrap-around that is the cut across the longest side. A side that goes all the way round
-    is cut in two places.
+    Across an axis of even length that is one face, two where the box goes all the way round; an
+    axis of odd length adds the links between the halves of its middle layer.
     """
-    volume = math.prod(shape)
+    axes = list(zip(shape, sides, strict=True))
     cuts = [
-        volume // length * _places(side, length)
-        for side, length in zip(sides, shape, strict=True)
+        _halved([*sorted(axes[:axis] + axes[axis + 1 :]), axes[axis]])
+        for axis, length in enumerate(shape)
         if length > 1
     ]
     return min(cuts, default=1)
 
 
 def bisection_links(sides: Sides, nodes: npt.NDArray[Any] | Sequence[int]) -> int:
-    """Links across the middle of any set of nodes, at least 1.
+    """Links between the halves of any set of nodes, at least 1.
 
-    The set is cut by a plane across each axis of its bounding box where that comes nearest to
-    halves, the links of the torus with one end in each part are counted, and the least count is
-    taken: `box_bisection` for a box of even sides. This is our reading of what a job has to move
-    its data through; a set in pieces has fewer links of its own, or none, and then shares one.
+    The set is halved along each axis of its bounding box (a layer that belongs to both halves along
+    its longest axis, and so on), the links of the torus with one end in each half are counted, and
+    the least count is taken: without wrap-around that of the longest axis of a box. This is our
+    reading of what a job has to move its data through; a set in pieces has few links of its own,
+    or none, and then shares one.
     """
     members = np.asarray(nodes, dtype=np.int64)
     if len(members) < 2:
         return 1
-    grid = np.zeros(math.prod(sides), dtype=np.bool_)
-    grid[members] = True
-    grid = grid.reshape(sides)
+    box = bounding_box(sides, members)
+    cells = np.zeros(box.shape, dtype=np.bool_)
+    along = np.unravel_index(members, sides)
+    cells[
+        tuple((at - start) % side for at, start, side in zip(along, box.origin, sides, strict=True))
+    ] = True
+    rounds = [_places(side, length) == 2 for side, length in zip(sides, box.shape, strict=True)]
     cuts = []
-    for axis, (side, along) in enumerate(zip(sides, np.unravel_index(members, sides), strict=True)):
-        layers = np.bincount(along, minlength=side)
-        start, length = _span(layers)
-        if length < 2:
-            continue
-        ordered = np.roll(layers, -start)[:length]
-        before = np.cumsum(ordered)[:-1]
-        cut = int(np.argmin(np.abs(2 * before - len(members)))) + 1
-        links = _links(grid, axis, start + cut)
-        if _places(side, length) == 2:
-            links += _links(grid, axis, start)
-        cuts.append(links)
+    for axis in range(len(sides)):
+        if box.shape[axis] > 1:
+            rest = sorted((n, sides[i], i) for i, n in enumerate(box.shape) if i != axis)
+            order = [axis, *(i for _, _, i in reversed(rest))]
+            cuts.append(_links_between_halves(cells.transpose(order), [rounds[i] for i in order]))
     return max(1, min(cuts))
 
 
@@ -151,11 +149,27 @@ def _places(side: int, length: int) -> int:
     return 2 if length == side > 2 else 1
 
 
-def _links(grid: Mask, axis: int, layer: int) -> int:
-    """Links between a layer and the one before it with both ends in the set."""
-    side = grid.shape[axis]
-    here: list[slice | int] = [slice(None)] * grid.ndim
-    here[axis] = layer % side
-    there = list(here)
-    there[axis] = (layer - 1) % side
-    return int(np.count_nonzero(grid[tuple(here)] & grid[tuple(there)]))
+def _halved(lengths: list[tuple[int, int]]) -> int:
+    """Links between the halves of a box along its last axis; axes as (length, side)."""
+    length, side = lengths[-1]
+    rest = lengths[:-1]
+    links = math.prod(n for n, _ in rest) * _places(side, length) if length > 1 else 0
+    return links + (_halved(rest) if rest and length % 2 else 0)
+
+
+def _links_between_halves(cells: Mask, rounds: list[bool]) -> int:
+    """Links between the first half of the cells, in order of their places, and the others."""
+    flat = cells.reshape(-1)
+    places = np.flatnonzero(flat)
+    first = np.zeros_like(flat)
+    first[places[: len(places) // 2]] = True
+    lower = first.reshape(cells.shape)
+    upper = cells & ~lower
+    links = 0
+    for axis, goes_round in enumerate(rounds):
+        ahead, behind = np.moveaxis(lower, axis, 0), np.moveaxis(upper, axis, 0)
+        pairs = [(ahead[:-1], behind[1:]), (behind[:-1], ahead[1:])]
+        if goes_round:
+            pairs += [(ahead[-1], behind[0]), (behind[-1], ahead[0])]
+        links += sum(int(np.count_nonzero(one & other)) for one, other in pairs)
+    return links
