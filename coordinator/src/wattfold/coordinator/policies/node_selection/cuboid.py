@@ -43,7 +43,7 @@ class CuboidSelector:
         nodes: int | None = None,
         *,
         whole_boxes: bool = False,
-        surface_limit: float = 1.2,
+        surface_limit: float = 1.1,
     ) -> None:
         self._sides = sides
         self._map = FreeMap(sides, math.prod(sides) if nodes is None else nodes)
