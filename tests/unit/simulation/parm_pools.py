@@ -18,6 +18,9 @@ from wattfold.coordinator.simulation.pool.scheduler import Decision
 S = 1_000_000_000
 W = 1_000_000
 LEANMD = replace(APPLICATIONS["LeanMD"], average_parallelism=64.0, sigma=0.3, t1_s=40_000.0)
+"""Follows the clock more than the others."""
+JACOBI = replace(APPLICATIONS["Jacobi2D"], average_parallelism=64.0, sigma=0.3, t1_s=40_000.0)
+"""Follows it least."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,7 @@ class Pool:
     spendable_uw: int
     shares: Shares = field(default_factory=Shares)
     runs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    told: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.scheduler.attach(self.shares)
@@ -80,21 +84,27 @@ class Pool:
             self.scheduler.submit(job, round(now_s * S))
 
     def end(self, job: int, now_s: float = 0.0) -> None:
-        del self.runs[job]
+        del self.runs[job], self.told[job]
         self.scheduler.end(job, round(now_s * S))
 
     def decide(self, now_s: float = 0.0) -> list[Decision]:
         decisions = list(self.scheduler.decide(round(now_s * S)))
         for job, size, cap_uw in decisions:
-            assert self.runs.get(job) != (size, cap_uw), "told of a job that does not change"
-            self.runs[job] = (size, cap_uw)
+            given = (size, cap_uw, self.scheduler.dram_cap_uw(job))
+            assert self.told.get(job) != given, "told of a job that does not change"
+            self.runs[job], self.told[job] = (size, cap_uw), given
         return decisions
 
     @property
     def taken(self) -> tuple[int, int]:
         """Nodes and microwatts above idle of all that runs."""
         nodes = sum(size for size, _ in self.runs.values())
-        return nodes, sum(n * self.machine.dynamic_uw(cap) for n, cap in self.runs.values())
+        power_uw = 0
+        for job, (size, cap_uw) in self.runs.items():
+            dram_uw = self.scheduler.dram_cap_uw(job) or self.machine.dram_uw
+            above_uw = self.machine.dynamic_uw(cap_uw) + dram_uw - self.machine.dram_uw
+            power_uw += size * max(above_uw, 0)
+        return nodes, power_uw
 
     @property
     def sizes(self) -> dict[int, int]:

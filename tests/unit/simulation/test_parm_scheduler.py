@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.simulation.parm_pools import Request, S, W, job_table, pool
+from unit.simulation.parm_pools import JACOBI, Request, S, W, job_table, pool
 
 from wattfold.coordinator.policies.parm import Variant
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
+from wattfold.coordinator.simulation.pool.scheduler import DramScheduler
 
 CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
 
@@ -209,6 +210,53 @@ def test_a_resize_that_gains_more_than_it_costs_is_made() -> None:
     one.end(1, now_s=600)
     one.decide(600)
     assert one.sizes == {0: 8}
+
+
+DRAMS = tuple(watts * W for watts in (10, 12, 14, 18))
+
+
+def test_without_levels_dram_keeps_its_standing_cap() -> None:
+    one = pool([Request()])
+    one.submit(0)
+    one.decide()
+    assert isinstance(one.scheduler, DramScheduler)
+    assert one.scheduler.dram_cap_uw(0) == 0
+
+
+def test_dram_power_goes_to_those_whom_it_helps() -> None:
+    requests = [Request(low=4, high=4), Request(low=4, high=4, profile=JACOBI)]
+    two = pool(requests, dram_levels_uw=DRAMS, caps_uw=CAPS, power_w=4 * (5 - 6 + 19), alpha=0.0)
+    two.submit(0, 1)
+    two.decide()
+    lean, memory_bound = (two.scheduler.dram_cap_uw(job) for job in (0, 1))
+    assert lean < memory_bound
+    beyond = [two.runs[job][1] - 25 * W + at - 18 * W for job, at in ((0, lean), (1, memory_bound))]
+    assert sum(4 * max(watts, 0) for watts in beyond) <= two.spendable_uw
+
+
+def test_dram_that_helps_nobody_is_not_given() -> None:
+    one = pool([Request(low=4, high=4)], dram_levels_uw=DRAMS, caps_uw=CAPS)
+    one.submit(0)
+    assert one.decide() == [(0, 4, 60 * W)]
+    assert one.scheduler.dram_cap_uw(0) == 12 * W
+
+
+def test_a_change_of_dram_alone_is_told() -> None:
+    request = Request(low=4, high=4, profile=JACOBI)
+    scheduler = pool([request], dram_levels_uw=DRAMS, caps_uw=(37 * W,)).scheduler
+    scheduler.resources(8, 4 * (37 - 25 + 12 - 18) * W)
+    scheduler.submit(0, 0)
+    assert scheduler.decide(0) == [(0, 4, 37 * W)]
+    assert scheduler.dram_cap_uw(0) == 12 * W
+    scheduler.resources(8, 4 * (37 - 25) * W)
+    assert scheduler.decide(1) == [(0, 4, 37 * W)]
+    assert scheduler.dram_cap_uw(0) == 18 * W
+    assert scheduler.decide(2) == []
+
+
+def test_dram_caps_are_above_what_dram_draws_at_rest() -> None:
+    with pytest.raises(ValueError, match="DRAM caps"):
+        pool([Request()], dram_levels_uw=(8 * W, 18 * W))
 
 
 def test_jobs_need_profiles() -> None:

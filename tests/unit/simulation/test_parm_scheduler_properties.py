@@ -36,15 +36,22 @@ def random_event(rng: random.Random, one: Pool, waiting: list[int], now_s: float
     seed=st.integers(0, 10**6),
     variant=VARIANTS,
     price=st.booleans(),
+    drams_w=st.sampled_from([(), (10, 14, 18)]),
     solver=st.sampled_from(["lagrangian", "greedy"]),
 )
 def test_what_runs_stays_within_nodes_power_and_rules(
-    seed: int, variant: Variant, price: bool, solver: str
+    seed: int, variant: Variant, price: bool, drams_w: tuple[int, ...], solver: str
 ) -> None:
     rng = random.Random(seed)
     requests = random_requests(rng, 8, NODES)
     one = pool(
-        requests, nodes=NODES, power_w=150, variant=variant, price_resizes=price, solver=solver
+        requests,
+        nodes=NODES,
+        power_w=150,
+        variant=variant,
+        price_resizes=price,
+        dram_levels_uw=tuple(w * W for w in drams_w),
+        solver=solver,
     )
     waiting, resized_s = list(range(8)), dict.fromkeys(range(8), -1e9)
     for step in range(15):
