@@ -37,6 +37,7 @@ _COMMANDS = {
     "profile": "profile:profile",
     "profiles": "profiles:profiles",
     "workload": "workload:workload",
+    "simulate": "simulate:simulate",
     "completion": "completion:completion",
 }
 

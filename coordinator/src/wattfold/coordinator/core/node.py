@@ -74,6 +74,16 @@ class NodeSpec:
         return sum(zone.cap_uw_max for zone in self.packages)
 
 
+def like(one: NodeSpec, other: NodeSpec) -> bool:
+    """Whether two nodes differ in nothing that a policy looks at."""
+    return (
+        len(one.cpus) == len(other.cpus)
+        and one.zones == other.zones
+        and one.base_power_uw == other.base_power_uw
+        and one.curve == other.curve
+    )
+
+
 class NodeState(enum.Enum):
     """CONNECTING before the first contact and until admitted; SILENT while its lease may run."""
 

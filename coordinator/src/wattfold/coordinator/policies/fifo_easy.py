@@ -6,8 +6,9 @@ priority and submission. When the first does not fit, the earliest time at which
 estimates of the running jobs, is reserved for it (the *shadow* time); later jobs may start before
 it if they end by then, or take only what the first leaves over.
 
-Fitting is exact, per node and in watts, not a count of processors. ``size`` chooses which end of a
-range counts as asked for: users of rigid systems ask for the greatest they know to work.
+Fitting is exact, per node and in watts, not a count of processors; only where all jobs take whole
+nodes and all nodes are alike, counting is exact too, and `backfill` decides. ``size`` chooses which
+end of a range counts as asked for: users of rigid systems ask for the greatest they know to work.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from itertools import groupby
 
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.node import like
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.core.targets import dynamic_uw
+from wattfold.coordinator.policies.backfill import EasyQueue
 from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.placement import (
     Room,
@@ -27,6 +30,8 @@ from wattfold.coordinator.policies.placement import (
     nothing_in_reach,
     takes_whole_nodes,
 )
+
+BEHIND = "does not fit now without delaying the first in the queue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +111,62 @@ class _Round:
             if view.current is not None:
                 self._keep(view, view.current)
         queue = self._startable()
+        if self._countable(queue):
+            self._decide_by_count(queue)
+            return self._planned()
         while queue and self._start(queue[0], self._room):
             queue.pop(0)
         if queue:
             self._reserve_and_backfill(queue)
+        return self._planned()
+
+    def _planned(self) -> Plan:
         return Plan(
             assignments=tuple(self._assignments),
             waiting=tuple(self._waiting),
             solver="none",
             outcome="optimal",
         )
+
+    def _countable(self, queue: list[JobView]) -> bool:
+        """Whether every job takes whole nodes, every node is like the others, every cap the same.
+
+        Nodes with blocked cores are left to the exact search.
+        """
+        first = self._snapshot.nodes[0]
+        alike = all(
+            like(node.spec, first.spec) and not node.blocked for node in self._snapshot.nodes
+        )
+        if not alike or any(view.spec.unit is not SizeUnit.NODES for view in self._snapshot.jobs):
+            return False
+        caps = {self._cap_uw(view) for view in queue}
+        for view in self._snapshot.jobs:
+            if view.current is not None:
+                caps.add(view.current.cap_uw)
+                known = (share.node_id in self._room.specs for share in view.current.shares)
+                if not all(known):
+                    return False
+        return len(caps) == 1
+
+    def _decide_by_count(self, queue: list[JobView]) -> None:
+        nodes = self._snapshot.nodes
+        spec = nodes[0].spec
+        each_uw = dynamic_uw(spec, len(spec.cpus), self._cap_uw(queue[0])) if queue else 0
+        fed = max(self._snapshot.spendable_uw, 0) // each_uw if each_uw else len(nodes)
+        counted = EasyQueue(min(len(nodes), fed), backfill=self._policy.backfill)
+        for number, entry in enumerate(self._running):
+            counted.adopt(-1 - number, len(entry.shares), entry.ends_ns)
+        for number, view in enumerate(queue):
+            size = self._policy.size_of(view, self._snapshot)
+            counted.submit(number, size, self._duration_ns(view, ()))
+        started = set(counted.decide(self._now_ns))
+        waits = [view for number, view in enumerate(queue) if number not in started]
+        for number in sorted(started):
+            assert self._start(queue[number], self._room) is not None
+        if waits:
+            self._wait_first(waits[0], counted.shadow())
+        for view in waits[1:]:
+            self._wait(view, BEHIND)
 
     def _keep(self, view: JobView, current: Assignment) -> None:
         started_ns = view.started_ns if view.started_ns >= 0 else self._now_ns
@@ -197,11 +248,11 @@ class _Round:
     def _reserve_and_backfill(self, queue: list[JobView]) -> None:
         head, later = queue[0], queue[1:]
         shadow_ns, future = self._shadow(head)
-        self._wait(head, f"first in the queue; expected to start in {_in(shadow_ns, self._now_ns)}")
+        self._wait_first(head, shadow_ns)
         for view in later:
             if self._policy.backfill and self._backfill(view, head, shadow_ns, future):
                 continue
-            self._wait(view, "does not fit now without delaying the first in the queue")
+            self._wait(view, BEHIND)
 
     def _shadow(self, head: JobView) -> tuple[int, Room]:
         """When the first job will fit, and all that is free then."""
@@ -230,6 +281,10 @@ class _Round:
             return False
         future.take(shares, power_uw, takes_whole_nodes(view.spec))
         return self._start(view, self._room) is not None
+
+    def _wait_first(self, view: JobView, shadow_ns: int) -> None:
+        expected = _in(shadow_ns, self._now_ns)
+        self._wait(view, f"first in the queue; expected to start in {expected}")
 
     def _wait(self, view: JobView, reason: str) -> None:
         self._waiting.append(Waiting(job_id=view.job_id, reason=reason))

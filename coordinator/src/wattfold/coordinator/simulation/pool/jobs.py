@@ -44,17 +44,22 @@ def job_table(
     annotations: Annotations | None = None,
     *,
     malleable_share: float = 1.0,
+    cut_at_estimate: bool = True,
     seed: int = 0,
 ) -> JobTable:
     """The jobs of a workload in order of (submission, id).
 
-    With annotations every job is moldable and a share of them, drawn from the seed, malleable.
+    With annotations every job is moldable and a share of them, drawn from the seed, malleable; its
+    profile says how long it runs. ``cut_at_estimate``: a job without a profile that ran longer than
+    its user asked for ends at that limit, as sites do.
     Raises ValueError for a job without a size or with a run time or estimate below zero.
     """
     order = np.lexsort((workload.job_ids, workload.submit_ns))
     jobs = workload.taken(order)
     sizes, runs = jobs.sizes, jobs.run_ns
     estimates = jobs.estimates_ns
+    if cut_at_estimate and annotations is None:
+        runs = np.minimum(runs, estimates)
     odd = np.flatnonzero((sizes < 1) | (runs < 0) | (estimates < 0))
     if len(odd):
         raise ValueError(f"job {jobs.job_ids[odd[0]]} has no size or no run time")

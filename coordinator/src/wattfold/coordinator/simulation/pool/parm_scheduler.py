@@ -65,7 +65,9 @@ class _Job:
 
 
 class ParmScheduler(DramScheduler):
-    """PARM at work on a pool of like nodes."""
+    """PARM at work on a pool of like nodes. Decides once for all events of an instant."""
+
+    each_event = False
 
     def __init__(
         self,
@@ -238,12 +240,10 @@ class ParmScheduler(DramScheduler):
         if not self._price_resizes or offered is not one.options or one.size == 0:
             return offered
         if one.stall_s is None:
-            one.stall_s = stalls_s(
-                offered.size,
-                one.size,
-                self._machine.memory_mb * one.size,
-                self._machine.link_mb_per_s,
-            )
+            # Its data is the memory of as many nodes as it asked for, at any size.
+            data_mb = self._machine.memory_mb * float(self._table.size_max[one.job])
+            link_mb_per_s = self._machine.link_mb_per_s
+            one.stall_s = stalls_s(offered.size, one.size, data_mb, link_mb_per_s)
         return stalled(offered, one.stall_s, done)
 
     def _taken(self, picks: Iterable[tuple[_Job, Options, int]], now_ns: int) -> Iterable[Decision]:

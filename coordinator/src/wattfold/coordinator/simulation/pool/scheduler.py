@@ -23,13 +23,17 @@ class Progress(Protocol):
 class PoolScheduler(Protocol):
     """One policy at work on a pool of nodes.
 
-    Calls come in order of time. After every change `decide` is called once, at the same time.
+    Calls come in order of time. `decide` is called after every change or after all of an instant.
     Every job that runs keeps what it has until a decision or its end changes it.
     """
 
     @property
     def name(self) -> str:
         """Name of the policy, as in the service's configuration."""
+
+    @property
+    def each_event(self) -> bool:
+        """Whether it decides after every event, or once for all events of one instant."""
 
     @property
     def revisit_ns(self) -> int:

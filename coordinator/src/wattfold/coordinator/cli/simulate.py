@@ -1,0 +1,169 @@
+"""`wattfold simulate`: policies tried on a log or a model, on a machine, under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wattfold.coordinator.cli.errors import BadRequestError, CliError
+from wattfold.coordinator.cli.exit_codes import ExitCode
+from wattfold.coordinator.cli.session import Session, session_command
+from wattfold.coordinator.cli.simulate_check import StartCheck, check_starts
+from wattfold.coordinator.cli.simulate_options import (
+    cases_of,
+    job_options,
+    machine_options,
+    policy_options,
+    seed_options,
+)
+from wattfold.coordinator.cli.simulate_run import Finished, Stopped, run_cases
+from wattfold.coordinator.cli.workload_describe import odd_row_table
+from wattfold.coordinator.cli.workload_options import (
+    LOG_FILE,
+    expected_failures,
+    odd_row_options,
+    warn,
+    write_odd_rows,
+)
+from wattfold.coordinator.simulation.pool.engine import SimulationError
+from wattfold.coordinator.simulation.results.table import metrics_document, metrics_table
+from wattfold.coordinator.simulation.runs.execute import CheckpointError
+from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
+
+
+@click.command()
+@job_options
+@odd_row_options
+@machine_options
+@policy_options
+@seed_options
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write files there.")
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(["csv", "parquet", "both"]),
+    default="csv",
+    show_default=True,
+    help="Of the files of jobs and series.",
+)
+@click.option("--figures/--no-figures", default=True, help="Draw pictures into DIR. [figures]")
+@click.option("--resume", is_flag=True, help="Go on with what was stopped in DIR.")
+@click.option(
+    "--check",
+    "check_path",
+    type=LOG_FILE,
+    metavar="FILE",
+    help="Compare all starts with a CSV file of job_id,start; exit code 1 if any differs.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes. Default: all cores.")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@session_command
+def simulate(session: Session, **options: Any) -> None:
+    """Try policies on the jobs of a log or a model, on a machine, under a power budget.
+
+    Prints one column a policy. With --out, files of jobs and series and pictures are written, and
+    Ctrl-C leaves a checkpoint, from which --resume goes on.
+
+    \b
+    wattfold simulate --log kth.swf.gz --nodes 100
+    wattfold simulate --log mira.swf.gz --count 1000 --nodes 55248 --cut-sizes --idle 0 \\
+        --budget 4751360W --policy easy --policy parm-wse --out runs
+    """
+    folder: Path | None = options["out"]
+    if options["resume"] and folder is None:
+        raise BadRequestError("--resume needs the --out DIR of the run that was stopped")
+    formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
+    with expected_failures(), _simulation_failures():
+        cases = cases_of(options, folder)
+        finished = run_cases(
+            session,
+            cases,
+            resume=options["resume"],
+            formats=formats[options["formats"]],
+            workers=options["workers"],
+            dask=options["dask"],
+        )
+        if isinstance(finished, Stopped):
+            warn(finished.message)
+            raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+        checks = (
+            [check_starts(run.record, options["check_path"]) for run in finished]
+            if (options["check_path"])
+            else []
+        )
+        if options["odd_rows_path"]:
+            write_odd_rows(finished[0].report, options["odd_rows_path"])
+        pictures = _draw(finished, folder, cases[0].source.name) if options["figures"] else []
+    _show(session, finished, checks, pictures, folder)
+    if any(not check.agrees for check in checks):
+        raise click.exceptions.Exit(ExitCode.REFUSED)
+
+
+class _simulation_failures:  # noqa: N801 - a context, used as a function
+    """Turns the failures of a simulation into the command's own."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SimulationError | CheckpointError | DaskUnavailableError):
+            raise CliError(str(error)) from error
+
+
+def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> list[Path]:
+    if folder is None:
+        return []
+    # matplotlib takes its time to load.
+    from wattfold.coordinator.figures.simulation_heat_maps import save_heat_maps
+    from wattfold.coordinator.figures.simulation_overview import save_overview
+
+    made = []
+    first = {run.record.policy: run.record for run in reversed(finished)}
+    records = [first[policy] for policy in dict.fromkeys(run.record.policy for run in finished)]
+    overview = folder / "overview.png"
+    save_overview(overview, records, workload)
+    made.append(overview)
+    for record in records:
+        path = folder / f"categories-{record.policy}.png"
+        save_heat_maps(path, record, workload)
+        made.append(path)
+    return made
+
+
+def _show(
+    session: Session,
+    finished: Sequence[Finished],
+    checks: Sequence[StartCheck],
+    pictures: Sequence[Path],
+    folder: Path | None,
+) -> None:
+    report = finished[0].report
+    if session.json:
+        session.print_json(
+            {
+                "runs": [metrics_document(run.metrics) for run in finished],
+                "odd_rows": len(report.rows),
+                "checks": [check.document() for check in checks],
+                "folder": str(folder) if folder else None,
+                "figures": [str(path) for path in pictures],
+            }
+        )
+        return
+    seeds = len({run.record.seed for run in finished}) > 1
+    names = [
+        f"{run.record.policy} #{run.record.seed}" if seeds else run.record.policy
+        for run in finished
+    ]
+    session.print(metrics_table([run.metrics for run in finished], names=names))
+    if report.rows:
+        click.echo()
+        session.print(odd_row_table(report))
+    for check in checks:
+        click.echo()
+        click.echo(check.sentence())
+    if folder is not None:
+        click.echo()
+        click.echo(f"Files in {folder}" + (f", pictures: {len(pictures)}" if pictures else ""))

@@ -1,0 +1,272 @@
+"""The options of `wattfold simulate`, and the cases they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.cli.errors import BadRequestError
+from wattfold.coordinator.cli.parsing import DURATION_NS, POWERS_UW, Parsed, parse_power_uw
+from wattfold.coordinator.cli.workload_options import LOG_FILE, policy_of
+from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.simulation.runs.case import (
+    BACKFILL_POLICIES,
+    MODELS,
+    POLICIES,
+    PolicyChoice,
+    SimulationCase,
+    WorkloadSource,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def parse_torus(text: str) -> tuple[int, ...]:
+    """Reads `8x8x16`. Raises ValueError."""
+    parts = text.lower().split("x")
+    if not all(part.isdecimal() and 0 < int(part) < 10**6 for part in parts):
+        raise ValueError(f"not the sides of a torus: {text!r}; expected for example 8x8x16")
+    return tuple(int(part) for part in parts)
+
+
+def parse_watts(text: str) -> float:
+    """Reads `38` or `1.5kW`; zero is allowed. Raises ValueError."""
+    return 0.0 if text.strip() in ("0", "0W", "0.0") else w_from_uw(parse_power_uw(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetText:
+    """A power, or the name of a file of steps."""
+
+    text: str
+
+    def read(self, full_uw: int) -> Budget:
+        """The budget; ``full_uw`` where none was given. Raises ValueError."""
+        if not self.text:
+            return Budget.constant(full_uw)
+        if Path(self.text).suffix:
+            path = Path(self.text)
+            if path.suffix == ".csv" or path.exists():
+                return read_budget(path)
+        return Budget.constant(parse_power_uw(self.text))
+
+
+TORUS = Parsed("sides", parse_torus)
+WATTS = Parsed("watts", parse_watts)
+
+
+def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def wear(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return wear
+
+
+job_options = _options(
+    click.option("--log", type=LOG_FILE, metavar="FILE", help="A log in SWF, plain or gzip."),
+    click.option("--model", type=click.Choice(MODELS), help="Draw the jobs from a model instead."),
+    click.option(
+        "--jobs", type=click.IntRange(1), default=1000, show_default=True, help="Jobs of a model."
+    ),
+    click.option("--load", type=float, default=1.0, show_default=True, help="Of model poisson."),
+    click.option("--first", type=click.IntRange(0), default=0, help="Leave out so many jobs."),
+    click.option("--count", type=click.IntRange(1), help="Take at most so many jobs."),
+    click.option(
+        "--gamma",
+        type=click.FloatRange(0),
+        default=1.0,
+        show_default=True,
+        help="Multiply the times between arrivals.",
+    ),
+    click.option(
+        "--procs-per-node",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Processors of the log that make a node.",
+    ),
+    click.option(
+        "--cut-sizes",
+        is_flag=True,
+        help="Cut sizes to what the machine has and the budget feeds at full power.",
+    ),
+    click.option("--exact-estimates", is_flag=True, help="Users ask for just what jobs take."),
+    click.option(
+        "--annotations",
+        type=LOG_FILE,
+        metavar="FILE",
+        help="Sizes and profiles of the jobs, as `wattfold workload` writes them. Default: drawn "
+        "from the seed where a policy or --run-times needs them.",
+    ),
+    click.option(
+        "--malleable",
+        type=click.FloatRange(0, 1),
+        default=1.0,
+        show_default=True,
+        metavar="SHARE",
+        help="Share of the jobs with profiles whose size may change while they run.",
+    ),
+)
+
+machine_options = _options(
+    click.option("--nodes", type=click.IntRange(1), required=True, help="Nodes of the machine."),
+    click.option("--base", type=WATTS, default="38", show_default=True, help="Watts beside zones."),
+    click.option("--dram", type=WATTS, default="18", show_default=True, help="DRAM cap of a node."),
+    click.option("--cap-min", type=WATTS, default="25", show_default=True, help="Package floor."),
+    click.option("--cap-max", type=WATTS, default="60", show_default=True, help="Greatest cap."),
+    click.option("--idle", type=WATTS, help="Charge of an idle node. Default: as at its floor."),
+    click.option("--torus", type=TORUS, metavar="XxYxZ", help="Sides of the network."),
+    click.option(
+        "--placement",
+        type=click.Choice(["any", "first", "compact", "cuboid"]),
+        default="any",
+        show_default=True,
+        help="Which nodes a job gets.",
+    ),
+    click.option(
+        "--budget",
+        "budget_text",
+        default="",
+        metavar="WATTS|FILE",
+        help="4.75MW, or a CSV file with time_s,budget_w[,deadline_s]. Default: never binds.",
+    ),
+)
+
+policy_options = _options(
+    click.option(
+        "--policy",
+        "policies",
+        type=click.Choice(POLICIES),
+        multiple=True,
+        help="May be repeated: runs side by side. Default: easy.",
+    ),
+    click.option(
+        "--run-times",
+        type=click.Choice([model.value for model in RunTimeModel]),
+        help="What progress follows. Default: pass where jobs have profiles, else ideal.",
+    ),
+    click.option("--alpha", type=float, default=0.28, show_default=True, help="Eq. 8 of PARM."),
+    click.option("--sizes", "sizes_count", type=click.IntRange(1), default=8, show_default=True),
+    click.option("--levels", "levels_count", type=click.IntRange(1), default=6, show_default=True),
+    click.option("--caps", type=POWERS_UW, metavar="W,W,...", help="Caps of PARM for all jobs."),
+    click.option(
+        "--resize-interval",
+        type=DURATION_NS,
+        default="500s",
+        show_default=True,
+        help="A job is resized at most once in it.",
+    ),
+    click.option("--gap", type=click.FloatRange(0), default=1e-3, show_default=True),
+    click.option(
+        "--solver",
+        type=click.Choice(["lagrangian", "glpk", "greedy"]),
+        default="lagrangian",
+        show_default=True,
+    ),
+    click.option("--price-resizes", is_flag=True, help="PARM sees what a resize costs."),
+    click.option("--free-resizes", is_flag=True, help="Resizes cost nothing."),
+    click.option(
+        "--size",
+        type=click.Choice(["max", "min"]),
+        default="max",
+        show_default=True,
+        help="Backfilling: which end of its range a job gets.",
+    ),
+    click.option("--cap", type=WATTS, help="Backfilling: one cap for all jobs."),
+)
+
+seed_options = _options(
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+    click.option("--seeds", type=click.IntRange(1), default=1, help="So many seeds from --seed."),
+)
+
+
+def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCase]:
+    """One case a policy and seed. Raises BadRequestError and ValueError."""
+    if (options["log"] is None) == (options["model"] is None):
+        raise BadRequestError("name the jobs: either --log FILE or --model NAME")
+    names: Sequence[str] = list(dict.fromkeys(options["policies"])) or ["easy"]
+    run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
+    source = _source(options, names, run_times)
+    machine = _machine(options)
+    budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
+    if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
+        raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
+    cases = []
+    for name in names:
+        for seed in range(options["seed"], options["seed"] + options["seeds"]):
+            case = SimulationCase(
+                source=source,
+                machine=machine,
+                budget=budget,
+                policy=_policy(name, options),
+                seed=seed,
+                model=run_times,
+                placement=options["placement"],
+                resize_costs=not options["free_resizes"],
+            )
+            cases.append(_in_folder(case, folder))
+    return cases
+
+
+def _in_folder(case: SimulationCase, folder: Path | None) -> SimulationCase:
+    return replace(case, folder=folder / case.label) if folder is not None else case
+
+
+def _source(
+    options: dict[str, Any], names: Sequence[str], run_times: RunTimeModel | None
+) -> WorkloadSource:
+    needs = any(name not in BACKFILL_POLICIES for name in names) or options["size"] == "min"
+    return WorkloadSource(
+        log=options["log"],
+        model=options["model"] or "",
+        jobs=options["jobs"],
+        load=options["load"],
+        odd_rows=policy_of(options["on_odd"], options["exceptions"]),
+        first=options["first"],
+        count=options["count"],
+        gamma=options["gamma"],
+        procs_per_node=options["procs_per_node"],
+        cut_sizes=options["cut_sizes"],
+        exact_estimates=options["exact_estimates"],
+        annotations=options["annotations"],
+        profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
+        malleable_share=options["malleable"],
+    )
+
+
+def _machine(options: dict[str, Any]) -> Machine:
+    return Machine.of_watts(
+        options["nodes"],
+        base_w=options["base"],
+        dram_w=options["dram"],
+        cap_w_min=options["cap_min"],
+        cap_w_max=options["cap_max"],
+        idle_w=options["idle"],
+        torus=options["torus"] or (),
+    )
+
+
+def _policy(name: str, options: dict[str, Any]) -> PolicyChoice:
+    return PolicyChoice(
+        name=name,
+        size=options["size"],
+        cap_uw=round(options["cap"] * 1e6) if options["cap"] is not None else None,
+        alpha=options["alpha"],
+        sizes_count=options["sizes_count"],
+        levels_count=options["levels_count"],
+        caps_uw=options["caps"],
+        resize_interval_s=options["resize_interval"] / 1e9,
+        gap=options["gap"],
+        solver=options["solver"],
+        price_resizes=options["price_resizes"],
+    )

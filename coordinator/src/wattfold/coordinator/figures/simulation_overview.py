@@ -1,0 +1,204 @@
+"""The course of simulated runs: queue, power against the budget, busy nodes, on one time axis.
+
+Runs lie under each other with the same axes, so that the eye compares. A series with more entries
+than the picture has columns is drawn as a band from its least to its greatest value with its mean
+as a line, so no peak is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wattfold.contract.units import NS_PER_S, UW_PER_W
+from wattfold.coordinator.figures.simulation_style import (
+    figure_of,
+    machine_title,
+    only_value_grid,
+    save_figure,
+    shortened,
+)
+from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.results.envelope import envelope
+from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.simulation.results.scales import Quantity, Scale, number, scale_for
+from wattfold.coordinator.simulation.workloads.workload import Floats, Ints
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STRETCHES = 600
+"""More cannot be told apart in a picture 1000 pixels wide, and vector files grow with them."""
+_HEIGHTS = (0.85, 1.35, 0.85)
+_MARGIN_INCHES = 1.3
+_RUN_MARGIN_INCHES = 0.55
+_QUEUE = "#CC79A7"
+_COMMITTED = "#0072B2"
+_DRAWN = "#E69F00"
+_NODES = "#009E73"
+_BUDGET = "#222222"
+_DASHES: Any = (0, (4, 2))
+_LIMIT = "budget, nodes of the machine"
+
+
+def draw_overview(records: Sequence[RunRecord], workload: str = "") -> Figure:
+    """The figure of the runs, three panels each. Raises ValueError without a run."""
+    if not records:
+        raise ValueError("an overview needs at least one run")
+    height = len(records) * (sum(_HEIGHTS) + _RUN_MARGIN_INCHES) + _MARGIN_INCHES
+    start_ns = min(_first_ns(record) for record in records)
+    span_s = max((_last_ns(record) - start_ns) / NS_PER_S for record in records) or 1.0
+    time = scale_for(Quantity.TIME, [span_s])
+    power = scale_for(
+        Quantity.POWER,
+        [_most(getattr(r.series, n)) / UW_PER_W for r in records for n in _POWERS],
+    )
+    with figure_of(height, machine_title(records, workload)) as figure:
+        panels = figure.subplots(
+            3 * len(records),
+            1,
+            sharex=True,
+            squeeze=False,
+            height_ratios=_HEIGHTS * len(records),
+        )[:, 0].tolist()
+        for place, record in enumerate(records):
+            run = panels[3 * place : 3 * place + 3]
+            _draw_run(run, _Times(record, start_ns, time, span_s), record, power)
+        for kind in range(3):
+            _same_height(panels[kind::3])
+        panels[0].set_xlim(0, span_s / time.size)
+        for panel in panels[:-1]:
+            panel.tick_params(axis="x", length=0)
+        panels[-1].set_xlabel(time.label("time since the first submission"))
+        figure.align_ylabels(panels)
+        _legend(figure, panels[1], banded=any(map(_banded, records)))
+    return figure
+
+
+def save_overview(path: Path, records: Sequence[RunRecord], workload: str = "") -> None:
+    """Writes the figure as PNG, SVG or PDF by the ending of the path."""
+    save_figure(draw_overview(records, workload), path)
+
+
+_POWERS = ("committed_uw", "drawn_uw", "budget_uw")
+
+
+class _Times:
+    """The time axis of one run, in the unit of the picture."""
+
+    def __init__(self, record: RunRecord, start_ns: int, scale: Scale, span_s: float) -> None:
+        self.times: Floats = (record.series.time_ns - start_ns) / NS_PER_S / scale.size
+        self.end = (_last_ns(record) - start_ns) / NS_PER_S / scale.size
+        self.whole = span_s / scale.size
+        self.scale = scale
+
+
+def _draw_run(panels: Sequence[Axes], times: _Times, record: RunRecord, power: Scale) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    queue, watts, nodes = panels
+    run = metrics_of(record)
+    waited = scale_for(Quantity.TIME, [run.response_s_mean])
+    queue.set_title(shortened(record.policy, 60), loc="left")
+    queue.set_title(
+        f"mean completion {waited.text(run.response_s_mean)} {waited.unit}, "
+        f"makespan {number(run.makespan_s / times.scale.size)} {times.scale.unit}",
+        loc="right",
+        fontsize=9.5,
+        fontweight="normal",
+    )
+    series = record.series
+    _steps(queue, times, series.queued, color=_QUEUE, filled=True)
+    queue.set_ylabel("jobs\nqueued")
+    per = power.size * UW_PER_W
+    _steps(watts, times, series.drawn_uw / per, color=_DRAWN, label="drawn", filled=True)
+    _steps(watts, times, series.committed_uw / per, color=_COMMITTED, label="committed")
+    _steps(watts, times, series.budget_uw / per, color=_BUDGET, label=_LIMIT, dashes=_DASHES)
+    watts.set_ylabel(f"power\n{power.unit}")
+    _steps(nodes, times, series.nodes_busy, color=_NODES, filled=True)
+    nodes.axhline(record.machine.nodes, color=_BUDGET, linewidth=1.0, linestyle=_DASHES)
+    nodes.set_ylabel("nodes\nbusy")
+    for panel in panels:
+        only_value_grid(panel)
+        panel.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=panel is not watts))
+        if times.end < times.whole * 0.999:
+            panel.axvline(times.end, color="#888888", linewidth=0.8, linestyle=":")
+
+
+def _steps(
+    axes: Axes,
+    times: _Times,
+    values: Ints | Floats,
+    *,
+    color: str,
+    label: str = "",
+    filled: bool = False,
+    dashes: Any = "-",
+) -> None:
+    curve = envelope(times.times, values.astype(float), times.end, _STRETCHES)
+    if not len(curve.mean):
+        return
+    ends = curve.times
+    mean, low, high = ([*part.tolist(), part[-1]] for part in (curve.mean, curve.low, curve.high))
+    if curve.exact and filled:
+        axes.fill_between(ends, mean, step="post", color=color, alpha=0.22, linewidth=0)
+    elif (curve.low < curve.high).any():
+        axes.fill_between(ends, low, high, step="post", color=color, alpha=0.4, linewidth=0)
+    axes.step(
+        ends,
+        mean,
+        where="post",
+        color=color,
+        linewidth=1.2 if curve.exact else 0.9,
+        linestyle=dashes,
+        label=label or "_",
+    )
+
+
+def _same_height(panels: Sequence[Axes]) -> None:
+    """Common axes from 0 to at least 1: a queue that stays empty has an axis too."""
+    top = max(1.0, *(panel.get_ylim()[1] for panel in panels))
+    for panel in panels:
+        panel.set_ylim(0, top)
+
+
+def _legend(figure: Figure, watts: Axes, *, banded: bool) -> None:
+    from matplotlib.patches import Patch
+
+    handles, labels = watts.get_legend_handles_labels()
+    handles, labels = handles[::-1], labels[::-1]
+    if banded:
+        handles.append(Patch(facecolor="#888888", alpha=0.4))
+        labels.append("least to greatest (line: mean)")
+    if handles:
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=len(handles),
+            frameon=False,
+            fontsize=9.5,
+        )
+
+
+def _banded(record: RunRecord) -> bool:
+    return len(record.series.time_ns) > _STRETCHES
+
+
+def _first_ns(record: RunRecord) -> int:
+    return int(record.jobs.submit_ns.min()) if len(record.jobs) else 0
+
+
+def _last_ns(record: RunRecord) -> int:
+    """Last end of a job; where some did not end, the last entry of the series."""
+    ends = record.columns.end_ns
+    last = int(ends.max()) if len(ends) else 0
+    if (ends < 0).any() and len(record.series.time_ns):
+        last = max(last, int(record.series.time_ns[-1]))
+    return max(last, _first_ns(record))
+
+
+def _most(values: Ints) -> float:
+    return float(values.max()) if len(values) else 0.0

@@ -1,0 +1,168 @@
+"""First come, first served with backfilling on a count of like units: EASY and conservative.
+
+The decision itself, free of nodes and watts, so that one piece of code serves the service's policy
+(`fifo_easy`, where whole like nodes are asked for) and the simulator. Both classes are told of
+every change and asked `decide`; they keep only what a decision needs.
+
+* **EASY** (Lifka 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001). Jobs start in order while
+  they fit. For the first that does not, the *shadow* time is the earliest at which it will, by
+  the estimates of the running jobs, and *extra* what it leaves free then. A later job starts if it
+  fits now and either ends by the shadow time or takes no more than the extra, which then shrinks.
+* **Conservative** (same source): every waiting job has a reservation, at the earliest time at which
+  it delays none before it. When a job ends early the reservations are made anew, in order.
+
+Ties are broken by order of submission. ``kills_at_limit``: the site ends jobs at their estimate,
+so a running job that has reached it counts as free in that instant; otherwise it counts as one that
+may end at any moment, but holds what it has.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+Waiting = tuple[int, int, int]
+"""Number, size and estimate (ns) of a job in the queue."""
+
+
+class EasyQueue:
+    """EASY on ``units``. Times are integers of one clock, estimates of at least zero."""
+
+    __slots__ = (
+        "_ends",
+        "_extra",
+        "_fresh",
+        "_shadow",
+        "_standing",
+        "backfill",
+        "free",
+        "kills_at_limit",
+        "queue",
+        "running",
+    )
+
+    def __init__(self, units: int, *, backfill: bool = True, kills_at_limit: bool = False) -> None:
+        self.free = units
+        self.backfill = backfill
+        self.kills_at_limit = kills_at_limit
+        self.queue: list[Waiting] = []
+        self.running: list[tuple[int, int, int]] = []
+        """Requested end, number and size of every running job, by requested end."""
+        self._ends: dict[int, tuple[int, int, int]] = {}
+        self._shadow = 0
+        self._extra = 0
+        # Entries of the queue that the last pass has seen and turned down at this shadow time.
+        self._standing = 0
+        self._fresh = False
+
+    def submit(self, number: int, size: int, estimate: int) -> None:
+        """A job joins the end of the queue."""
+        self.queue.append((number, size, estimate))
+
+    def adopt(self, number: int, size: int, ends: int) -> None:
+        """A job runs already and will end by its estimate at ``ends``."""
+        entry = (ends, number, size)
+        insort(self.running, entry)
+        self._ends[number] = entry
+        self.free -= size
+        self._fresh = False
+
+    def end(self, number: int) -> None:
+        """A running job has ended."""
+        entry = self._ends.pop(number)
+        del self.running[bisect_left(self.running, entry)]
+        self.free += entry[2]
+        self._fresh = False
+
+    def resize(self, by: int) -> None:
+        """The pool has so many units more (or less, below zero: what runs stays)."""
+        self.free += by
+        self._fresh = False
+
+    def decide(self, now: int) -> list[int]:
+        """The jobs that start now, in the order in which they were chosen."""
+        queue = self.queue
+        if not queue:
+            return []
+        running = self.running
+        overdue = 0
+        if running and running[0][0] <= now and self.kills_at_limit:
+            overdue = sum(size for ends, _, size in running if ends <= now)
+        if self._fresh and not overdue:
+            return self._late_arrivals(now)
+        started: list[int] = []
+        first = 0
+        free = self.free + overdue
+        for number, size, estimate in queue:
+            if size > free:
+                break
+            self._start(number, size, now + estimate)
+            started.append(number)
+            free -= size
+            first += 1
+        if first:
+            del queue[:first]
+        self._standing = 0
+        if queue:
+            self._reserve(now, free)
+            self._backfill(now, free, 1, started)
+            self._fresh = not overdue
+        return started
+
+    def shadow(self) -> int:
+        """Time at which the first of the queue is expected to start, by the last decision."""
+        return self._shadow
+
+    def _start(self, number: int, size: int, ends: int) -> None:
+        entry = (ends, number, size)
+        insort(self.running, entry)
+        self._ends[number] = entry
+        self.free -= size
+
+    def _late_arrivals(self, now: int) -> list[int]:
+        """A pass after submissions alone: those turned down before would be again.
+
+        The shadow time and the extra stand, and ``now + estimate`` only grows.
+        """
+        started: list[int] = []
+        self._backfill(now, self.free, self._standing, started)
+        return started
+
+    def _reserve(self, now: int, free: int) -> None:
+        """Shadow time and extra of the first in the queue, which does not fit in ``free``."""
+        need = self.queue[0][1]
+        avail = free
+        shadow = now
+        for ends, _, size in self.running:
+            if ends <= now and self.kills_at_limit:
+                continue
+            if avail >= need and ends > shadow:
+                break
+            avail += size
+            shadow = ends if ends > now else now
+        self._shadow = shadow
+        self._extra = avail - need
+
+    def _backfill(self, now: int, free: int, first: int, started: list[int]) -> None:
+        """Lets entries of the queue from a position on start where they delay nobody."""
+        queue = self.queue
+        if not self.backfill or free <= 0:
+            self._standing = len(queue)
+            return
+        room = self._shadow - now
+        extra = self._extra
+        gone: list[int] = []
+        for position in range(first, len(queue)):
+            number, size, estimate = queue[position]
+            if size <= free and (estimate <= room or size <= extra):
+                if estimate > room:
+                    extra -= size
+                free -= size
+                self._start(number, size, now + estimate)
+                started.append(number)
+                gone.append(position)
+                if not free:
+                    break
+        self._extra = extra
+        for position in reversed(gone):
+            del queue[position]
+        self._standing = len(queue)

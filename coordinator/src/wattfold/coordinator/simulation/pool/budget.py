@@ -1,0 +1,87 @@
+"""The power budget of a simulation over time.
+
+A step lowers or raises the budget at a time of the log. ``deadline_ns`` after it, a lower one must
+be kept: a pool reacts at once, simulated agents need their averaging windows.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from wattfold.contract.units import ns_from_s, uw_from_w
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStep:
+    """From ``at_ns`` on, counted from the first submission, the budget is ``budget_uw``."""
+
+    at_ns: int
+    budget_uw: int
+    deadline_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Steps in order of time; the first is at zero."""
+
+    steps: tuple[BudgetStep, ...]
+
+    def __post_init__(self) -> None:
+        times = [step.at_ns for step in self.steps]
+        if not times or times[0] != 0 or any(b <= a for a, b in pairwise(times)):
+            raise ValueError("the steps of a budget begin at 0 and ascend in time")
+        if any(step.budget_uw <= 0 or step.deadline_ns < 0 for step in self.steps):
+            raise ValueError("a budget is above zero and its deadline not below")
+
+    @classmethod
+    def constant(cls, budget_uw: int) -> Budget:
+        """The same budget all the time."""
+        return cls(steps=(BudgetStep(at_ns=0, budget_uw=budget_uw),))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it never changes."""
+        return len(self.steps) == 1
+
+    @property
+    def least_uw(self) -> int:
+        """The lowest step."""
+        return min(step.budget_uw for step in self.steps)
+
+
+def read_budget(path: Path) -> Budget:
+    """A CSV file with the columns ``time_s,budget_w`` and, if wanted, ``deadline_s``.
+
+    Raises:
+        ValueError: not such a file, with its name and the line.
+    """
+    steps: list[BudgetStep] = []
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = csv.DictReader(stream)
+            if not {"time_s", "budget_w"} <= set(rows.fieldnames or ()):
+                raise ValueError(f"{path}: expected the columns time_s,budget_w[,deadline_s]")
+            for row in rows:
+                steps.append(_step(path, rows.line_num, row))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read: {error}") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}: not CSV: {error}") from error
+    try:
+        return Budget(steps=tuple(steps))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _step(path: Path, line: int, row: dict[str, str]) -> BudgetStep:
+    try:
+        return BudgetStep(
+            at_ns=ns_from_s(float(row["time_s"])),
+            budget_uw=uw_from_w(float(row["budget_w"])),
+            deadline_ns=ns_from_s(float(row.get("deadline_s") or 0)),
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}, line {line}: not a time and a power: {error}") from error

@@ -1,0 +1,391 @@
+"""The simulation of a pool: jobs, a scheduler and a power budget on virtual time.
+
+One instant of time after the other: first the budget changes, then jobs are submitted, in order,
+then jobs end, those that started first first. A scheduler that decides after every event is asked
+each time (the published EASY results depend on it), another one at the end of the instant. Only
+then do jobs get their nodes, so a start may count on nodes of a job whose end is of this instant.
+
+What it checks in every instant: no node is held twice, none too many are held, committed power is
+within the budget. Caps are scaled down when a lower budget leaves no other way, as the coordinator
+core does it; jobs are never ended for power.
+
+Not simulated here: agents, messages, averaging windows, leases (`simulation.cluster` does).
+Everything follows from the inputs: two runs give the same record, and a run that was stopped and
+resumed (`PoolSimulation` can be pickled between two calls of `run`) the same as one that was not.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wattfold.coordinator.models.resize_cost import Resize, charge_s
+from wattfold.coordinator.policies.node_selection import NodeSelector, selector
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.record import RunRecord, Series
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
+from wattfold.coordinator.simulation.pool.running import JobFacts, Running, whole_numbers
+from wattfold.coordinator.simulation.pool.scheduler import Decision, PoolScheduler
+
+NEVER = 1 << 62
+EVENTS_A_TURN = 2048
+"""Instants between two looks at the clock and at a wish to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """How far a simulation is."""
+
+    now_ns: int
+    jobs_ended: int
+    jobs: int
+    queued: int
+    events: int
+
+
+class SimulationError(Exception):
+    """The simulation contradicts itself: a defect of a scheduler or of the engine."""
+
+
+class PoolSimulation:
+    """One run. ``on_end`` is told each job as it ends, in order."""
+
+    def __init__(
+        self,
+        table: JobTable,
+        machine: Machine,
+        scheduler: PoolScheduler,
+        budget: Budget,
+        *,
+        model: RunTimeModel | None = None,
+        placement: str = "any",
+        resize_costs: bool = True,
+        seed: int = 0,
+    ) -> None:
+        _check(table, machine, budget)
+        if model is None:
+            model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
+        self.table, self.machine, self.scheduler, self.budget = table, machine, scheduler, budget
+        self.seed = seed
+        self.events = 0
+        self.ended = 0
+        self.on_end: Callable[[PoolSimulation, int], None] | None = None
+        self._resize_costs = resize_costs
+        self._running = Running(table, machine, RunTimes(table, model))
+        self._selector: NodeSelector = selector(placement, machine.nodes, machine.torus)
+        self._nodes: dict[int, Sequence[int]] = {}
+        self._unplaced: dict[int, None] = {}
+        self._submit_ns: list[int] = [*table.submit_ns.tolist(), NEVER]
+        self._next = 0
+        self._start_ns = self._submit_ns[0] if len(table) else 0
+        self._steps = [(self._start_ns + s.at_ns, s.budget_uw) for s in budget.steps]
+        self._step = 0
+        self._budget_uw = self._steps[0][1]
+        self._wanted_uw: dict[int, int] = {}
+        self._now_ns = self._start_ns
+        self._energy = 0
+        self._over_ns = 0
+        self._peaks = [0, 0]
+        self._rounds = 0
+        self._wall_s = 0.0
+        self._series = tuple(array("q") for _ in range(7))
+        scheduler.attach(self)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every job has ended."""
+        return self.ended == len(self.table)
+
+    def done(self, job: int, now_ns: int) -> float:
+        """For schedulers: the share of a running job's work that is done."""
+        return self._running.done_by(job, now_ns)
+
+    def nodes_of(self, job: int) -> Sequence[int]:
+        """The nodes a running job holds."""
+        return self._nodes[job]
+
+    def facts_of(self, job: int) -> JobFacts:
+        """What has become of a job, by the names of `JobColumns`."""
+        return self._running.facts_of(job)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but who is told of ends: that belongs to the process."""
+        return {**self.__dict__, "on_end": None}
+
+    def run(self, on_turn: Callable[[Turn], bool] | None = None) -> bool:
+        """Goes on until all jobs have ended, or ``on_turn`` returns False. Whether it is done.
+
+        Raises:
+            SimulationError: nothing happens any more though jobs wait, or a check failed.
+        """
+        began_s = time.perf_counter()
+        try:
+            while self._turn():
+                if on_turn is not None and not on_turn(self._progress()):
+                    return False
+        finally:
+            self._wall_s += time.perf_counter() - began_s
+        if on_turn is not None:
+            on_turn(self._progress())
+        if not self.finished:
+            waits = len(self.table) - self.ended
+            raise SimulationError(f"{waits} jobs wait and nothing will happen any more")
+        return True
+
+    def _progress(self) -> Turn:
+        return Turn(
+            now_ns=self._now_ns,
+            jobs_ended=self.ended,
+            jobs=len(self.table),
+            queued=self._next - self.ended - len(self._running.jobs),
+            events=self.events,
+        )
+
+    def _turn(self) -> bool:
+        """Some instants. Whether there is more to come."""
+        running, submit_ns = self._running, self._submit_ns
+        for _ in range(EVENTS_A_TURN):
+            now_ns = submit_ns[self._next]
+            end_ns = running.next_end_ns()
+            if end_ns is not None and end_ns < now_ns:
+                now_ns = end_ns
+            if self._step < len(self._steps) and self._steps[self._step][0] < now_ns:
+                now_ns = self._steps[self._step][0]
+            revisit_ns = self.scheduler.revisit_ns
+            if self._now_ns < revisit_ns < now_ns:
+                now_ns = revisit_ns
+            if now_ns == NEVER or self.finished:
+                return False
+            self._pass_time(now_ns)
+            self._instant(now_ns)
+        return True
+
+    def _pass_time(self, now_ns: int) -> None:
+        span_ns = now_ns - self._now_ns
+        if span_ns:
+            running = self._running
+            idle_uw = self.machine.idle_total_uw
+            self._energy += (idle_uw + running.drawn_uw) * span_ns
+            if idle_uw + running.committed_uw > self._budget_uw:
+                self._over_ns += span_ns
+            self._now_ns = now_ns
+
+    def _instant(self, now_ns: int) -> None:
+        scheduler, running, submit_ns = self.scheduler, self._running, self._submit_ns
+        each = scheduler.each_event
+        while self._step < len(self._steps) and self._steps[self._step][0] <= now_ns:
+            self._budget_uw = self._steps[self._step][1]
+            self._step += 1
+            self.events += 1
+            spendable_uw = self._budget_uw - self.machine.idle_total_uw
+            scheduler.resources(self.machine.nodes, spendable_uw)
+            if each:
+                self._apply(scheduler.decide(now_ns), now_ns)
+        while submit_ns[self._next] == now_ns:
+            scheduler.submit(self._next, now_ns)
+            self._next += 1
+            self.events += 1
+            if each:
+                self._apply(scheduler.decide(now_ns), now_ns)
+        while (job := running.pop_ended(now_ns)) is not None:
+            self._ended(job, now_ns)
+            if each:
+                self._apply(scheduler.decide(now_ns), now_ns)
+        if not each or scheduler.revisit_ns == now_ns:
+            self._apply(scheduler.decide(now_ns), now_ns)
+        if self._unplaced:
+            self._place()
+        self._settle(now_ns)
+
+    def _ended(self, job: int, now_ns: int) -> None:
+        self.events += 1
+        self.ended += 1
+        nodes = self._nodes.pop(job, None)
+        if nodes is not None:
+            self._selector.give_back(nodes)
+        self._unplaced.pop(job, None)
+        self._wanted_uw.pop(job, None)
+        self.scheduler.end(job, now_ns)
+        if self.on_end is not None:
+            self.on_end(self, job)
+
+    def _apply(self, decisions: Sequence[Decision], now_ns: int) -> None:
+        if not decisions:
+            return
+        self._rounds += 1
+        running = self._running
+        resized: list[tuple[int, int, int]] = []
+        for job, size, cap_uw in decisions:
+            if job not in running.jobs:
+                running.start(job, size, cap_uw, now_ns)
+                self._unplaced[job] = None
+                continue
+            before = running.size[job]
+            self._wanted_uw.pop(job, None)
+            running.change(job, size, cap_uw, now_ns)
+            if before != size:
+                resized.append((job, before, size))
+        if resized:
+            self._resize(resized, now_ns)
+
+    def _resize(self, resized: list[tuple[int, int, int]], now_ns: int) -> None:
+        """Nodes given up come free now, nodes gained are taken at the end of the instant."""
+        running = self._running
+        charge_ns = round(self._charge_s(resized) * 1e9) if self._resize_costs else 0
+        for job, before, size in resized:
+            running.resizes[job] += 1
+            running.stall(job, charge_ns, now_ns)
+            held = self._nodes.get(job)
+            if held is None:
+                continue
+            if size < before:
+                self._nodes[job], _ = self._selector.shrink(held, size)
+            else:
+                self._unplaced[job] = None
+
+    def _charge_s(self, resized: list[tuple[int, int, int]]) -> float:
+        """2 max(t_se) of PARM; a job's data is the memory of as many nodes as it asked for."""
+        machine, most = self.machine, self.table.size_max
+        return charge_s(
+            Resize(
+                data_mb=machine.memory_mb * float(most[job]),
+                nodes_from=before,
+                nodes_to=size,
+                link_mb_per_s=machine.link_mb_per_s,
+            )
+            for job, before, size in resized
+        )
+
+    def _place(self) -> None:
+        running, selector = self._running, self._selector
+        if running.nodes > self.machine.nodes:
+            raise SimulationError(f"{running.nodes} of {self.machine.nodes} nodes are given away")
+        for job in self._unplaced:
+            held = self._nodes.get(job)
+            if held is None:
+                self._nodes[job] = selector.take(running.size[job])
+            elif running.size[job] > len(held):
+                added = selector.grow(held, running.size[job] - len(held))
+                self._nodes[job] = [*held, *added]
+        self._unplaced.clear()
+
+    def _settle(self, now_ns: int) -> None:
+        """The end of an instant: power within the budget, and an entry of the series."""
+        running = self._running
+        idle_uw = self.machine.idle_total_uw
+        if self._wanted_uw or idle_uw + running.committed_uw > self._budget_uw:
+            self._scale_caps(now_ns)
+        committed_uw, drawn_uw = idle_uw + running.committed_uw, idle_uw + running.drawn_uw
+        if committed_uw > self._budget_uw:
+            raise SimulationError(
+                f"committed {committed_uw} uW above the budget of {self._budget_uw} uW at "
+                f"{now_ns} ns under {self.scheduler.name}"
+            )
+        peaks = self._peaks
+        if committed_uw > peaks[0]:
+            peaks[0] = committed_uw
+        if drawn_uw > peaks[1]:
+            peaks[1] = drawn_uw
+        times, queued, active, busy, committed, drawn, budget = self._series
+        times.append(now_ns)
+        active_jobs = len(running.jobs)
+        queued.append(self._next - self.ended - active_jobs)
+        active.append(active_jobs)
+        busy.append(running.nodes)
+        committed.append(committed_uw)
+        drawn.append(drawn_uw)
+        budget.append(self._budget_uw)
+
+    def _scale_caps(self, now_ns: int) -> None:
+        """Caps as decided if they fit, else their part above the floor scaled alike."""
+        running, floor_uw = self._running, self.machine.cap_uw_min
+        wanted = {job: self._wanted_uw.get(job, running.cap_uw[job]) for job in running.jobs}
+        above_uw = fixed_uw = 0
+        for job, cap_uw in wanted.items():
+            least_uw = min(floor_uw, cap_uw)
+            fixed_uw += running.size[job] * (running.beside_uw + least_uw)
+            above_uw += running.size[job] * (cap_uw - least_uw)
+        room_uw = max(self._budget_uw - self.machine.idle_total_uw - fixed_uw, 0)
+        self._wanted_uw.clear()
+        for job, cap_uw in wanted.items():
+            scaled_uw = cap_uw
+            if above_uw > room_uw:
+                least_uw = min(floor_uw, cap_uw)
+                scaled_uw = least_uw + (cap_uw - least_uw) * room_uw // above_uw
+                self._wanted_uw[job] = cap_uw
+            if scaled_uw != running.cap_uw[job]:
+                running.change(job, running.size[job], scaled_uw, now_ns)
+
+    def record(self) -> RunRecord:
+        """What the run left behind; for one that was stopped, what it has so far."""
+        names = ("time_ns", "queued", "running", "nodes_busy", "committed_uw", "drawn_uw")
+        series = dict(zip((*names, "budget_uw"), map(whole_numbers, self._series), strict=True))
+        return RunRecord(
+            policy=self.scheduler.name,
+            seed=self.seed,
+            machine=self.machine,
+            jobs=self.table,
+            columns=self._running.columns(),
+            series=Series(**series),
+            energy_uj=self._energy // 1_000_000_000,
+            peak_committed_uw=self._peaks[0],
+            peak_drawn_uw=self._peaks[1],
+            over_budget_ns=self._over_ns,
+            rounds=self._rounds,
+            solver_ns=np.asarray(self.scheduler.solver_ns, dtype=np.int64),
+            wall_s=self._wall_s,
+            events=self.events,
+        )
+
+
+def simulate(
+    table: JobTable,
+    machine: Machine,
+    scheduler: PoolScheduler,
+    budget: Budget,
+    *,
+    model: RunTimeModel | None = None,
+    placement: str = "any",
+    resize_costs: bool = True,
+    seed: int = 0,
+    on_turn: Callable[[Turn], bool] | None = None,
+) -> RunRecord:
+    """Runs a simulation to its end, or until ``on_turn`` returns False."""
+    run = PoolSimulation(
+        table,
+        machine,
+        scheduler,
+        budget,
+        model=model,
+        placement=placement,
+        resize_costs=resize_costs,
+        seed=seed,
+    )
+    run.run(on_turn)
+    return run.record()
+
+
+def _check(table: JobTable, machine: Machine, budget: Budget) -> None:
+    large = np.flatnonzero(table.size_min > machine.nodes)
+    if len(large):
+        job = int(large[0])
+        raise ValueError(
+            f"{len(large)} jobs ask for more than the {machine.nodes} nodes of the machine; the "
+            f"first is job {table.job_ids[job]} with {table.size_min[job]}"
+        )
+    least_uw = machine.idle_total_uw + machine.dynamic_uw(machine.cap_uw_min)
+    if not budget.is_constant:
+        least_uw = machine.nodes * max(machine.busy_uw(machine.cap_uw_min), machine.idle_uw)
+    if budget.least_uw < least_uw:
+        raise ValueError(
+            f"the budget of {budget.least_uw / 1e6:.0f} W is below the {least_uw / 1e6:.0f} W that "
+            f"{machine.nodes} nodes need"
+            + ("" if budget.is_constant else " when all of them run at their least cap")
+        )

@@ -1,0 +1,215 @@
+"""The columns of a file of jobs: one definition for whole files and for rows as jobs end.
+
+Names end in their unit. Times are seconds of the log, as the shortest text that reads back as the
+same number. A value that does not exist (the end of a job that runs, the cap of one that waits) is
+an empty field in CSV and null in Parquet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from wattfold.contract.units import NS_PER_S, UW_PER_W
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.record import JobColumns, RunRecord, Series
+from wattfold.coordinator.simulation.results.job_values import JobValues, job_values
+from wattfold.coordinator.simulation.workloads.swf_writer import number_text
+from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mask
+
+_UJ_PER_J = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """What a file says of one job, in the units of the record."""
+
+    job_id: int
+    user: int
+    submit_ns: int
+    size_min: int
+    size_max: int
+    run_ns: int
+    estimate_ns: int
+    malleable: bool
+    start_ns: int
+    end_ns: int
+    first_size: int
+    last_size: int
+    resizes: int
+    stalled_ns: int
+    node_ns: int
+    energy_uj: int
+    first_cap_uw: int
+    mean_cap_uw: float
+
+
+_FROM_TABLE = {
+    "job_id": "job_ids",
+    "user": "users",
+    "submit_ns": "submit_ns",
+    "size_min": "size_min",
+    "size_max": "size_max",
+    "run_ns": "run_ns",
+    "estimate_ns": "estimate_ns",
+    "malleable": "malleable",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Column:
+    """One column of a file: whole numbers or reals, and which of them exist."""
+
+    name: str
+    values: Ints | Floats
+    known: Mask | None = None
+    """None: all."""
+
+    def texts(self) -> list[str]:
+        """The column as text."""
+        known: list[bool] | None = None if self.known is None else self.known.tolist()
+        if self.values.dtype == np.int64:
+            texts = [str(value) for value in self.values.tolist()]
+        else:
+            known = known or [True] * len(self.values)
+            real = self.values.tolist()
+            texts = [number_text(v) if k else "" for v, k in zip(real, known, strict=True)]
+        if known is None:
+            return texts
+        return [text if k else "" for text, k in zip(texts, known, strict=True)]
+
+
+class _Facts:
+    """The fields of `JobRow` as one array each, for any number of jobs."""
+
+    def __init__(self, arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]):
+        self._arrays = arrays
+        self.values: JobValues = job_values(
+            self.whole("submit_ns"),
+            self.whole("start_ns"),
+            self.whole("end_ns"),
+            self.whole("run_ns"),
+        )
+
+    def whole(self, name: str) -> Ints:
+        return self._arrays[name].astype(np.int64)
+
+    def real(self, name: str) -> Floats:
+        return self._arrays[name].astype(np.float64)
+
+
+_Maker = Callable[[_Facts], Column]
+
+
+def _whole(name: str, source: str, *, once_started: bool = False) -> _Maker:
+    def make(facts: _Facts) -> Column:
+        known = facts.values.started if once_started else None
+        return Column(name=name, values=facts.whole(source), known=known)
+
+    return make
+
+
+def _scaled(name: str, source: str, per: int, *, once_started: bool = False) -> _Maker:
+    def make(facts: _Facts) -> Column:
+        values = facts.real(source) / per
+        known = facts.values.started if once_started else None
+        if name == "end_s":
+            known = facts.values.ended
+        return Column(name=name, values=values, known=known)
+
+    return make
+
+
+def _value(name: str) -> _Maker:
+    def make(facts: _Facts) -> Column:
+        values: Floats = getattr(facts.values, name)
+        return Column(name=name, values=values, known=~np.isnan(values))
+
+    return make
+
+
+_MAKERS: tuple[_Maker, ...] = (
+    _whole("job_id", "job_id"),
+    _whole("user", "user"),
+    _scaled("submit_s", "submit_ns", NS_PER_S),
+    _scaled("start_s", "start_ns", NS_PER_S, once_started=True),
+    _scaled("end_s", "end_ns", NS_PER_S),
+    _value("wait_s"),
+    _value("run_s"),
+    _value("response_s"),
+    _value("slowdown"),
+    _value("bounded_slowdown"),
+    _scaled("static_run_s", "run_ns", NS_PER_S),
+    _scaled("estimate_s", "estimate_ns", NS_PER_S),
+    _whole("malleable", "malleable"),
+    _whole("size_min", "size_min"),
+    _whole("size_max", "size_max"),
+    _whole("size_first", "first_size", once_started=True),
+    _whole("size_last", "last_size", once_started=True),
+    _whole("resizes", "resizes", once_started=True),
+    _scaled("stalled_s", "stalled_ns", NS_PER_S, once_started=True),
+    _scaled("node_s", "node_ns", NS_PER_S, once_started=True),
+    _scaled("energy_j", "energy_uj", _UJ_PER_J, once_started=True),
+    _scaled("cap_w_first", "first_cap_uw", UW_PER_W, once_started=True),
+    _scaled("cap_w_mean", "mean_cap_uw", UW_PER_W, once_started=True),
+)
+
+
+def job_row(jobs: JobTable, columns: JobColumns, index: int) -> JobRow:
+    """The row of the job at a position of the job table."""
+    values = {name: getattr(jobs, source)[index].item() for name, source in _FROM_TABLE.items()}
+    values |= {item.name: getattr(columns, item.name)[index].item() for item in fields(columns)}
+    return JobRow(**values)
+
+
+def record_columns(record: RunRecord) -> tuple[Column, ...]:
+    """The columns of all jobs of a record, in the order of its job table."""
+    arrays = {name: getattr(record.jobs, source) for name, source in _FROM_TABLE.items()}
+    arrays |= {item.name: getattr(record.columns, item.name) for item in fields(JobColumns)}
+    return _columns(arrays)
+
+
+def row_columns(rows: Sequence[JobRow]) -> tuple[Column, ...]:
+    """The columns of these rows, in their order."""
+    return _columns(
+        {
+            item.name: np.array(
+                [getattr(row, item.name) for row in rows],
+                dtype=np.float64 if item.type == "float" else np.int64,
+            )
+            for item in fields(JobRow)
+        }
+    )
+
+
+def series_columns(series: Series) -> tuple[Column, ...]:
+    """The columns of a series over time."""
+    return (
+        Column(name="time_s", values=series.time_ns / NS_PER_S),
+        Column(name="queued", values=series.queued.astype(np.int64)),
+        Column(name="running", values=series.running.astype(np.int64)),
+        Column(name="nodes_busy", values=series.nodes_busy.astype(np.int64)),
+        Column(name="committed_w", values=series.committed_uw / UW_PER_W),
+        Column(name="drawn_w", values=series.drawn_uw / UW_PER_W),
+        Column(name="budget_w", values=series.budget_uw / UW_PER_W),
+    )
+
+
+def csv_header(columns: Sequence[Column]) -> bytes:
+    """The first line of a file of these columns."""
+    return (",".join(column.name for column in columns) + "\n").encode()
+
+
+def csv_rows(columns: Sequence[Column]) -> bytes:
+    """The lines of these columns; numbers need no quotes."""
+    rows = map(",".join, zip(*(column.texts() for column in columns), strict=True))
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+def _columns(
+    arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]],
+) -> tuple[Column, ...]:
+    facts = _Facts(arrays)
+    return tuple(make(facts) for make in _MAKERS)

@@ -1,0 +1,81 @@
+"""The figures of merit by name: what a table or an axis calls them, and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.coordinator.simulation.results.metrics import Metrics
+from wattfold.coordinator.simulation.results.scales import Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One attribute of `Metrics`. ``better`` is -1 where less is better, 1 for more, 0 neither."""
+
+    key: str
+    title: str
+    quantity: Quantity
+    better: int = 0
+    timing: bool = False
+    """Depends on the machine the simulation ran on."""
+
+    def of(self, metrics: Metrics) -> float:
+        """The value, in base units."""
+        return float(getattr(metrics, self.key))
+
+
+def _time(key: str, title: str, *, timing: bool = False) -> Measure:
+    return Measure(key=key, title=title, quantity=Quantity.TIME, better=-1, timing=timing)
+
+
+def _ratio(key: str, title: str) -> Measure:
+    return Measure(key=key, title=title, quantity=Quantity.RATIO, better=-1)
+
+
+def _power(key: str, title: str) -> Measure:
+    return Measure(key=key, title=title, quantity=Quantity.POWER)
+
+
+MEASURES: tuple[Measure, ...] = (
+    Measure(key="jobs", title="jobs", quantity=Quantity.COUNT),
+    Measure(key="jobs_unfinished", title="not finished", quantity=Quantity.COUNT, better=-1),
+    _time("wait_s_mean", "mean wait"),
+    _time("wait_s_median", "median wait"),
+    _time("wait_s_max", "max wait"),
+    _time("response_s_mean", "mean completion"),
+    _time("response_s_median", "median completion"),
+    _time("response_s_max", "max completion"),
+    _ratio("slowdown_mean", "mean slowdown"),
+    _ratio("slowdown_median", "median slowdown"),
+    _ratio("bounded_slowdown_mean", "mean bounded slowdown"),
+    _ratio("bounded_slowdown_median", "median bounded slowdown"),
+    _time("makespan_s", "makespan"),
+    Measure(key="utilisation", title="utilisation", quantity=Quantity.SHARE, better=1),
+    Measure(key="nodes_busy_mean", title="mean nodes busy", quantity=Quantity.COUNT),
+    Measure(key="energy_j", title="energy", quantity=Quantity.ENERGY, better=-1),
+    _power("committed_w_mean", "mean committed power"),
+    _power("committed_w_peak", "peak committed power"),
+    _power("drawn_w_mean", "mean drawn power"),
+    _power("drawn_w_peak", "peak drawn power"),
+    _time("over_budget_s", "time over budget"),
+    Measure(key="resizes", title="resizes", quantity=Quantity.COUNT),
+    Measure(key="stalled_share", title="lost to resizes", quantity=Quantity.SHARE, better=-1),
+    Measure(key="rounds", title="planning rounds", quantity=Quantity.COUNT),
+    _time("solver_s_mean", "mean solver time", timing=True),
+    _time("solver_s_p99", "p99 solver time", timing=True),
+    _time("solver_s_max", "max solver time", timing=True),
+    _time("wall_s", "simulation time", timing=True),
+)
+
+
+def measure(key: str) -> Measure:
+    """The measure of an attribute of `Metrics`; ``completion_s_*`` is ``response_s_*``.
+
+    Raises ValueError for a name it does not know.
+    """
+    wanted = key.replace("completion_s", "response_s")
+    for known in MEASURES:
+        if known.key == wanted:
+            return known
+    names = ", ".join(known.key for known in MEASURES)
+    raise ValueError(f"no figure of merit is called {key!r}; there are {names}")

@@ -1,0 +1,184 @@
+"""The figures of merit of one run, in units for people.
+
+Means, medians and greatest values are over the jobs that ended; `Metrics.jobs_unfinished` says how
+many did not. What cannot be stated is NaN: times of a run in which no job ended, solver times of a
+policy without a solver, mean powers of a record without a series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wattfold.contract.units import NS_PER_S, UW_PER_W, j_from_uj, s_from_ns, w_from_uw
+from wattfold.coordinator.simulation.pool.record import RunRecord, Series
+from wattfold.coordinator.simulation.results.job_values import JobValues, job_values
+from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mask
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """One run. Wait is start - submit and response is end - submit.
+
+    PARM (SC14) names them otherwise: its *response time* is ``wait_s_*`` here, and its *completion
+    time* (waiting and running) is ``response_s_*``, which ``completion_s_*`` also gives.
+    """
+
+    policy: str
+    seed: int
+    nodes: int
+    jobs: int
+    jobs_unfinished: int
+    wait_s_mean: float
+    wait_s_median: float
+    wait_s_max: float
+    response_s_mean: float
+    response_s_median: float
+    response_s_max: float
+    slowdown_mean: float
+    """Response over the run time of the job table, jobs without a run time left out."""
+    slowdown_median: float
+    bounded_slowdown_mean: float
+    """As slowdown, with run times below 10 s taken as 10 s, and at least 1."""
+    bounded_slowdown_median: float
+    makespan_s: float
+    """First submission to last end."""
+    utilisation: float
+    """Nodes held, integrated over time, of all nodes over the makespan; 0..1."""
+    nodes_busy_mean: float
+    """Over the time in which at least one job runs."""
+    energy_j: float
+    committed_w_mean: float
+    committed_w_peak: float
+    drawn_w_mean: float
+    drawn_w_peak: float
+    over_budget_s: float
+    resizes: int
+    stalled_share: float
+    """Time lost to resizes, of the time the jobs ran; 0..1."""
+    rounds: int
+    solver_s_mean: float
+    solver_s_p99: float
+    solver_s_max: float
+    events: int
+    wall_s: float
+    """Time the simulation itself took."""
+
+    @property
+    def completion_s_mean(self) -> float:
+        """PARM's mean completion time."""
+        return self.response_s_mean
+
+    @property
+    def completion_s_median(self) -> float:
+        """PARM's median completion time."""
+        return self.response_s_median
+
+    @property
+    def completion_s_max(self) -> float:
+        """PARM's greatest completion time, its measure of fairness."""
+        return self.response_s_max
+
+
+def metrics_of(record: RunRecord) -> Metrics:
+    """The figures of merit of a run."""
+    jobs, columns = record.jobs, record.columns
+    values = job_values(jobs.submit_ns, columns.start_ns, columns.end_ns, jobs.run_ns)
+    ended = values.ended
+    first_ns = int(jobs.submit_ns.min()) if len(jobs) else 0
+    last_ns = int(columns.end_ns[ended].max()) if ended.any() else first_ns
+    makespan_s = s_from_ns(last_ns - first_ns)
+    wait, response = _Spread.of(values.wait_s[ended]), _Spread.of(values.response_s[ended])
+    slowdown = _Spread.of(values.slowdown[ended & ~np.isnan(values.slowdown)])
+    bounded = _Spread.of(values.bounded_slowdown[ended])
+    solver = _Spread.of(record.solver_ns / NS_PER_S)
+    return Metrics(
+        policy=record.policy,
+        seed=record.seed,
+        nodes=record.machine.nodes,
+        jobs=len(jobs),
+        jobs_unfinished=int((~ended).sum()),
+        wait_s_mean=wait.mean,
+        wait_s_median=wait.median,
+        wait_s_max=wait.most,
+        response_s_mean=response.mean,
+        response_s_median=response.median,
+        response_s_max=response.most,
+        slowdown_mean=slowdown.mean,
+        slowdown_median=slowdown.median,
+        bounded_slowdown_mean=bounded.mean,
+        bounded_slowdown_median=bounded.median,
+        makespan_s=makespan_s,
+        utilisation=_share(
+            float(columns.node_ns[ended].sum(dtype=np.float64)) / NS_PER_S,
+            record.machine.nodes * makespan_s,
+        ),
+        nodes_busy_mean=_nodes_busy(record.series),
+        energy_j=j_from_uj(record.energy_uj),
+        committed_w_mean=_mean_between(
+            record.series.time_ns, record.series.committed_uw, first_ns, last_ns
+        )
+        / UW_PER_W,
+        committed_w_peak=w_from_uw(record.peak_committed_uw),
+        drawn_w_mean=_share(j_from_uj(record.energy_uj), makespan_s),
+        drawn_w_peak=w_from_uw(record.peak_drawn_uw),
+        over_budget_s=s_from_ns(record.over_budget_ns),
+        resizes=int(columns.resizes.sum()),
+        stalled_share=_stalled(columns.stalled_ns, values, ended),
+        rounds=record.rounds,
+        solver_s_mean=solver.mean,
+        solver_s_p99=solver.p99,
+        solver_s_max=solver.most,
+        events=record.events,
+        wall_s=record.wall_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spread:
+    mean: float
+    median: float
+    p99: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Floats) -> _Spread:
+        if not len(values):
+            return cls(mean=NAN, median=NAN, p99=NAN, most=NAN)
+        return cls(
+            mean=float(values.mean()),
+            median=float(np.median(values)),
+            p99=float(np.percentile(values, 99)),
+            most=float(values.max()),
+        )
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else NAN
+
+
+def _stalled(stalled_ns: Ints, values: JobValues, ended: Mask) -> float:
+    lost_s = float(stalled_ns[ended].sum(dtype=np.float64)) / NS_PER_S
+    return _share(lost_s, float(values.run_s[ended].sum()))
+
+
+def _nodes_busy(series: Series) -> float:
+    """Mean nodes busy over the stretches with a running job."""
+    if len(series.time_ns) < 2:
+        return NAN
+    lasted = np.diff(series.time_ns) * (series.running[:-1] > 0).astype(np.float64)
+    return _share(float((series.nodes_busy[:-1] * lasted).sum()), float(lasted.sum()))
+
+
+def _mean_between(times_ns: Ints, values: Ints, first_ns: int, last_ns: int) -> float:
+    """Mean of a step function over a stretch of time; before its first entry it counts as that."""
+    if not len(times_ns) or last_ns <= first_ns:
+        return NAN
+    edges = np.clip(times_ns, first_ns, last_ns)
+    edges[0] = first_ns
+    # Differences are exact as integers; their products with microwatts are not.
+    lasted = np.diff(np.append(edges, last_ns)).astype(np.float64)
+    return float((values * lasted).sum() / lasted.sum())

@@ -1,0 +1,184 @@
+"""Runs side by side: a table for people, and plain data with stable names for programs.
+
+Rows are figures of merit and columns policies; where these are too many for the width, it is the
+other way round, in as many blocks as fit under each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from wattfold.coordinator.simulation.results.measures import MEASURES, Measure
+from wattfold.coordinator.simulation.results.metrics import Metrics
+from wattfold.coordinator.simulation.results.scales import Scale, scale_for
+
+Document = dict[str, int | float | str | None]
+
+WIDTH = 80
+_MOST_COLUMNS = 3
+_TIMINGS = frozenset(measure.key for measure in MEASURES if measure.timing)
+_NAME_LEAST = 8
+_GAP = 2
+
+
+def metrics_table(
+    runs: Sequence[Metrics],
+    title: str = "",
+    *,
+    names: Sequence[str] = (),
+    timings: bool = True,
+    width: int = WIDTH,
+) -> Table | Group:
+    """The runs side by side; the best of each row is green, time over the budget red.
+
+    ``names`` head the runs instead of their policies. Without ``timings`` the table is the same on
+    every machine. Figures no run has are left out. Raises ValueError without a run.
+    """
+    if not runs:
+        raise ValueError("a comparison needs at least one run")
+    heads = list(names) or [run.policy for run in runs]
+    if len(heads) != len(runs):
+        raise ValueError(f"{len(runs)} runs need as many names, got {len(heads)}")
+    rows = [
+        _Row(measure, runs)
+        for measure in MEASURES
+        if (timings or not measure.timing) and any(not math.isnan(measure.of(run)) for run in runs)
+    ]
+    if len(runs) <= _MOST_COLUMNS:
+        return _upright(rows, heads, title, width)
+    return _transposed(rows, heads, title, width)
+
+
+def metrics_document(run: Metrics, *, timings: bool = True) -> Document:
+    """A run under stable names with units; what it has not got is None.
+
+    PARM's completion times stand beside the responses they equal. Without ``timings`` two runs of
+    the same seed give the same document on any machine.
+    """
+    document: Document = {}
+    for key, value in asdict(run).items():
+        if timings or key not in _TIMINGS:
+            document[key] = None if isinstance(value, float) and not math.isfinite(value) else value
+    for name in ("mean", "median", "max"):
+        document[f"completion_s_{name}"] = document[f"response_s_{name}"]
+    return document
+
+
+def metrics_from(document: Mapping[str, object]) -> Metrics:
+    """The run a document tells of: None and missing timings are NaN.
+
+    Raises ValueError for a document without a name it needs.
+    """
+    values: dict[str, object] = {}
+    for name, kind in Metrics.__annotations__.items():
+        if name not in document and name not in _TIMINGS:
+            raise ValueError(f"a run's document needs {name!r}")
+        value = document.get(name)
+        values[name] = math.nan if value is None and kind == "float" else value
+    return Metrics(**values)  # type: ignore[arg-type]
+
+
+class _Row:
+    """One figure of merit of all runs, in one unit."""
+
+    def __init__(self, measure: Measure, runs: Sequence[Metrics]) -> None:
+        self.measure = measure
+        self.values = [measure.of(run) for run in runs]
+        self.scale: Scale = scale_for(measure.quantity, self.values)
+
+    @property
+    def title(self) -> str:
+        return self.scale.label(self.measure.title)
+
+    def cells(self) -> list[Text]:
+        return [
+            Text(self.scale.text(value), style=self._style(value), no_wrap=True)
+            for value in self.values
+        ]
+
+    def width(self) -> int:
+        """Characters it needs as a column."""
+        return max(*map(len, _two_lines(self.title)), *(len(cell.plain) for cell in self.cells()))
+
+    def _style(self, value: float) -> str:
+        if self.measure.key == "over_budget_s" and value > 0:
+            return "bold red"
+        known = [other for other in self.values if not math.isnan(other)]
+        # A run alone, or one as good as all others, is not the best of anything.
+        if not self.measure.better or len(set(known)) < 2:
+            return ""
+        best = min(known) if self.measure.better < 0 else max(known)
+        return "green" if value == best else ""
+
+
+def _upright(rows: Sequence[_Row], heads: Sequence[str], title: str, width: int) -> Table:
+    table = _empty(title)
+    table.add_column("", no_wrap=True)
+    cells = [row.cells() for row in rows]
+    room = width - max(len(row.title) for row in rows)
+    for place, head in enumerate(heads):
+        widest = max(len(row[place].plain) for row in cells)
+        most = max(widest, room // len(heads) - _GAP)
+        table.add_column(Text(_cut(head, most), no_wrap=True), justify="right", no_wrap=True)
+    for row, texts in zip(rows, cells, strict=True):
+        table.add_row(row.title, *texts)
+    return table
+
+
+def _transposed(rows: Sequence[_Row], heads: Sequence[str], title: str, width: int) -> Group:
+    name_width = min(max(_NAME_LEAST, *(len(head) for head in heads)), width // 3)
+    names = [_cut(head, name_width) for head in heads]
+    blocks: list[list[_Row]] = []
+    room = 0
+    for row in rows:
+        needs = row.width() + _GAP
+        if needs > room:
+            blocks.append([])
+            room = width - name_width
+        blocks[-1].append(row)
+        room -= needs
+    parted: list[Table | Text] = []
+    for place, block in enumerate(blocks):
+        parted += [Text()] if place else []
+        parted.append(_block(block, names, "" if place else title))
+    return Group(*parted)
+
+
+def _block(rows: Sequence[_Row], names: Sequence[str], title: str) -> Table:
+    table = _empty(title)
+    table.add_column("\npolicy", no_wrap=True)
+    for row in rows:
+        table.add_column("\n".join(_two_lines(row.title)), justify="right", no_wrap=True)
+    for name, *cells in zip(names, *(row.cells() for row in rows), strict=True):
+        table.add_row(name, *cells)
+    return table
+
+
+def _empty(title: str) -> Table:
+    return Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        padding=(0, _GAP, 0, 0),
+    )
+
+
+def _two_lines(title: str) -> list[str]:
+    """The words of a title over two lines of about the same length."""
+    words = title.split()
+    splits = [
+        (" ".join(words[:place]), " ".join(words[place:])) for place in range(1, len(words) + 1)
+    ]
+    return list(min(splits, key=lambda lines: max(map(len, lines))))
+
+
+def _cut(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: max(1, most - 1)] + "…"

@@ -1,0 +1,122 @@
+"""What a run simulates, as small frozen values: a workload, a machine, a budget, a policy, a seed.
+
+A case can be sent to another process, which reads or draws the jobs itself. Equal cases give equal
+results, byte by byte.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
+
+BACKFILL_POLICIES = ("easy", "conservative", "fcfs")
+PARM_POLICIES = ("parm-wse", "parm-nose", "parm-nomm")
+POLICIES = (*BACKFILL_POLICIES, *PARM_POLICIES)
+MODELS = ("lublin", "poisson")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSource:
+    """Where the jobs come from: a log or a model, and what is done with them before the run."""
+
+    log: Path | None = None
+    model: str = ""
+    jobs: int = 1000
+    """How many a model draws."""
+    load: float = 1.0
+    """Of the Poisson model."""
+    odd_rows: OddRowPolicy = field(default_factory=OddRowPolicy)
+    first: int = 0
+    count: int | None = None
+    """So many jobs from a position on, counted from zero."""
+    gamma: float = 1.0
+    """Times between arrivals are multiplied by it."""
+    procs_per_node: int = 1
+    cut_sizes: bool = False
+    """Sizes above what the machine has, and its budget feeds at full power, are cut to that."""
+    exact_estimates: bool = False
+    annotations: Path | None = None
+    profiles: bool = False
+    """Jobs get profiles, from the file of annotations or drawn from the seed."""
+    malleable_share: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """For titles: the log's name or the model's."""
+        return self.log.name.split(".")[0] if self.log else f"{self.model} model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChoice:
+    """A policy by its name and its settings; those of other policies are not looked at."""
+
+    name: str
+    size: str = "max"
+    """Backfilling: which end of its range a job gets."""
+    cap_uw: int | None = None
+    """Backfilling: the cap of every job; None = the greatest."""
+    alpha: float = 0.28
+    sizes_count: int = 8
+    levels_count: int = 6
+    caps_uw: tuple[int, ...] | None = None
+    resize_interval_s: float = 500.0
+    gap: float = 1e-3
+    solver: str = "lagrangian"
+    price_resizes: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in POLICIES:
+            raise ValueError(f"no such policy: {self.name!r}; there are {', '.join(POLICIES)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationCase:
+    """One run."""
+
+    source: WorkloadSource
+    machine: Machine
+    budget: Budget
+    policy: PolicyChoice
+    seed: int = 0
+    model: RunTimeModel | None = None
+    placement: str = "any"
+    resize_costs: bool = True
+    folder: Path | None = None
+    """Where the run leaves its files; no part of what it is."""
+
+    @property
+    def nodes_at_full_power(self) -> int:
+        """Nodes that the lowest budget feeds at the greatest cap."""
+        spare_uw = self.budget.least_uw - self.machine.idle_total_uw
+        each_uw = self.machine.dynamic_uw(self.machine.cap_uw_max)
+        return min(self.machine.nodes, max(spare_uw, 0) // each_uw if each_uw else 1 << 62)
+
+    @property
+    def label(self) -> str:
+        """Names its folder and its files."""
+        return f"{self.policy.name}-seed{self.seed}"
+
+    def identity(self) -> Mapping[str, object]:
+        """All that decides the result."""
+        described = asdict(self)
+        del described["folder"]
+        return {key: _plain(value) for key, value in described.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    return value

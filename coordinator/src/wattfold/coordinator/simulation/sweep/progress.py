@@ -1,0 +1,128 @@
+"""How far a sweep is: a bar with the time left on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+_LINE_EVERY_S = 15.0
+
+
+class SweepProgress(Protocol):
+    """Told of every case that ends."""
+
+    def start(self, total: int, stored: int) -> None:
+        """So many cases, of which so many had a stored result."""
+
+    def ended(self, label: str, failed: bool) -> None:
+        """One more case has ended."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def start(self, total: int, stored: int) -> None:
+        """Nothing."""
+
+    def ended(self, label: str, failed: bool) -> None:
+        """Nothing."""
+
+
+class BarProgress:
+    """A bar on a terminal; use as a context."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            # The time left is of cases of unlike length: look at many of them.
+            speed_estimate_period=600,
+        )
+        self._task = self._bar.add_task("cases", total=None)
+
+    def __enter__(self) -> BarProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def start(self, total: int, stored: int) -> None:
+        """Sets the length; stored results are no part of it, or the time left would be wrong."""
+        self._bar.update(self._task, total=total - stored)
+        if stored:
+            self._bar.console.print(f"{stored} of {total} cases have a stored result")
+
+    def ended(self, label: str, failed: bool) -> None:
+        """Moves the bar; a failure gets a line above it."""
+        if failed:
+            self._bar.console.print(f"failed: {label}", highlight=False)
+        self._bar.update(self._task, advance=1, description=label[:40])
+
+
+class LineProgress:
+    """Lines for a log: the first case, the last, and one every quarter of a minute."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._total = self._ended = 0
+        self._begun = self._said = 0.0
+
+    def __enter__(self) -> LineProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def start(self, total: int, stored: int) -> None:
+        """Says what there is to do."""
+        self._total = total - stored
+        self._begun = time.monotonic()
+        self._write(f"{total} cases, {stored} of them with a stored result")
+
+    def ended(self, label: str, failed: bool) -> None:
+        """Counts, and says so if it is time."""
+        self._ended += 1
+        now = time.monotonic()
+        if failed:
+            self._write(f"failed: {label}")
+        due = self._ended in (1, self._total) or now - self._said >= _LINE_EVERY_S
+        if not due:
+            return
+        self._said = now
+        left_s = (now - self._begun) / self._ended * (self._total - self._ended)
+        self._write(f"{self._ended} of {self._total} cases, about {left_s:.0f} s left ({label})")
+
+
+def progress_on(console: Console) -> BarProgress | LineProgress:
+    """A bar where the console is a terminal, else lines."""
+    if console.is_terminal:
+        return BarProgress(console)
+    return LineProgress(lambda text: console.print(text, highlight=False, soft_wrap=True))

@@ -1,0 +1,60 @@
+"""Results of a sweep as small JSON files, one a case, that appear whole or not at all.
+
+A file that cannot be read as a result (cut by a full disk, edited) counts as missing and is written
+again; its name is kept in `broken` so that the sweep can say so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from pathlib import Path
+
+from wattfold.coordinator.simulation.sweep.case import Case, Done
+
+
+class ResultStore:
+    """The results in one folder. The folder is made with the first result."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.broken: list[str] = []
+
+    def path(self, key: str) -> Path:
+        """Where the result of a key is, or would be."""
+        return self._folder / f"{key}.json"
+
+    def get(self, key: str) -> Done | None:
+        """The result of a key, None where there is none that can be used."""
+        path = self.path(key)
+        try:
+            document = json.loads(path.read_bytes())
+            values = {str(name): float(value) for name, value in document["values"].items()}
+            wall_s = float(document["wall_s"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            self.broken.append(path.name)
+            return None
+        return Done(values=values, wall_s=wall_s)
+
+    def put(self, key: str, case: Case, done: Done) -> None:
+        """Keeps a result. Raises OSError, and ValueError for a value that is no finite number."""
+        odd = [name for name, value in done.values.items() if not math.isfinite(value)]
+        if odd:
+            raise ValueError(f"{odd[0]} of {case.label} is {done.values[odd[0]]}")
+        document = {
+            "label": case.label,
+            "case": dict(case.identity()),
+            "values": dict(done.values),
+            "wall_s": round(done.wall_s, 3),
+        }
+        self._folder.mkdir(parents=True, exist_ok=True)
+        target = self.path(key)
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+        try:
+            temporary.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,78 @@
+"""Small job tables and machines for tests of the pool simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.scheduler import Decision, Progress
+
+S = 1_000_000_000
+W = 1_000_000
+MACHINE = Machine.of_watts(10, base_w=20, dram_w=10, cap_w_min=20, cap_w_max=60, idle_w=0)
+
+Row = tuple[float, int, float]
+"""Submission, nodes, run time (s)."""
+
+
+def table(*rows: Row, estimates: Sequence[float] = (), app: str = "") -> JobTable:
+    """Jobs numbered from 1."""
+    count = len(rows)
+    size = np.array([row[1] for row in rows], dtype=np.int64)
+    run_ns = np.array([round(row[2] * S) for row in rows], dtype=np.int64)
+    profiles: tuple[PassProfile, ...] = ()
+    if app:
+        profiles = tuple(
+            replace(APPLICATIONS[app], t1_s=row[1] * row[2], average_parallelism=100.0, sigma=0.0)
+            for row in rows
+        )
+    return JobTable(
+        job_ids=np.arange(1, count + 1),
+        submit_ns=np.array([round(row[0] * S) for row in rows], dtype=np.int64),
+        size_min=np.ones(count, dtype=np.int64) if app else size,
+        size_max=size,
+        run_ns=run_ns,
+        estimate_ns=np.array([round(e * S) for e in estimates]) if estimates else run_ns,
+        priority=np.ones(count),
+        users=np.zeros(count, dtype=np.int64),
+        malleable=np.full(count, bool(app)),
+        profiles=profiles,
+    )
+
+
+class Script:
+    """A scheduler that does what it was told, at the times it was told."""
+
+    name = "script"
+    each_event = False
+    solver_ns: Sequence[int] = ()
+
+    def __init__(self, *steps: tuple[float, Sequence[Decision]]) -> None:
+        self._steps = [(round(at * S), list(decisions)) for at, decisions in steps]
+        self.seen: list[tuple[int, int]] = []
+        self.progress: Progress | None = None
+
+    @property
+    def revisit_ns(self) -> int:
+        return self._steps[0][0] if self._steps else 0
+
+    def attach(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def resources(self, nodes: int, spendable_uw: int) -> None:
+        self.seen.append((nodes, spendable_uw))
+
+    def submit(self, job: int, now_ns: int) -> None: ...
+
+    def end(self, job: int, now_ns: int) -> None: ...
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        out: list[Decision] = []
+        while self._steps and self._steps[0][0] <= now_ns:
+            out += self._steps.pop(0)[1]
+        return out
