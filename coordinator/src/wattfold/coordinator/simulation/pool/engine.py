@@ -39,7 +39,7 @@ from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
 from wattfold.coordinator.simulation.pool.running import JobFacts, Running, whole_numbers
-from wattfold.coordinator.simulation.pool.scheduler import Decision, PoolScheduler
+from wattfold.coordinator.simulation.pool.scheduler import Decision, DramScheduler, PoolScheduler
 
 NEVER = 1 << 62
 Nodes = Any
@@ -87,7 +87,9 @@ class PoolSimulation:
         self.ended = 0
         self.on_end: Callable[[PoolSimulation, int], None] | None = None
         self._resize_costs = resize_costs
-        self._running = Running(table, machine, RunTimes(table, model))
+        self._dram = scheduler if isinstance(scheduler, DramScheduler) else None
+        dram_model = self._dram.dram_model if self._dram else None
+        self._running = Running(table, machine, RunTimes(table, model, dram_model))
         strategy = Strategy(placement)
         self._selector: NodeSelector[Nodes] = node_selector(strategy, machine.nodes, machine.torus)
         self._nodes: dict[int, Nodes] = {}
@@ -232,14 +234,16 @@ class PoolSimulation:
         self._rounds += 1
         running = self._running
         resized: list[tuple[int, int, int]] = []
+        dram = self._dram
         for job, size, cap_uw in decisions:
+            dram_uw = dram.dram_cap_uw(job) if dram is not None else 0
             if job not in running.jobs:
-                running.start(job, size, cap_uw, now_ns)
+                running.start(job, size, cap_uw, now_ns, dram_uw)
                 self._unplaced[job] = None
                 continue
             before = running.size[job]
             self._wanted_uw.pop(job, None)
-            running.change(job, size, cap_uw, now_ns)
+            running.change(job, size, cap_uw, now_ns, dram_uw)
             if before != size:
                 resized.append((job, before, size))
         if resized:
@@ -327,7 +331,7 @@ class PoolSimulation:
         above_uw = fixed_uw = 0
         for job, cap_uw in wanted.items():
             least_uw = min(floor_uw, cap_uw)
-            fixed_uw += running.size[job] * (running.beside_uw + least_uw)
+            fixed_uw += running.size[job] * (running.beside_uw[job] + least_uw)
             above_uw += running.size[job] * (cap_uw - least_uw)
         room_uw = max(self._budget_uw - self.machine.idle_total_uw - fixed_uw, 0)
         self._wanted_uw.clear()

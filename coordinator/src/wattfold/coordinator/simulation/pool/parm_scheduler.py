@@ -85,6 +85,7 @@ class ParmScheduler(DramScheduler):
         deadline_s: float = 40.0,
         nomm_size: Literal["min", "max"] = "min",
         price_resizes: bool = False,
+        revisits: bool = True,
         dram_levels_uw: tuple[int, ...] = (),
         dram_model: DramModel = DRAM_MODEL,
     ) -> None:
@@ -92,8 +93,10 @@ class ParmScheduler(DramScheduler):
 
         ``caps_uw`` is P_j of all jobs; None spaces ``levels_count`` of them by each job's profile.
         ``nomm_size`` is the size that noMM starts jobs with: the paper says both.
-        ``price_resizes`` and ``dram_levels_uw`` go beyond it (`parm_stall`, `dram_model`); without
-        levels DRAM keeps its standing cap. The other settings are those of `Parm`; the solver gets
+        ``revisits``: it is asked again when the first lock ends, as the service is; the published
+        evaluation decides only when a job arrives or ends. ``price_resizes`` and
+        ``dram_levels_uw`` go beyond it (`parm_stall`, `dram_model`); without levels DRAM keeps its
+        standing cap. The other settings are those of `Parm`; the solver gets
         0.4 of ``deadline_s``. Raises ValueError for jobs without profiles, caps that nodes cannot
         hold and DRAM caps at or below what DRAM draws at rest.
         """
@@ -121,6 +124,8 @@ class ParmScheduler(DramScheduler):
         kind = NodeKind(cores=1, floor_uw=-machine.dynamic_uw(0))
         self._charge = Charge(kinds=(kind,), unit=SizeUnit.NODES)
         self._dram: DramLevels | None = None
+        self._dram_model = dram_model
+        self._revisits = revisits
         if dram_levels_uw:
             self._dram = DramLevels(
                 caps_uw=tuple(sorted(set(dram_levels_uw))),
@@ -193,9 +198,16 @@ class ParmScheduler(DramScheduler):
         else:
             least = [(o, self._offered(o, now_ns, locks=False)) for o in self._running.values()]
             decisions = list(self._taken([(o, has, has.cheapest) for o, has in least], now_ns))
+        if not self._revisits:
+            return decisions
         unlocks = (self._locked_until_ns(one) for one in self._running.values())
         self._revisit_ns = min((at for at in unlocks if at > now_ns), default=0)
         return decisions
+
+    @property
+    def dram_model(self) -> DramModel:
+        """What a DRAM cap does to run times."""
+        return self._dram_model
 
     def dram_cap_uw(self, job: int) -> int:
         """DRAM cap of a node of a running job, microwatts; 0 = the machine's standing cap."""
@@ -241,7 +253,7 @@ class ParmScheduler(DramScheduler):
             return offered
         if one.stall_s is None:
             # Its data is the memory of as many nodes as it asked for, at any size.
-            data_mb = self._machine.memory_mb * float(self._table.size_max[one.job])
+            data_mb = self._machine.data_mb(int(self._table.size_min[one.job]))
             link_mb_per_s = self._machine.link_mb_per_s
             one.stall_s = stalls_s(offered.size, one.size, data_mb, link_mb_per_s)
         return stalled(offered, one.stall_s, done)

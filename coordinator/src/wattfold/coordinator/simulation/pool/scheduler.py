@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from wattfold.coordinator.models.dram_model import DramModel
+
 Decision = tuple[int, int, int]
 """A job (its position in the job table), its nodes, its package cap a node in microwatts."""
 
@@ -66,6 +68,10 @@ class PoolScheduler(Protocol):
 @runtime_checkable
 class DramScheduler(PoolScheduler, Protocol):
     """A scheduler that chooses DRAM caps too; asked for them after each of its decisions."""
+
+    @property
+    def dram_model(self) -> DramModel:
+        """What a DRAM cap does to run times."""
 
     def dram_cap_uw(self, job: int) -> int:
         """DRAM cap of a node of a running job, microwatts; 0 = the machine's standing cap.
