@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,7 +94,11 @@ job_options = _options(
         show_default=True,
         help="Processors of the log that make a node.",
     ),
-    click.option("--cut-sizes", is_flag=True, help="Cut jobs larger than the machine to it."),
+    click.option(
+        "--cut-sizes",
+        is_flag=True,
+        help="Cut sizes to what the machine has and the budget feeds at full power.",
+    ),
     click.option("--exact-estimates", is_flag=True, help="Users ask for just what jobs take."),
     click.option(
         "--annotations",
@@ -215,8 +219,6 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
 
 
 def _in_folder(case: SimulationCase, folder: Path | None) -> SimulationCase:
-    from dataclasses import replace
-
     return replace(case, folder=folder / case.label) if folder is not None else case
 
 

@@ -184,12 +184,15 @@ def _draw_lines(
 
 
 def _logarithmic(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullFormatter
 
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    least, most = axes.get_ylim()
+    # Within one decade ticks at 1, 2 and 5 may all miss the axis.
+    narrow = most < 10 * least
+    axes.yaxis.set_major_locator(AutoLocator() if narrow else LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    axes.yaxis.set_minor_formatter("")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _mark_points(axes: Axes, places: Sequence[float]) -> None:

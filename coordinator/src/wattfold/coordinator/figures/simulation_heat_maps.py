@@ -32,6 +32,8 @@ _ROW_INCHES = 0.3
 _MARGIN_INCHES = 2.2
 _RATIO_MOST = 16.0
 """Ratios beyond this, or its inverse, have the strongest colour."""
+_RATIO_LEAST = 2.0
+"""Where all ratios are closer to 1 than this, the colours stay pale."""
 _LEAST_WAIT_S = 1.0
 """Below this a wait is none, and its ratio to another says nothing."""
 
@@ -65,12 +67,18 @@ def draw_heat_map_ratios(record: RunRecord, baseline: RunRecord, workload: str =
         raise ValueError("heat maps of a ratio need two runs of the same jobs")
     ours, theirs = categories(record), categories(baseline)
     panels = (
-        _Panel(title="slowdown", values=_ratio(ours.slowdown, theirs.slowdown, 0), diverging=True),
         _Panel(
-            title="wait", values=_ratio(ours.wait_s, theirs.wait_s, _LEAST_WAIT_S), diverging=True
+            title="slowdown ratio", values=_ratio(ours.slowdown, theirs.slowdown, 0), diverging=True
         ),
         _Panel(
-            title="run time", values=_ratio(ours.run_ratio, theirs.run_ratio, 0), diverging=True
+            title="wait ratio",
+            values=_ratio(ours.wait_s, theirs.wait_s, _LEAST_WAIT_S),
+            diverging=True,
+        ),
+        _Panel(
+            title="run time ratio",
+            values=_ratio(ours.run_ratio, theirs.run_ratio, 0),
+            diverging=True,
         ),
     )
     names = f"{shortened(record.policy, 24)} / {shortened(baseline.policy, 24)}"
@@ -94,15 +102,15 @@ def _draw(panels: Sequence[_Panel], held: Categories, title: str) -> Figure:
     with figure_of(height, title) as figure:
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for place, panel in enumerate(panels):
-            _draw_panel(figure, axes[place], panel, held)
+            _draw_panel(figure, axes[place], panel, held, _reach(panels))
         axes[0].set_ylabel("nodes asked for")
     return figure
 
 
-def _draw_panel(figure: Figure, axes: Axes, panel: _Panel, held: Categories) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+def _draw_panel(figure: Figure, axes: Axes, panel: _Panel, held: Categories, reach: float) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-    norm, colors = _colors(panel)
+    norm, colors = _diverging(reach) if panel.diverging else _sequential(panel)
     image = axes.pcolormesh(
         np.ma.masked_invalid(panel.values), norm=norm, cmap=colors, edgecolors="white", linewidth=1
     )
@@ -120,15 +128,18 @@ def _draw_panel(figure: Figure, axes: Axes, panel: _Panel, held: Categories) -> 
     axes.set_xlabel("static run time")
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
-    _write_cells(axes, panel.values, norm, colors)
+    _write_cells(axes, panel, norm, colors)
     bar = figure.colorbar(image, ax=axes, orientation="horizontal", aspect=30, pad=0.02)
-    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    if panel.diverging:
+        bar.ax.xaxis.set_major_locator(FixedLocator(_ratio_ticks(reach)))
+        bar.ax.xaxis.set_minor_locator(NullLocator())
+    bar.ax.xaxis.set_major_formatter(FuncFormatter(_tick_text))
     bar.ax.xaxis.set_minor_formatter(NullFormatter())
     bar.outline.set_visible(False)
 
 
-def _write_cells(axes: Axes, values: Floats, norm: Any, colors: Any) -> None:
-    for (row, column), value in np.ndenumerate(values):
+def _write_cells(axes: Axes, panel: _Panel, norm: Any, colors: Any) -> None:
+    for (row, column), value in np.ndenumerate(panel.values):
         if np.isnan(value):
             continue
         red, green, blue, _ = colors(norm(value))
@@ -136,7 +147,7 @@ def _write_cells(axes: Axes, values: Floats, norm: Any, colors: Any) -> None:
         axes.text(
             column + 0.5,
             row + 0.5,
-            short_number(float(value)),
+            f"{value:.2f}" if panel.diverging and value < 9.995 else short_number(float(value)),
             ha="center",
             va="center",
             fontsize=8,
@@ -144,20 +155,42 @@ def _write_cells(axes: Axes, values: Floats, norm: Any, colors: Any) -> None:
         )
 
 
-def _colors(panel: _Panel) -> tuple[Any, Any]:
-    """How values become colours: two colours parting at 1, or one on a logarithmic scale."""
+def _diverging(reach: float) -> tuple[Any, Any]:
+    """Two colours that part at 1."""
+    import matplotlib as mpl
+    from matplotlib.colors import LogNorm
+
+    return LogNorm(1 / reach, reach, clip=True), mpl.colormaps["RdBu_r"]
+
+
+def _sequential(panel: _Panel) -> tuple[Any, Any]:
+    """One colour on a logarithmic scale; it is told apart with any colour vision."""
     import matplotlib as mpl
     from matplotlib.colors import LogNorm
 
     known = panel.values[np.isfinite(panel.values) & (panel.values > 0)]
-    if panel.diverging:
-        reach = max(float(np.abs(np.log(known)).max()) if len(known) else 0.0, np.log(1.1))
-        most = min(float(np.exp(reach)), _RATIO_MOST)
-        return LogNorm(1 / most, most, clip=True), mpl.colormaps["RdBu_r"]
-    least = float(known.min()) if len(known) else 1.0
     most = float(known.max()) if len(known) else 1.0
-    least = max(least, most / 1e5)
-    return LogNorm(least, max(most, least * 1.1), clip=True), mpl.colormaps["cividis"]
+    least = max(float(known.min()) if len(known) else 1.0, most / 1e5)
+    return LogNorm(least, max(most, least * 10), clip=True), mpl.colormaps["cividis"]
+
+
+def _reach(panels: Sequence[_Panel]) -> float:
+    """Ratio with the strongest colour: one for all panels, so that the eye compares them."""
+    ratios = np.concatenate([panel.values.ravel() for panel in panels if panel.diverging])
+    known = ratios[np.isfinite(ratios) & (ratios > 0)]
+    most = float(np.exp(np.abs(np.log(known)).max())) if len(known) else 1.0
+    return min(max(most, _RATIO_LEAST), _RATIO_MOST)
+
+
+def _ratio_ticks(reach: float) -> list[float]:
+    above = (1.5, 2.0) if reach < 4 else (2.0, 4.0) if reach < 8 else (4.0, 16.0)
+    kept = [tick for tick in above if tick <= reach * 1.001]
+    return [*(1 / tick for tick in reversed(kept)), 1.0, *kept]
+
+
+def _tick_text(value: float, _: object = None) -> str:
+    text = short_number(value)
+    return text.replace(".0", "") if value >= 0.995 else text
 
 
 def _ratio(values: Floats, baselines: Floats, least: float) -> Floats:

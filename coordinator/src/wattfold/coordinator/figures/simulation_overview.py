@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_STRETCHES = 900
-"""About one for each pixel of the axis when the picture is 1000 pixels wide."""
+_STRETCHES = 600
+"""More cannot be told apart in a picture 1000 pixels wide, and vector files grow with them."""
 _HEIGHTS = (0.85, 1.35, 0.85)
 _MARGIN_INCHES = 1.3
 _RUN_MARGIN_INCHES = 0.55
@@ -39,6 +39,8 @@ _COMMITTED = "#0072B2"
 _DRAWN = "#E69F00"
 _NODES = "#009E73"
 _BUDGET = "#222222"
+_DASHES: Any = (0, (4, 2))
+_LIMIT = "budget, nodes of the machine"
 
 
 def draw_overview(records: Sequence[RunRecord], workload: str = "") -> Figure:
@@ -67,9 +69,11 @@ def draw_overview(records: Sequence[RunRecord], workload: str = "") -> Figure:
         for kind in range(3):
             _same_height(panels[kind::3])
         panels[0].set_xlim(0, span_s / time.size)
+        for panel in panels[:-1]:
+            panel.tick_params(axis="x", length=0)
         panels[-1].set_xlabel(time.label("time since the first submission"))
         figure.align_ylabels(panels)
-        _legend(figure, panels[1])
+        _legend(figure, panels[1], banded=any(map(_banded, records)))
     return figure
 
 
@@ -92,6 +96,8 @@ class _Times:
 
 
 def _draw_run(panels: Sequence[Axes], times: _Times, record: RunRecord, power: Scale) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     queue, watts, nodes = panels
     run = metrics_of(record)
     waited = scale_for(Quantity.TIME, [run.response_s_mean])
@@ -109,14 +115,14 @@ def _draw_run(panels: Sequence[Axes], times: _Times, record: RunRecord, power: S
     per = power.size * UW_PER_W
     _steps(watts, times, series.drawn_uw / per, color=_DRAWN, label="drawn", filled=True)
     _steps(watts, times, series.committed_uw / per, color=_COMMITTED, label="committed")
-    _steps(watts, times, series.budget_uw / per, color=_BUDGET, label="budget", dashes=(0, (4, 2)))
+    _steps(watts, times, series.budget_uw / per, color=_BUDGET, label=_LIMIT, dashes=_DASHES)
     watts.set_ylabel(f"power\n{power.unit}")
     _steps(nodes, times, series.nodes_busy, color=_NODES, filled=True)
-    nodes.axhline(record.machine.nodes, color=_BUDGET, linewidth=1.0, linestyle=(0, (4, 2)))
+    nodes.axhline(record.machine.nodes, color=_BUDGET, linewidth=1.0, linestyle=_DASHES)
     nodes.set_ylabel("nodes\nbusy")
     for panel in panels:
         only_value_grid(panel)
-        panel.locator_params(axis="y", nbins=4)
+        panel.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=panel is not watts))
         if times.end < times.whole * 0.999:
             panel.axvline(times.end, color="#888888", linewidth=0.8, linestyle=":")
 
@@ -136,9 +142,9 @@ def _steps(
         return
     ends = curve.times
     mean, low, high = ([*part.tolist(), part[-1]] for part in (curve.mean, curve.low, curve.high))
-    if filled:
+    if curve.exact and filled:
         axes.fill_between(ends, mean, step="post", color=color, alpha=0.22, linewidth=0)
-    if not curve.exact:
+    elif (curve.low < curve.high).any():
         axes.fill_between(ends, low, high, step="post", color=color, alpha=0.4, linewidth=0)
     axes.step(
         ends,
@@ -152,22 +158,33 @@ def _steps(
 
 
 def _same_height(panels: Sequence[Axes]) -> None:
-    top = max(panel.get_ylim()[1] for panel in panels)
+    """Common axes from 0 to at least 1: a queue that stays empty has an axis too."""
+    top = max(1.0, *(panel.get_ylim()[1] for panel in panels))
     for panel in panels:
         panel.set_ylim(0, top)
 
 
-def _legend(figure: Figure, watts: Axes) -> None:
+def _legend(figure: Figure, watts: Axes, *, banded: bool) -> None:
+    from matplotlib.patches import Patch
+
     handles, labels = watts.get_legend_handles_labels()
+    handles, labels = handles[::-1], labels[::-1]
+    if banded:
+        handles.append(Patch(facecolor="#888888", alpha=0.4))
+        labels.append("least to greatest (line: mean)")
     if handles:
         figure.legend(
-            handles[::-1],
-            labels[::-1],
+            handles,
+            labels,
             loc="outside lower center",
             ncols=len(handles),
             frameon=False,
             fontsize=9.5,
         )
+
+
+def _banded(record: RunRecord) -> bool:
+    return len(record.series.time_ns) > _STRETCHES
 
 
 def _first_ns(record: RunRecord) -> int:

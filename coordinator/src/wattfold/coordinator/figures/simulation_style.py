@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.results.scales import Quantity, scale_for
+from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,11 @@ WIDTH_INCHES = 10.0
 DPI = 150
 INK = "#222222"
 GRID = "#DDDDDD"
+_NO_DATE: dict[str, dict[str, Any]] = {
+    ".png": {},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -62,13 +68,15 @@ def figure_of(height_inches: float, title: str = "") -> Iterator[Figure]:
 def save_figure(figure: Figure, path: Path) -> None:
     """Writes a figure as PNG, SVG or PDF by the ending of the path; no date goes in.
 
-    Raises ValueError for any other ending and OSError where the file cannot be written.
+    The file appears whole or not at all. Raises ValueError for any other ending and LogError where
+    the file cannot be written.
     """
     import matplotlib as mpl
 
-    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
-    with mpl.rc_context(_STYLE):
-        figure.savefig(path, dpi=DPI, metadata=metadata)
+    if path.suffix not in _NO_DATE:
+        raise ValueError(f"a picture is a .png, .svg or .pdf file, got {str(path)!r}")
+    with mpl.rc_context(_STYLE), whole_file(path) as stream:
+        figure.savefig(stream, format=path.suffix[1:], dpi=DPI, metadata=_NO_DATE[path.suffix])
 
 
 def machine_title(records: Sequence[RunRecord], workload: str = "") -> str:
@@ -76,9 +84,10 @@ def machine_title(records: Sequence[RunRecord], workload: str = "") -> str:
     nodes = sorted({record.machine.nodes for record in records})
     parts = [workload] if workload else []
     parts.append(f"{'on ' if workload else ''}{_range([f'{n:,}' for n in nodes])} nodes")
-    budgets = [budget for record in records for budget in record.series.budget_uw.tolist()]
+    budgets = [record.series.budget_uw for record in records if len(record.series.budget_uw)]
     if budgets:
-        ends = sorted({w_from_uw(min(budgets)), w_from_uw(max(budgets))})
+        least, most = min(int(b.min()) for b in budgets), max(int(b.max()) for b in budgets)
+        ends = sorted({w_from_uw(least), w_from_uw(most)})
         scale = scale_for(Quantity.POWER, ends)
         parts.append(f"under {_range([scale.text(end) for end in ends])} {scale.unit}")
     return " ".join(parts)

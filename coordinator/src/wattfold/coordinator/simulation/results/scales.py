@@ -91,6 +91,8 @@ def short_number(value: float) -> str:
     size = abs(value)
     if not math.isfinite(value):
         return ""
+    if size == 0:
+        return "0"
     if size < 0.995:
         return f"{value:.2f}"
     for limit, divisor, letter in ((999.5, 1, ""), (999.5e3, 1e3, "k"), (999.5e6, 1e6, "M")):

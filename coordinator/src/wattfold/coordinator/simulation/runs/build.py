@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.simulation.pool.backfill_scheduler import BackfillScheduler
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation
@@ -24,10 +26,11 @@ from wattfold.coordinator.simulation.workloads.workload import Workload
 
 
 def workload_of(
-    source: WorkloadSource, nodes: int, seed: int
+    source: WorkloadSource, nodes: int, most: int, seed: int
 ) -> tuple[Workload, Annotations | None, OddRowReport]:
     """The jobs in nodes of the machine, what a model says of them, and odd rows of the log.
 
+    ``most`` is the size that larger ones are cut to, if they are.
     Raises WorkloadError for a log that cannot be read, ValueError for a selection without jobs.
     """
     annotations = None
@@ -47,7 +50,7 @@ def workload_of(
     if source.procs_per_node > 1:
         workload = selection.in_nodes(workload, source.procs_per_node)
     if source.cut_sizes:
-        workload = selection.cut_sizes(workload, nodes)
+        workload = selection.cut_sizes(workload, most)
     if source.exact_estimates:
         workload = selection.exact_estimates(workload)
     return workload, annotations, report
@@ -65,9 +68,11 @@ def _drawn(source: WorkloadSource, nodes: int, seed: int) -> tuple[Workload, Ann
     return generate_lublin(source.jobs, seed, procs=procs), None
 
 
-def jobs_of(source: WorkloadSource, nodes: int, seed: int) -> tuple[JobTable, OddRowReport]:
+def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
     """The job table of a run. Raises WorkloadError and ValueError."""
-    workload, annotations, report = workload_of(source, nodes, seed)
+    source, seed = case.source, case.seed
+    nodes, most = case.machine.nodes, max(case.nodes_at_full_power, 1)
+    workload, annotations, report = workload_of(source, nodes, most, seed)
     if not source.profiles:
         annotations = None
     elif source.annotations is not None:
@@ -82,6 +87,7 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> PoolScheduler:
     """The policy of a case, at work on its machine. Raises ValueError."""
     choice, machine = case.policy, case.machine
     if choice.name in BACKFILL_POLICIES:
+        _check_sizes(case, table)
         return BackfillScheduler(
             table,
             machine,
@@ -91,9 +97,8 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> PoolScheduler:
             # Under a budget that falls, jobs with profiles may run past their limits.
             kills_at_limit=case.budget.is_constant or not table.profiles,
         )
-    from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
-
     from wattfold.coordinator.policies.parm import Variant
+    from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
 
     return ParmScheduler(
         table,
@@ -108,6 +113,22 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> PoolScheduler:
         solver=choice.solver,
         price_resizes=choice.price_resizes,
     )
+
+
+def _check_sizes(case: SimulationCase, table: JobTable) -> None:
+    """A job that full power can never feed would keep the queue waiting for ever."""
+    machine, choice = case.machine, case.policy
+    cap_uw = machine.cap_uw_max if choice.cap_uw is None else choice.cap_uw
+    each_uw = max(machine.dynamic_uw(cap_uw), 1)
+    fed = min(machine.nodes, (case.budget.least_uw - machine.idle_total_uw) // each_uw)
+    sizes = table.size_min if choice.size == "min" else table.size_max
+    large = np.flatnonzero(sizes > fed)
+    if len(large):
+        raise ValueError(
+            f"{len(large)} jobs ask for more than the {fed} nodes that the budget feeds at "
+            f"{cap_uw / 1e6:g} W a package, the first is job {table.job_ids[large[0]]} with "
+            f"{sizes[large[0]]}: cut the sizes, or use a cap or policy that runs them"
+        )
 
 
 def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:

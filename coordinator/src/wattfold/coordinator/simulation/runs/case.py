@@ -6,6 +6,7 @@ results, byte by byte.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,7 +40,7 @@ class WorkloadSource:
     """Times between arrivals are multiplied by it."""
     procs_per_node: int = 1
     cut_sizes: bool = False
-    """Sizes above the machine's are cut to it."""
+    """Sizes above what the machine has, and its budget feeds at full power, are cut to that."""
     exact_estimates: bool = False
     annotations: Path | None = None
     profiles: bool = False
@@ -91,6 +92,13 @@ class SimulationCase:
     """Where the run leaves its files; no part of what it is."""
 
     @property
+    def nodes_at_full_power(self) -> int:
+        """Nodes that the lowest budget feeds at the greatest cap."""
+        spare_uw = self.budget.least_uw - self.machine.idle_total_uw
+        each_uw = self.machine.dynamic_uw(self.machine.cap_uw_max)
+        return min(self.machine.nodes, max(spare_uw, 0) // each_uw if each_uw else 1 << 62)
+
+    @property
     def label(self) -> str:
         """Names its folder and its files."""
         return f"{self.policy.name}-seed{self.seed}"
@@ -104,9 +112,11 @@ class SimulationCase:
 
 def _plain(value: object) -> object:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.value
     if isinstance(value, Path):
         return str(value)
     return value

@@ -60,7 +60,7 @@ def execute(
     folder = case.folder
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    table, report = jobs_of(case.source, case.machine.nodes, case.seed)
+    table, report = jobs_of(case)
     saved = _load(case, folder) if resume and folder is not None else None
     if saved is None:
         simulation = simulation_of(case, table)
