@@ -75,7 +75,7 @@ class Formula:
             if self.fails and self.fails in case.label:
                 yield position, Failed(reason="on purpose")
             else:
-                yield position, Done(values=self._values(case), wall_s=1.0)
+                yield position, Done(values=self._values(case), cpu_s=1.0)
 
     def _values(self, case: ParmCase) -> dict[str, float]:
         noise = 1 + 0.001 * np.sin(97.0 * case.seed)

@@ -13,7 +13,7 @@ from wattfold.coordinator.cli.errors import BadRequestError, CliError, NotFoundE
 from wattfold.coordinator.cli.parsing import Parsed
 from wattfold.coordinator.cli.reproduce_tables import print_evaluation
 from wattfold.coordinator.cli.session import Session, session_command
-from wattfold.coordinator.cli.workload_options import expected_failures, parse_range
+from wattfold.coordinator.cli.workload_options import expected_failures, parse_range, warn
 from wattfold.coordinator.simulation.experiments.parm.case import Log
 from wattfold.coordinator.simulation.experiments.parm.evaluation import (
     EXPERIMENTS,
@@ -150,6 +150,9 @@ def parm(
             written = write_report(evaluation, known, folder)
     except DaskUnavailableError as error:
         raise CliError(str(error)) from error
+    except KeyboardInterrupt:
+        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
+        raise
     except OSError as error:
         raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
     if session.json:

@@ -39,7 +39,7 @@ def print_evaluation(
     session.print(
         Text(
             f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
-            f"{evaluation.core_s:.0f} s of one core."
+            f"{evaluation.core_s:.0f} s of processor time."
         )
     )
     if evaluation.broken:

@@ -41,8 +41,8 @@ class Done:
     """A case that gave its values."""
 
     values: Values
-    wall_s: float
-    """Time it took on the core it ran on."""
+    cpu_s: float
+    """Processor time it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ class Evaluation:
     """Cases that had a result before."""
     broken: tuple[str, ...]
     core_s: float
-    """Time the cases took, on one core each."""
+    """Processor time of all cases, also of those from before."""
 
 
 def version() -> str:
@@ -163,7 +163,7 @@ def evaluate(
         cases=len(result.done) + len(result.failures),
         stored=result.stored,
         broken=result.broken,
-        core_s=sum(done.wall_s for done in result.done.values()),
+        core_s=sum(done.cpu_s for done in result.done.values()),
     )
 
 
