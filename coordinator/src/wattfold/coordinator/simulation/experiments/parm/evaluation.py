@@ -29,9 +29,11 @@ _DECIDES = (
     "wattfold.coordinator.solvers",
     "wattfold.coordinator.simulation.pool",
     "wattfold.coordinator.simulation.workloads",
+    "wattfold.coordinator.simulation.results.job_values",
     "wattfold.coordinator.simulation.results.metrics",
     "wattfold.coordinator.simulation.experiments.parm.jobs",
     "wattfold.coordinator.simulation.experiments.parm.measure",
+    "wattfold.coordinator.simulation.experiments.parm.settings",
 )
 """What decides a result by its source. Claims, rules and figures do not: they are read anew."""
 
