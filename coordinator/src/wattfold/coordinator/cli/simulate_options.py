@@ -168,7 +168,7 @@ policy_options = _options(
     click.option("--gap", type=click.FloatRange(0), default=1e-3, show_default=True),
     click.option(
         "--solver",
-        type=click.Choice(["lagrangian", "glpk", "greedy"]),
+        type=click.Choice(["lagrangian", "glpk", "highs", "greedy"]),
         default="lagrangian",
         show_default=True,
     ),
