@@ -35,6 +35,7 @@ from wattfold.coordinator.simulation.experiments.parm.settings import (
     ALPHAS,
     GAMMAS,
     LEVELS,
+    QUICK_GAMMAS,
     Settings,
     stand_ins,
 )
@@ -144,7 +145,7 @@ def test_the_cases_of_every_experiment() -> None:
     assert counts == {
         "cluster": 2 * 5 * 2,
         # The baseline at the greatest size is the same for all seeds.
-        "large": sets * gammas * (1 + 3 * 2),
+        "large": sets * (gammas * (1 + 3 * 2) + len(QUICK_GAMMAS) * 2),
         "naive": 7 * 2,
         "fairness": len(ALPHAS) * 2,
         "levels": len(LEVELS) * 2,
@@ -205,7 +206,7 @@ def test_a_log_too_short_for_a_set_says_so(log: Log) -> None:
         jobs_of(large_case("Set2", 0, 0.5, "wSE", Settings(), log))
 
 
-@pytest.mark.parametrize("policy", ["baseline", "baseline-min", "noSE", "wSE"])
+@pytest.mark.parametrize("policy", ["baseline", "baseline-min", "noSE", "wSE", "wSE-priced"])
 def test_a_run_of_the_log_keeps_the_budget(log: Log, policy: str) -> None:
     case = large_case("Set1", 1, 0.2, policy, Settings(), log, 25)
     values = measure(case)
@@ -268,7 +269,7 @@ def evaluated(tmp_path: Path, backend: Formula, names: Sequence[str]) -> Evaluat
 
 
 def test_results_as_in_the_paper_are_reproduced(tmp_path: Path) -> None:
-    backend = Formula({"noSE": 2.0, "wSE": 2.2, "dense": 4.2})
+    backend = Formula({"noSE": 2.0, "wSE": 2.2, "wSE-priced": 2.4, "dense": 4.2})
     evaluation = evaluated(tmp_path, backend, ["large", "naive"])
     assert set(judged(evaluation).values()) == {Verdict.REPRODUCED}
     [best] = [j for j in evaluation.findings[0].judgements if j.claim.key == "large.5.2x"]

@@ -26,6 +26,8 @@ BASELINE_MAX = "baseline"
 BASELINE_MIN = "baseline-min"
 BASELINES = (BASELINE_MAX, BASELINE_MIN)
 VARIANTS = ("noMM", "noSE", "wSE")
+PRICED = "wSE-priced"
+"""Not the paper's: wSE that sees what a resize costs and plans again when a job may be resized."""
 CLUSTER_SETS = ("SetL", "SetH")
 LARGE_SETS = {"Set1": 0, "Set2": 5000, "Set3": 10_000}
 """Position of the first job of each set in the log."""
@@ -53,7 +55,7 @@ class ParmCase:
     nodes: int
     budget_w: float
     policy: str
-    """One of `BASELINES` or of `VARIANTS`."""
+    """One of `BASELINES` or of `VARIANTS`, or `PRICED`."""
     caps_w: tuple[float, ...]
     """The caps a variant may choose from; the one cap of a baseline."""
     alpha: float

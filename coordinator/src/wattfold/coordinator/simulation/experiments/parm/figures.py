@@ -18,6 +18,7 @@ from wattfold.coordinator.simulation.experiments.parm.case import (
     BASELINE_MIN,
     CLUSTER_SETS,
     LARGE_SETS,
+    PRICED,
 )
 from wattfold.coordinator.simulation.experiments.parm.evaluation import Findings
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Point
@@ -29,6 +30,7 @@ _LOOKS = {
     "noMM": ("#CC79A7", "noMM", "v"),
     "noSE": ("#E69F00", "noSE", "^"),
     "wSE": ("#0072B2", "wSE", "D"),
+    PRICED: ("#56B4E9", "wSE, resizes priced (ours)", "P"),
     "naive": ("#D55E00", "one cap for all nodes", "x"),
 }
 """Colours of Okabe and Ito; the shapes tell them apart in print."""

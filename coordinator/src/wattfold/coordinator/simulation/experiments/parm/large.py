@@ -12,6 +12,7 @@ from wattfold.coordinator.simulation.experiments.parm.case import (
     BASELINE_MAX,
     BASELINE_MIN,
     LARGE_SETS,
+    PRICED,
     ParmCase,
 )
 from wattfold.coordinator.simulation.experiments.parm.outcomes import (
@@ -22,6 +23,7 @@ from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     judged,
     steps_of,
 )
+from wattfold.coordinator.simulation.experiments.parm.settings import QUICK_GAMMAS
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,
@@ -42,6 +44,8 @@ from wattfold.coordinator.simulation.workloads.workload import Floats
 
 NAME = "large"
 POLICIES = (BASELINE_MAX, BASELINE_MIN, "noSE", "wSE")
+BEYOND = (PRICED,)
+"""Run for some gammas only: it is no part of the evaluation."""
 _PARM = ("noSE", "wSE")
 _Judged = tuple[str, Ruling, Interval | None]
 
@@ -52,9 +56,13 @@ def cases(plan: Plan) -> list[ParmCase]:
         case
         for jobs in LARGE_SETS
         for gamma in plan.gammas
-        for policy in POLICIES
+        for policy in _policies(gamma)
         for case in plan.large(jobs, gamma, policy)
     ]
+
+
+def _policies(gamma: float) -> tuple[str, ...]:
+    return (*POLICIES, *BEYOND) if gamma in QUICK_GAMMAS else POLICIES
 
 
 def points(plan: Plan, outcomes: Outcomes) -> list[Point]:
@@ -62,7 +70,7 @@ def points(plan: Plan, outcomes: Outcomes) -> list[Point]:
     found = []
     for jobs in LARGE_SETS:
         for gamma in plan.gammas:
-            for policy in POLICIES:
+            for policy in _policies(gamma):
                 group = plan.large(jobs, gamma, policy)
                 found += outcomes.points(NAME, jobs, policy, group, "gamma", gamma)
     return found
@@ -112,6 +120,14 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
                 source="section VII-C, Table V",
             ),
             compare.malleable,
+        ),
+        judged(
+            Claim(
+                key="large.priced",
+                text="(not the paper's) wSE that sees the cost of a resize is sooner than noSE",
+                source="beyond the paper",
+            ),
+            compare.priced,
         ),
         judged(
             Claim(
@@ -205,6 +221,20 @@ class _Comparison:
             )
         )
         return f"{interval_text(interval)}x (all sets)", above(interval, 1.0), interval
+
+    def priced(self) -> _Judged:
+        gammas = [gamma for gamma in self._plan.gammas if gamma in QUICK_GAMMAS]
+        interval = mean_interval(
+            geometric_mean(
+                [
+                    self._sample(jobs, gamma, "noSE") / self._sample(jobs, gamma, PRICED)
+                    for jobs in LARGE_SETS
+                    for gamma in gammas
+                ]
+            )
+        )
+        text = f"{interval_text(interval)}x (all sets, {len(gammas)} gammas)"
+        return text, above(interval, 1.0), interval
 
     def overhead(self) -> _Judged:
         found = {

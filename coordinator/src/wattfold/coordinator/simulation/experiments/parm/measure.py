@@ -6,7 +6,7 @@ import numpy as np
 
 from wattfold.contract.units import NS_PER_S, ns_from_s, uw_from_w
 from wattfold.coordinator.policies.parm import Variant
-from wattfold.coordinator.simulation.experiments.parm.case import BASELINE_MIN, ParmCase
+from wattfold.coordinator.simulation.experiments.parm.case import BASELINE_MIN, PRICED, ParmCase
 from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
 from wattfold.coordinator.simulation.experiments.parm.settings import (
     BASE_W,
@@ -91,10 +91,13 @@ def scheduler_of(case: ParmCase, table: JobTable, machine: Machine) -> PoolSched
             cap_uw=caps_uw[0],
             size="min" if case.policy == BASELINE_MIN else "max",
         )
+    priced = case.policy == PRICED
     return ParmScheduler(
         table,
         machine,
-        variant=Variant(case.policy.lower()),
+        variant=Variant.WSE if priced else Variant(case.policy.lower()),
+        price_resizes=priced,
+        revisits=priced,
         alpha=case.alpha,
         sizes_count=SIZES,
         caps_uw=caps_uw,
