@@ -204,7 +204,9 @@ def _log(path: Path | None) -> Log:
                 "the large machine needs a log of jobs: name one with --log FILE, or the folder of "
                 f"{LOG_NAME} with WATTFOLD_WORKLOADS; `wattfold workload fetch` lists logs to fetch"
             )
-        path = Path(folder) / LOG_NAME
+        # A folder of data may keep its logs apart from the rest.
+        apart = Path(folder) / "workloads" / LOG_NAME
+        path = apart if apart.is_file() else Path(folder) / LOG_NAME
     try:
         return Log(path=path.absolute(), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     except OSError as error:
