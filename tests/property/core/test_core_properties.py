@@ -231,8 +231,8 @@ def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
             kind=JobKind.MALLEABLE,
             size_max=4,
         )
-        cluster.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.submit(str(i), s))
-    cluster.later(6 * S, lambda: cluster.cut("n0", 9 * S))
+        cluster.clock.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.go(str(i), s))
+    cluster.clock.later(6 * S, lambda: cluster.cut(NodeId("n0"), 9 * S))
     cluster.run(15 * S)
     core = CoordinatorCore(110 * W)
     at = round(cut * len(cluster.journal))

@@ -77,6 +77,11 @@ class State:
         """Jobs that hold or are about to hold cores, in order of submission."""
         return [job for job in self.jobs.values() if job.state in PLACED_STATES]
 
+    @property
+    def open_jobs(self) -> int:
+        """Jobs that have not ended."""
+        return sum(not job.final for job in self.jobs.values())
+
     def occupied(self, node_id: NodeId, but: JobId | None = None) -> CpuSet:
         """Cores of a node that processes may be running on, without one job's own."""
         cpus = CpuSet()
