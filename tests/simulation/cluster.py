@@ -7,6 +7,7 @@ from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.job import JobSpec
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.core.state import CoreSettings
 from wattfold.coordinator.simulation.cluster import driver
 from wattfold.coordinator.simulation.cluster.faults import Faults
 from wattfold.coordinator.simulation.cluster.work import Work
@@ -50,7 +51,9 @@ class Cluster(driver.Cluster):
         seed: int = 0,
         faults: Faults | None = None,
     ) -> None:
-        options = driver.ClusterOptions(seed=seed, faults=faults or Faults(delay_ns=5_000_000))
+        options = driver.ClusterOptions(
+            seed=seed, faults=faults or Faults(), settings=CoreSettings(check_every=1)
+        )
         super().__init__(specs, policy, budget_uw, options)
 
     def go(self, job_id: str, spec: JobSpec, held: bool = False) -> None:

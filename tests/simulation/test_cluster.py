@@ -141,7 +141,7 @@ def test_replay_gives_the_same_state() -> None:
     for index in range(5):
         cluster.go(str(index), job(5 + index))
     cluster.run(8 * S)
-    fresh = CoordinatorCore(100 * W)
+    fresh = CoordinatorCore(100 * W, cluster.core.state.settings)
     for event, time_ns in cluster.journal:
         fresh.handle(event, time_ns)
     assert fresh.state == cluster.core.state

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from simulation.cluster import Cluster, Faults, node_spec
-from unit.core.stage import Stage, job_spec, running
+from unit.core.stage import CHECKED, Stage, job_spec, running
 from unit.core.stage import node_spec as plain_node
 
 from wattfold.contract.cpuset import CpuSet
@@ -163,7 +163,7 @@ class AnyEvents(RuleBasedStateMachine):
     def replay(self, cut: float) -> None:
         """From the start, or from a checkpoint at any event, the same state comes out."""
         history = self.stage.history
-        core = CoordinatorCore(self._first_budget)
+        core = CoordinatorCore(self._first_budget, CHECKED)
         at = round(cut * len(history))
         for event, now_ns in history[:at]:
             core.handle(event, now_ns)
@@ -234,7 +234,7 @@ def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
         cluster.clock.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.go(str(i), s))
     cluster.clock.later(6 * S, lambda: cluster.cut(NodeId("n0"), 9 * S))
     cluster.run(15 * S)
-    core = CoordinatorCore(110 * W)
+    core = CoordinatorCore(110 * W, CHECKED)
     at = round(cut * len(cluster.journal))
     for event, now_ns in cluster.journal[:at]:
         core.handle(event, now_ns)

@@ -455,7 +455,7 @@ def test_the_standing_cap_of_dram_is_raised_and_charged() -> None:
         window_ns=0,
     )
     stage = Stage(60, start=False)
-    stage.core = CoordinatorCore(60 * W, CoreSettings(dram_cap_uw=18 * W))
+    stage.core = CoordinatorCore(60 * W, CoreSettings(dram_cap_uw=18 * W, check_every=1))
     stage.start()
     stage.register("n0")
     spec = node_spec(zones=(package(), dram))
