@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from unit.core.stage import (
+    CHECKED,
     LEASE_NS,
     PACKAGE,
     TIMEOUT_NS,
@@ -439,7 +440,7 @@ def test_replaying_the_history_gives_the_same_state() -> None:
     stage.cancel("a")
     stage.start(2)
     stage.connect("n0", 50, (running("a", "0-3"),))
-    core = CoordinatorCore(80 * W)
+    core = CoordinatorCore(80 * W, CHECKED)
     for event, now_ns in stage.history:
         core.handle(event, now_ns)
     assert core.state == stage.core.state
