@@ -24,11 +24,8 @@ class JobTotals:
     first_size: int = 0
     last_size: int = 0
     resizes: int = 0
-    first_cap_uw: int = 0
     core_ns: int = 0
     """Cores held."""
-    node_ns: int = 0
-    """Nodes it had processes on."""
     drawn_uw_ns: int = 0
     level_uw_ns: int = 0
     """Least level in force on its nodes, while it ran."""
@@ -78,7 +75,6 @@ class JobRun:
         totals = self.totals
         self.done += self.rate * elapsed_ns
         totals.core_ns += self.cores * elapsed_ns
-        totals.node_ns += len(self.places) * elapsed_ns
         totals.drawn_uw_ns += sum(self.drawn_uw.values()) * elapsed_ns
         if self.rate:
             totals.level_uw_ns += self.level_uw * elapsed_ns
