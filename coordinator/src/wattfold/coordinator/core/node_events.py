@@ -196,7 +196,9 @@ def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action
 
 def silent(state: State, event: ev.NodeSilent, now_ns: int) -> list[act.Action]:
     """An agent does not answer: charged as it was until its lease has surely run out."""
-    node = state.nodes[event.node_id]
+    node = state.nodes.get(event.node_id)
+    if node is None:
+        return []  # Taken out of the configuration meanwhile.
     if node.reachable or node.state is NodeState.CONNECTING:
         lose_contact(state, node, now_ns)
         node.message = event.reason
