@@ -54,7 +54,10 @@ class Meter:
     peak_drawn_uw: int = 0
     peak_committed_uw: int = 0
     bound_over_ns: int = 0
+    """Time the nodes may have drawn more than the budget, but for the grace of a lowered one."""
     drawn_over_ns: int = 0
+    """Time they did, grace included."""
+    grace_until_ns: int = 0
     responses: list[BudgetResponse] = field(default_factory=list)
     series: dict[str, array[int]] = field(
         default_factory=lambda: {name: array("q") for name in SERIES}
@@ -66,12 +69,14 @@ class Meter:
         elapsed_ns = now_ns - self.now_ns
         self.now_ns = now_ns
         self.drawn_uw_ns += self.drawn_uw * elapsed_ns
-        self.bound_over_ns += elapsed_ns * (self.bound_uw > self.budget_uw)
+        owed_ns = max(now_ns - max(now_ns - elapsed_ns, self.grace_until_ns), 0)
+        self.bound_over_ns += owed_ns * (self.bound_uw > self.budget_uw)
         self.drawn_over_ns += elapsed_ns * (self.drawn_uw > self.budget_uw)
 
     def budget(self, step: BudgetStep) -> None:
         """The budget is another one from now on."""
         if step.budget_uw < self.budget_uw:
+            self.grace_until_ns = step.time_ns + step.deadline_ns
             self.responses.append(
                 BudgetResponse(
                     time_ns=step.time_ns,

@@ -21,12 +21,12 @@ class ClusterRecord(RunRecord):
     """A run by messages. Its jobs start when their last process does, as it really was.
 
     ``over_budget_ns`` counts the time in which the nodes may have drawn more than the budget by the
-    caps they really held, which only a lowered budget allows, until its deadline. Cores of a
+    caps they really held, but for the grace of a lowered budget, which is in ``responses``. Cores of a
     node count in ``node_ns`` as their part of it. ``resizes`` are changes of the number of cores.
     """
 
     drawn_over_budget_ns: int
-    """Of it, time in which they did."""
+    """Time in which they did draw more, grace included."""
     peak_bound_uw: int
     """The most the nodes may have drawn at any time by the caps they really held."""
     responses: tuple[BudgetResponse, ...]
