@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from wattfold.contract.units import ns_from_s
@@ -51,6 +53,8 @@ def workload_of(
     if source.gamma != 1.0:
         workload = selection.scaled_arrivals(workload, source.gamma)
     if source.procs_per_node > 1:
+        # Those of a model count processors; they are drawn anew for nodes.
+        annotations = None
         workload = selection.in_nodes(workload, source.procs_per_node)
     if source.cut_sizes:
         workload = selection.cut_sizes(workload, most)
@@ -102,8 +106,18 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
         annotations = read_annotations(source.annotations)
     elif annotations is None:
         annotations = annotate(workload, seed)
+    if annotations is not None and source.cut_sizes:
+        annotations = _cut_ranges(annotations, workload)
     table = job_table(workload, annotations, malleable_share=source.malleable_share, seed=seed)
     return table, report
+
+
+def _cut_ranges(annotations: Annotations, workload: Workload) -> Annotations:
+    """Least sizes no greater than what `--cut-sizes` left of the greatest."""
+    if len(annotations) != len(workload):
+        return annotations  # `job_table` says that they are of other jobs
+    sizes = np.minimum(annotations.size_min, workload.sizes)
+    return replace(annotations, size_min=sizes)
 
 
 def scheduler_of(case: SimulationCase, table: JobTable) -> PoolScheduler:
