@@ -1,12 +1,14 @@
 """What a run simulates, as small frozen values: a workload, a machine, a budget, a policy, a seed.
 
 A case can be sent to another process, which reads or draws the jobs itself. Equal cases give equal
-results, byte by byte.
+results, byte by byte. Files count by their content: a log may be moved, but not changed.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -104,7 +106,7 @@ class SimulationCase:
         return f"{self.policy.name}-seed{self.seed}"
 
     def identity(self) -> Mapping[str, object]:
-        """All that decides the result."""
+        """All that decides the result. Raises OSError where a file of the workload is gone."""
         described = asdict(self)
         del described["folder"]
         return {key: _plain(value) for key, value in described.items()}
@@ -118,5 +120,13 @@ def _plain(value: object) -> object:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Path):
-        return str(value)
+        known = value.stat()
+        return {"name": value.name, "sha256": _digest(value, known.st_size, known.st_mtime_ns)}
     return value
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(path: Path, _size: int, _changed_ns: int) -> str:
+    """Of the content; size and time of the last change are there to notice another one."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
