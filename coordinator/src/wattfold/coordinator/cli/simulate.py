@@ -14,6 +14,11 @@ from wattfold.coordinator.cli.exit_codes import ExitCode
 from wattfold.coordinator.cli.parsing import DURATION_NS
 from wattfold.coordinator.cli.session import Session, session_command
 from wattfold.coordinator.cli.simulate_check import StartCheck, check_starts, read_starts
+from wattfold.coordinator.cli.simulate_messages import (
+    message_options,
+    response_table,
+    responses_of,
+)
 from wattfold.coordinator.cli.simulate_options import (
     cases_of,
     job_options,
@@ -42,6 +47,7 @@ from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
 @odd_row_options
 @machine_options
 @policy_options
+@message_options
 @seed_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write files there.")
 @click.option(
@@ -157,7 +163,11 @@ def _show(
     if session.json:
         session.print_json(
             {
-                "runs": [metrics_document(run.metrics) for run in finished],
+                "runs": [
+                    metrics_document(run.metrics)
+                    | {"lowered_budgets": responses_of(run.record) or None}
+                    for run in finished
+                ],
                 "odd_rows": len(report.rows),
                 "checks": [check.document() for check in checks],
                 "folder": str(folder) if folder else None,
@@ -171,6 +181,10 @@ def _show(
         for run in finished
     ]
     session.print(metrics_table([run.metrics for run in finished], names=names))
+    for run in finished:
+        if answers := responses_of(run.record):
+            click.echo()
+            session.print(response_table(answers))
     if report.rows:
         click.echo()
         session.print(odd_row_table(report))

@@ -19,6 +19,7 @@ from wattfold.coordinator.cli.parsing import (
     Parsed,
     parse_power_uw,
 )
+from wattfold.coordinator.cli.simulate_messages import message_level
 from wattfold.coordinator.cli.workload_options import LOG_FILE, policy_of
 from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -61,6 +62,18 @@ def parse_torus(text: str) -> tuple[int, ...]:
     if not all(part.isdecimal() and 0 < int(part) < 10**6 for part in parts):
         raise ValueError(f"not the sides of a torus: {text!r}; expected for example 8x8x16")
     return tuple(int(part) for part in parts)
+
+
+def parse_priority(text: str) -> tuple[int, float]:
+    """Reads `12=2.5`: a user's number and weight. Raises ValueError."""
+    user, _, weight = text.partition("=")
+    try:
+        found = int(user), float(weight)
+    except ValueError:
+        found = 0, 0.0
+    if not 0 < found[1] < 1e6:
+        raise ValueError(f"not a user and a weight above zero: {text!r}; expected for example 7=2")
+    return found
 
 
 def parse_watts(text: str) -> float:
@@ -150,6 +163,14 @@ job_options = _options(
         "from the seed where a policy or --run-times needs them.",
     ),
     click.option(
+        "--priority",
+        "priorities",
+        type=Parsed("priority", parse_priority),
+        multiple=True,
+        metavar="USER=WEIGHT",
+        help="Weight of a user's jobs; 1 for all others. May be repeated.",
+    ),
+    click.option(
         "--malleable",
         type=Real(0, 1),
         default=1.0,
@@ -226,6 +247,12 @@ policy_options = _options(
         default="lagrangian",
         show_default=True,
     ),
+    click.option(
+        "--dram-levels",
+        type=POWERS_UW,
+        metavar="W,W,...",
+        help="PARM: DRAM caps to choose from. Default: the standing one.",
+    ),
     click.option("--price-resizes", is_flag=True, help="PARM sees what a resize costs."),
     click.option("--free-resizes", is_flag=True, help="Resizes cost nothing."),
     click.option(
@@ -258,6 +285,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
+    messages = message_level(options)
     cases = []
     for name in names:
         for seed in range(options["seed"], options["seed"] + options["seeds"]):
@@ -270,6 +298,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 model=run_times,
                 placement=options["placement"],
                 resize_costs=not options["free_resizes"],
+                messages=messages,
             )
             cases.append(_in_folder(case, folder))
     return cases
@@ -312,6 +341,7 @@ def _source(
         annotations=options["annotations"],
         profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
         malleable_share=options["malleable"],
+        priorities=options["priorities"],
     )
 
 
@@ -340,4 +370,5 @@ def _policy(name: str, options: dict[str, Any]) -> PolicyChoice:
         gap=options["gap"],
         solver=options["solver"],
         price_resizes=options["price_resizes"],
+        dram_levels_uw=options["dram_levels"] or (),
     )

@@ -108,7 +108,13 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
         annotations = annotate(workload, seed)
     if annotations is not None and source.cut_sizes:
         annotations = _cut_ranges(annotations, workload)
-    table = job_table(workload, annotations, malleable_share=source.malleable_share, seed=seed)
+    table = job_table(
+        workload,
+        annotations,
+        malleable_share=source.malleable_share,
+        priorities=dict(source.priorities),
+        seed=seed,
+    )
     return table, report
 
 
@@ -150,6 +156,7 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> PoolScheduler:
         gap=choice.gap,
         solver=choice.solver,
         price_resizes=choice.price_resizes,
+        dram_levels_uw=choice.dram_levels_uw,
     )
 
 

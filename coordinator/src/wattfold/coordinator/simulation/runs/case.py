@@ -48,6 +48,8 @@ class WorkloadSource:
     profiles: bool = False
     """Jobs get profiles, from the file of annotations or drawn from the seed."""
     malleable_share: float = 1.0
+    priorities: tuple[tuple[int, float], ...] = ()
+    """Weights of users; 1 for those not named."""
 
     @property
     def name(self) -> str:
@@ -72,10 +74,29 @@ class PolicyChoice:
     gap: float = 1e-3
     solver: str = "lagrangian"
     price_resizes: bool = False
+    dram_levels_uw: tuple[int, ...] = ()
+    """PARM: DRAM caps to choose from; () = the standing one."""
 
     def __post_init__(self) -> None:
         if self.name not in POLICIES:
             raise ValueError(f"no such policy: {self.name!r}; there are {', '.join(POLICIES)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLevel:
+    """Settings of simulated agents; shares are of commands, times in seconds."""
+
+    cores_per_node: int = 16
+    sizes_in: str = "nodes"
+    """What sizes of jobs count: ``nodes``, or ``cores`` of one node."""
+    lease_s: float = 600.0
+    """Every node renews it three times in it: much shorter ones take long on long logs."""
+    window_s: float = 1.0
+    delay_s: float = 0.005
+    lose: float = 0.0
+    late: float = 0.0
+    double: float = 0.0
+    refuse: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +111,8 @@ class SimulationCase:
     model: RunTimeModel | None = None
     placement: str = "any"
     resize_costs: bool = True
+    messages: MessageLevel | None = None
+    """None: a pool."""
     folder: Path | None = None
     """Where the run leaves its files; no part of what it is."""
 

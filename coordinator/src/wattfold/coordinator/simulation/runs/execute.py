@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattfold.coordinator.simulation.pool.engine import PoolSimulation, Turn
+from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError, Turn
+from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.results.errors import ResultFileError
 from wattfold.coordinator.simulation.results.files import write_jobs, write_series
@@ -27,7 +28,7 @@ from wattfold.coordinator.simulation.results.job_stream import JobStream
 from wattfold.coordinator.simulation.results.metrics import metrics_of
 from wattfold.coordinator.simulation.results.table import Document, metrics_document
 from wattfold.coordinator.simulation.runs.build import jobs_of, simulation_of
-from wattfold.coordinator.simulation.runs.case import SimulationCase
+from wattfold.coordinator.simulation.runs.case import MessageLevel, SimulationCase
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowReport
 from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
 
@@ -68,6 +69,8 @@ def execute(
     """
     folder = case.folder
     table, report = jobs_of(case)
+    if case.messages is not None:
+        return _by_messages(case, case.messages, table, report, formats)
     saved = _load(case, folder) if resume and folder is not None else None
     stream = None
     if saved is not None and folder is not None:
@@ -88,6 +91,36 @@ def execute(
     if folder is not None:
         _finish(case, record, folder, formats)
     return Outcome(record=record, report=report, resumed=saved is not None)
+
+
+def _by_messages(
+    case: SimulationCase,
+    level: MessageLevel,
+    table: JobTable,
+    report: OddRowReport,
+    formats: tuple[str, ...],
+) -> Outcome:
+    """The other level: from start to end in one go."""
+    # The core and all policies: not needed by a pool.
+    from wattfold.coordinator.simulation.cluster.flight_recorder import BrokenInvariantError
+    from wattfold.coordinator.simulation.runs.by_messages import run_by_messages
+
+    if case.folder is not None:
+        _clear(case.folder)
+    try:
+        record = run_by_messages(case, table, level)
+    except BrokenInvariantError as error:
+        raise SimulationError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
+    if record.unfinished:
+        first = table.job_ids[record.unfinished[0]]
+        raise SimulationError(
+            f"{len(record.unfinished)} jobs never start on this machine, the first is job {first}"
+        )
+    if case.folder is not None:
+        if "csv" in formats:
+            write_jobs(record, case.folder / "jobs.csv")
+        _finish(case, record, case.folder, formats)
+    return Outcome(record=record, report=report)
 
 
 @dataclass(slots=True)
