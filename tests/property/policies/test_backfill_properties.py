@@ -177,3 +177,29 @@ def test_counting_decides_as_the_exact_search_does(rows, running, budget_w):
 def assignment(name: str, places: list[str], size: int) -> Assignment:
     shares = tuple(Share(node_id=NodeId(p), cpus=CpuSet.of(range(4))) for p in places)
     return Assignment(job_id=JobId(name), size=size, cap_uw=45_000_000, shares=shares)
+
+
+@given(JOBS, st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=25, max_size=25))
+def test_a_priority_is_a_place_in_the_queue(jobs, priorities):
+    """Those of one priority wait in order of submission."""
+
+    class Ranked:
+        def __init__(self, queue):
+            self.queue = queue
+
+        def submit(self, number, size, estimate):
+            self.queue.submit(number, size, estimate, priorities[number])
+
+        def __getattr__(self, name):
+            return getattr(self.queue, name)
+
+    def look(ranked, now):
+        waiting = [entry[0] if isinstance(entry, tuple) else entry for entry in ranked.queue.queue]
+        ordered = sorted(waiting, key=lambda n: (-priorities[n], jobs[n][0], n))
+        assert waiting == ordered
+
+    for queue in (
+        EasyQueue(UNITS, kills_at_limit=True),
+        ConservativeQueue(UNITS, kills_at_limit=True),
+    ):
+        assert len(run(jobs, Ranked(queue), look)) == len(jobs)

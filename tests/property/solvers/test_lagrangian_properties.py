@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_problems import problems
 
-from wattfold.coordinator.solvers import glpk, lagrangian
+from wattfold.coordinator.solvers import glpk, highs, lagrangian
 from wattfold.coordinator.solvers.instances import VARIANTS, draw
 from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
 from wattfold.coordinator.solvers.merging import merge
@@ -212,3 +212,16 @@ def test_identical_jobs(jobs: int, units_max: int, must: bool) -> None:
     running = min(jobs, units_max)
     assert solution.outcome is Outcome.OPTIMAL
     assert solution.objective == running + 0.5 * min(running, units_max - running)
+
+
+@small
+@given(problems(rows_max=3))
+def test_highs_equals_brute_force(problem: Problem) -> None:
+    solution = highs.solve(problem)
+    best = brute_force.best_objective(problem)
+    assert check(problem, solution) == ()
+    if best is None:
+        assert solution.outcome is Outcome.INFEASIBLE
+        return
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(best, rel=1e-6)

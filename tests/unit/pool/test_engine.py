@@ -79,8 +79,8 @@ def test_a_resize_changes_speed_and_costs_what_it_is_said_to():
     assert seconds(without.columns.end_ns)[0] == pytest.approx(150, rel=1e-6)
     charged = Script((0, [(0, 4, 60 * W)]), (50, [(0, 2, 60 * W)]))
     record = simulate(jobs, MACHINE, charged, FULL)
-    # The data of two of four nodes (of 2048 MB each) through the bisection of the two that stay.
-    moved_s = 2 * (2 * 2048.0) / (2 * 425.0 * 2 ** (2 / 3))
+    # Two of four nodes give up half of its 2048 MB through the bisection of the two that stay.
+    moved_s = 2 * (2048.0 / 2) / (2 * 425.0 * 2 ** (2 / 3))
     assert record.columns.stalled_ns[0] / S == pytest.approx(moved_s, rel=1e-6)
     assert seconds(record.columns.end_ns)[0] == pytest.approx(150 + moved_s, rel=1e-6)
     assert record.columns.resizes.tolist() == [1]

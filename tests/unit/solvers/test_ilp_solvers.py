@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from wattfold.coordinator.solvers import glpk, greedy, lagrangian
+from wattfold.coordinator.solvers import glpk, greedy, highs, lagrangian
 from wattfold.coordinator.solvers.glpk import GlpkOptions
 from wattfold.coordinator.solvers.instances import VARIANTS, Variant, draw
 from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
@@ -59,9 +59,10 @@ SOLVERS = [
     pytest.param(glpk.solve, id="presolved"),
     pytest.param(pure, id="pure"),
     pytest.param(exactly, id="lagrangian"),
+    pytest.param(highs.solve, id="highs"),
     pytest.param(greedy.solve, id="greedy"),
 ]
-EXACT = SOLVERS[:3]
+EXACT = SOLVERS[:4]
 Solver = Callable[[Problem], Solution]
 
 

@@ -59,7 +59,7 @@ _PARM = {
     "sizes": Setting(kind=int, low=1, high=1024),
     "resize_interval_s": Setting(kind=float, low=0, high=1e6, unit="s"),
     "gap": Setting(kind=float, low=0, high=0.5),
-    "solver": Setting(kind=str, choices=("lagrangian", "glpk", "greedy")),
+    "solver": Setting(kind=str, choices=("lagrangian", "glpk", "highs", "greedy")),
 }
 _FIFO = {"size": Setting(kind=str, choices=("min", "max"))}
 _NODE = {"id": Setting(kind=str), "address": Setting(kind=str)}

@@ -1,16 +1,18 @@
 """What changing the size of a running job costs (PARM, SC14, section VII-A, Eq. 20 and 21).
 
-The nodes of a job are taken as a cube on a 3D torus. Growing moves the share of the data that
-leaves each old node over the bisection of the old cube and boots the new nodes' processes.
-Shrinking moves the data of the leaving nodes and boots nothing. Sizes are nodes, data in MB,
-bandwidths in MB/s, times in s; the constants are the paper's.
+The nodes of a job are taken as a cube on a 3D torus, unless the links across the middle of its
+actual nodes are given (`torus.bisection_links`; ours, the paper leaves open which nodes a job
+gets). Growing moves the share of the data that leaves each old node over the bisection of the old
+nodes and boots the new nodes' processes. Shrinking moves the data of the leaving nodes and boots
+nothing. Sizes are nodes, data in MB, bandwidths in MB/s, times in s; the constants are the paper's.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from wattfold.coordinator.models.torus import ideal_bisection
 
 BOOT_PER_NODE_S = 0.01904
 BOOT_S = 72.73
@@ -27,6 +29,11 @@ class Resize:
     nodes_to: int
     link_mb_per_s: float
     """Bandwidth of one link of the torus."""
+    bisection_links: float | None = None
+    """Links across the middle of the nodes before a growth, or of those kept in a shrink.
+
+    None for the paper's ideal cube, 2 * nodes^(2/3).
+    """
 
     def __post_init__(self) -> None:
         if self.nodes_from < 1 or self.nodes_to < 1:
@@ -38,6 +45,8 @@ class Resize:
                 f"a resize needs data >= 0 MB and a link > 0 MB/s, got {self.data_mb} and "
                 f"{self.link_mb_per_s}"
             )
+        if self.bisection_links is not None and not self.bisection_links > 0:
+            raise ValueError(f"data needs a link > 0 to move, got {self.bisection_links}")
 
     @property
     def transfer_s(self) -> float:
@@ -49,9 +58,13 @@ class Resize:
         per_node_mb = self.data_mb / self.nodes_from
         if self.nodes_to >= self.nodes_from:
             moved_mb = (per_node_mb - self.data_mb / self.nodes_to) * self.nodes_from
-            return moved_mb / _bisection_mb_per_s(self.nodes_from, self.link_mb_per_s)
+            return moved_mb / self._bisection_mb_per_s(self.nodes_from)
         moved_mb = per_node_mb * (self.nodes_from - self.nodes_to)
-        return moved_mb / _bisection_mb_per_s(self.nodes_to, self.link_mb_per_s)
+        return moved_mb / self._bisection_mb_per_s(self.nodes_to)
+
+    def _bisection_mb_per_s(self, nodes: int) -> float:
+        links = self.bisection_links
+        return self.link_mb_per_s * (ideal_bisection(nodes) if links is None else links)
 
     @property
     def boot_s(self) -> float:
@@ -69,8 +82,3 @@ class Resize:
 def charge_s(resizes: Iterable[Resize]) -> float:
     """What every job resized in one decision loses, s; zero when none is."""
     return CHARGE_FACTOR * max((resize.total_s for resize in resizes), default=0.0)
-
-
-def _bisection_mb_per_s(nodes: int, link_mb_per_s: float) -> float:
-    # A torus wraps around: a cut through n^(2/3) rows crosses each twice.
-    return 2.0 * link_mb_per_s * math.pow(nodes, 2.0 / 3.0)

@@ -11,9 +11,9 @@ every change and asked `decide`; they keep only what a decision needs.
 * **Conservative** (same source): every waiting job has a reservation, at the earliest time at which
   it delays none before it. When a job ends early the reservations are made anew, in order.
 
-Ties are broken by order of submission. ``kills_at_limit``: the site ends jobs at their estimate,
-so a running job that has reached it counts as free in that instant; otherwise it counts as one that
-may end at any moment, but holds what it has.
+The order is that of priority, then of submission. ``kills_at_limit``: the site ends jobs at their
+estimate, so a running job that has reached it counts as free in that instant; otherwise it counts
+as one that may end at any moment, but holds what it has.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class EasyQueue:
         "_ends",
         "_extra",
         "_fresh",
+        "_priorities",
         "_shadow",
         "_standing",
         "backfill",
@@ -53,10 +54,22 @@ class EasyQueue:
         # Entries of the queue that the last pass has seen and turned down at this shadow time.
         self._standing = 0
         self._fresh = False
+        # Of jobs whose priority is another than 1, and all after the first of them.
+        self._priorities: dict[int, float] = {}
 
-    def submit(self, number: int, size: int, estimate: int) -> None:
-        """A job joins the end of the queue."""
-        self.queue.append((number, size, estimate))
+    def submit(self, number: int, size: int, estimate: int, priority: float = 1.0) -> None:
+        """A job joins the end of the queue, or of those with its priority or a higher one."""
+        entry = (number, size, estimate)
+        if priority == 1.0 and not self._priorities:
+            self.queue.append(entry)
+            return
+        self._priorities[number] = priority
+        position = len(self.queue)
+        while position and self._priorities.get(self.queue[position - 1][0], 1.0) < priority:
+            position -= 1
+        if position < len(self.queue):
+            self._fresh = False
+        self.queue.insert(position, entry)
 
     def adopt(self, number: int, size: int, ends: int) -> None:
         """A job runs already and will end by its estimate at ``ends``."""
@@ -68,6 +81,8 @@ class EasyQueue:
 
     def end(self, number: int) -> None:
         """A running job has ended."""
+        if self._priorities:
+            self._priorities.pop(number, None)
         entry = self._ends.pop(number)
         del self.running[bisect_left(self.running, entry)]
         self.free += entry[2]

@@ -21,6 +21,8 @@ from wattfold.coordinator.solvers.problem import CapacityRow, Outcome, Problem, 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+SOLVERS = ("lagrangian", "glpk", "highs", "greedy")
+"""By their names in configurations; the first is the default, GLPK the reference."""
 AGE_MIN_S = 1e-3
 """Least age of Eq. 8: a job at its end keeps a weight."""
 
@@ -44,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solving:
-    """Who solves: ``lagrangian``, ``glpk`` or ``greedy``; within which gap and how many seconds."""
+    """Who solves (one of `SOLVERS`); within which gap and how many seconds."""
 
     solver: str
     gap: float
@@ -118,6 +120,15 @@ def solve_in_turn(problem: Problem, solving: Solving) -> tuple[Solution, str]:
     """The answer and who gave it: the solver asked for, then GLPK, then greedy."""
     left_s = max(solving.deadline_s * 0.8, 0.1)
     best: Solution | None = None
+    if solving.solver == "highs":
+        # scipy takes its time to load, as Pyomo below.
+        from wattfold.coordinator.solvers import highs
+
+        wish = highs.HighsOptions(gap=solving.gap, time_limit_s=left_s / 2)
+        best = highs.solve(problem, wish)
+        if best.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE):
+            return best, solving.solver
+        left_s = max(left_s - (best.build_ns + best.solve_ns) / 1e9, 0.1)
     if solving.solver == "lagrangian":
         options = LagrangianOptions(gap=solving.gap, time_limit_s=left_s / 2)
         best = lagrangian.solve(problem, options)
@@ -140,6 +151,10 @@ def warm_up(solver: str) -> None:
     """Loads a solver, so that the first round need not wait for it."""
     if solver == "lagrangian":
         lagrangian.warm_up()
+    elif solver == "highs":
+        from wattfold.coordinator.solvers import highs
+
+        highs.warm_up()
     elif solver == "glpk":
         from wattfold.coordinator.solvers import glpk
 

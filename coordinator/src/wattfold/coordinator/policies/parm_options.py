@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.core.targets import CAP_STEP_UW
+from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 
 Ints = NDArray[np.int64]
@@ -70,12 +71,23 @@ class Charge:
         return most
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DramLevels:
+    """DRAM caps of a node to choose from, beyond the paper; ``standing_uw`` is in idle's charge."""
+
+    caps_uw: tuple[int, ...]
+    standing_uw: int
+    model: DramModel
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Options:
-    """m options of one job, ordered by size and then cap. Arrays must not be changed."""
+    """m options of one job, ordered by size, cap, DRAM cap. Arrays must not be changed."""
 
     size: Ints
     cap_uw: Ints
+    dram_cap_uw: Ints
+    """0 = the standing cap."""
     total_s: Floats
     """t[j, n, p]: the time of the whole job."""
     speedup: Floats
@@ -123,6 +135,7 @@ class Options:
         return Options(
             size=self.size[keep],
             cap_uw=self.cap_uw[keep],
+            dram_cap_uw=self.dram_cap_uw[keep],
             total_s=self.total_s[keep],
             speedup=self.speedup[keep],
             units=self.units[keep],
@@ -137,24 +150,43 @@ def options_of(
     caps_uw: Sequence[int],
     size_least: int,
     charge: Charge,
+    dram: DramLevels | None = None,
 ) -> Options:
-    """All pairs of these sizes and caps, both ascending.
+    """All combinations of these sizes, caps and DRAM caps, all ascending.
 
     ``size_least`` is min N_j of Eq. 7, which need not be among the sizes offered now. Without sizes
-    or caps there are no options.
+    or caps there are no options. The reference of Eq. 7 is a node whose DRAM is not held back, so
+    that weights and speedups with and without DRAM caps compare.
     """
     caps_w = [w_from_uw(cap) for cap in caps_uw]
     slowest_s = profile.time_s(size_least, caps_w[0]) if caps_w else 0.0
-    size = np.repeat(np.asarray(sizes, dtype=np.int64), len(caps_uw))
-    cap_uw = np.tile(np.asarray(caps_uw, dtype=np.int64), len(sizes))
-    total_s = profile.times_s(sizes, caps_w).ravel() if size.size else np.zeros(0)
+    drams_uw = dram.caps_uw if dram else (0,)
+    size, cap_uw, dram_uw = (
+        grid.ravel()
+        for grid in np.meshgrid(
+            np.asarray(sizes, dtype=np.int64),
+            np.asarray(caps_uw, dtype=np.int64),
+            np.asarray(drams_uw, dtype=np.int64),
+            indexing="ij",
+        )
+    )
+    if not size.size:
+        total_s = np.zeros(0)
+    elif dram:
+        drams_w = [w_from_uw(cap) for cap in drams_uw]
+        total_s = dram.model.times_s(profile, sizes, caps_w, drams_w).ravel()
+    else:
+        total_s = profile.times_s(sizes, caps_w).ravel()
+    # DRAM power beyond what an idle node is charged counts as a package cap that much higher.
+    beyond_uw = dram_uw - dram.standing_uw if dram else 0
     return Options(
         size=size,
         cap_uw=cap_uw,
+        dram_cap_uw=dram_uw,
         total_s=total_s,
         speedup=slowest_s / total_s,
         units=charge.units(size),
-        power_uw=charge.power_uw(size, cap_uw),
+        power_uw=charge.power_uw(size, cap_uw + beyond_uw),
         slowest_s=slowest_s,
     )
 

@@ -59,7 +59,16 @@ class Profile:
 class ConservativeQueue:
     """Conservative backfilling; the same use as `backfill.EasyQueue`."""
 
-    __slots__ = ("_changed", "_ends", "_profile", "kills_at_limit", "queue", "reserved", "units")
+    __slots__ = (
+        "_changed",
+        "_ends",
+        "_priorities",
+        "_profile",
+        "kills_at_limit",
+        "queue",
+        "reserved",
+        "units",
+    )
 
     def __init__(self, units: int, *, kills_at_limit: bool = False) -> None:
         self.units = units
@@ -71,10 +80,19 @@ class ConservativeQueue:
         self._ends: dict[int, tuple[int, int]] = {}
         self._profile = Profile(units)
         self._changed = False
+        self._priorities: dict[int, float] = {}
 
-    def submit(self, number: int, size: int, estimate: int) -> None:
-        """A job joins the end of the queue; it is reserved a time at the next decision."""
+    def submit(self, number: int, size: int, estimate: int, priority: float = 1.0) -> None:
+        """A job joins the queue; it is reserved a time at the next decision.
+
+        Promises stand: a higher priority comes before others when reservations are made and moved
+        up, and takes nobody's time away.
+        """
         self.queue[number] = (size, estimate)
+        if priority != 1.0 or self._priorities:
+            self._priorities[number] = priority
+            ordered = sorted(self.queue, key=lambda n: -self._priorities.get(n, 1.0))
+            self.queue = {other: self.queue[other] for other in ordered}
 
     def adopt(self, number: int, size: int, ends: int) -> None:
         """A job runs already and will end by its estimate at ``ends``."""
@@ -85,6 +103,7 @@ class ConservativeQueue:
     def end(self, number: int) -> None:
         """A running job has ended, by its estimate or before."""
         self._ends.pop(number)
+        self._priorities.pop(number, None)
         self._changed = True
 
     def resize(self, by: int) -> None:

@@ -47,6 +47,8 @@ class BackfillScheduler:
         sizes = table.size_min if size == "min" else table.size_max
         self._size: list[int] = sizes.tolist()
         self._estimate: list[int] = table.estimate_ns.tolist()
+        ranked = bool((table.priority != 1.0).any())
+        self._priority: list[float] | None = table.priority.tolist() if ranked else None
         if table.profiles:
             self._scale_estimates(table)
         self._dynamic_uw = machine.dynamic_uw(self.cap_uw)
@@ -73,7 +75,11 @@ class BackfillScheduler:
 
     def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job joins the queue."""
-        self._queue.submit(job, self._size[job], self._estimate[job])
+        if self._priority is None:
+            self._queue.submit(job, self._size[job], self._estimate[job])
+        else:
+            size, estimate = self._size[job], self._estimate[job]
+            self._queue.submit(job, size, estimate, self._priority[job])
 
     def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job has ended."""

@@ -24,17 +24,26 @@ from typing import Any
 
 import numpy as np
 
+from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.resize_cost import Resize, charge_s
-from wattfold.coordinator.policies.node_selection import NodeSelector, selector
+from wattfold.coordinator.models.torus import bisection_links
+from wattfold.coordinator.policies.node_selection.selector import (
+    NodeSelector,
+    Strategy,
+    joined,
+    node_selector,
+)
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
 from wattfold.coordinator.simulation.pool.running import JobFacts, Running, whole_numbers
-from wattfold.coordinator.simulation.pool.scheduler import Decision, PoolScheduler
+from wattfold.coordinator.simulation.pool.scheduler import Decision, DramScheduler, PoolScheduler
 
 NEVER = 1 << 62
+Nodes = Any
+"""What a selector hands out: numbers of nodes, as a list or an array."""
 EVENTS_A_TURN = 2048
 """Instants between two looks at the clock and at a wish to stop."""
 
@@ -78,9 +87,12 @@ class PoolSimulation:
         self.ended = 0
         self.on_end: Callable[[PoolSimulation, int], None] | None = None
         self._resize_costs = resize_costs
-        self._running = Running(table, machine, RunTimes(table, model))
-        self._selector: NodeSelector = selector(placement, machine.nodes, machine.torus)
-        self._nodes: dict[int, Sequence[int]] = {}
+        self._dram = scheduler if isinstance(scheduler, DramScheduler) else None
+        dram_model = self._dram.dram_model if self._dram else None
+        self._running = Running(table, machine, RunTimes(table, model, dram_model))
+        strategy = Strategy(placement)
+        self._selector: NodeSelector[Nodes] = node_selector(strategy, machine.nodes, machine.torus)
+        self._nodes: dict[int, Nodes] = {}
         self._unplaced: dict[int, None] = {}
         self._submit_ns: list[int] = [*table.submit_ns.tolist(), NEVER]
         self._next = 0
@@ -107,7 +119,7 @@ class PoolSimulation:
         """For schedulers: the share of a running job's work that is done."""
         return self._running.done_by(job, now_ns)
 
-    def nodes_of(self, job: int) -> Sequence[int]:
+    def nodes_of(self, job: int) -> Nodes:
         """The nodes a running job holds."""
         return self._nodes[job]
 
@@ -222,14 +234,16 @@ class PoolSimulation:
         self._rounds += 1
         running = self._running
         resized: list[tuple[int, int, int]] = []
+        dram = self._dram
         for job, size, cap_uw in decisions:
+            dram_uw = dram.dram_cap_uw(job) if dram is not None else 0
             if job not in running.jobs:
-                running.start(job, size, cap_uw, now_ns)
+                running.start(job, size, cap_uw, now_ns, dram_uw)
                 self._unplaced[job] = None
                 continue
             before = running.size[job]
             self._wanted_uw.pop(job, None)
-            running.change(job, size, cap_uw, now_ns)
+            running.change(job, size, cap_uw, now_ns, dram_uw)
             if before != size:
                 resized.append((job, before, size))
         if resized:
@@ -238,30 +252,37 @@ class PoolSimulation:
     def _resize(self, resized: list[tuple[int, int, int]], now_ns: int) -> None:
         """Nodes given up come free now, nodes gained are taken at the end of the instant."""
         running = self._running
-        charge_ns = round(self._charge_s(resized) * 1e9) if self._resize_costs else 0
         for job, before, size in resized:
-            running.resizes[job] += 1
-            running.stall(job, charge_ns, now_ns)
-            held = self._nodes.get(job)
-            if held is None:
-                continue
+            if job not in self._nodes:
+                continue  # It started in this very instant.
             if size < before:
-                self._nodes[job], _ = self._selector.shrink(held, size)
+                kept, _ = self._selector.shrink(self._nodes[job], before - size)
+                self._nodes[job] = kept
             else:
                 self._unplaced[job] = None
+        charge_ns = round(self._charge_s(resized) * NS_PER_S) if self._resize_costs else 0
+        for job, _, _ in resized:
+            running.resizes[job] += 1
+            running.stall(job, charge_ns, now_ns)
 
     def _charge_s(self, resized: list[tuple[int, int, int]]) -> float:
-        """2 max(t_se) of PARM; a job's data is the memory of as many nodes as it asked for."""
-        machine, most = self.machine, self.table.size_max
+        """2 max(t_se) of PARM, with the links of the nodes that jobs really hold on a torus."""
+        machine, least = self.machine, self.table.size_min
         return charge_s(
             Resize(
-                data_mb=machine.memory_mb * float(most[job]),
+                data_mb=machine.data_mb(int(least[job])),
                 nodes_from=before,
                 nodes_to=size,
                 link_mb_per_s=machine.link_mb_per_s,
+                bisection_links=self._links(job),
             )
             for job, before, size in resized
         )
+
+    def _links(self, job: int) -> float | None:
+        if not self.machine.torus or job not in self._nodes:
+            return None
+        return float(bisection_links(self.machine.torus, self._nodes[job]))
 
     def _place(self) -> None:
         running, selector = self._running, self._selector
@@ -273,7 +294,7 @@ class PoolSimulation:
                 self._nodes[job] = selector.take(running.size[job])
             elif running.size[job] > len(held):
                 added = selector.grow(held, running.size[job] - len(held))
-                self._nodes[job] = [*held, *added]
+                self._nodes[job] = joined(held, added)
         self._unplaced.clear()
 
     def _settle(self, now_ns: int) -> None:
@@ -310,7 +331,7 @@ class PoolSimulation:
         above_uw = fixed_uw = 0
         for job, cap_uw in wanted.items():
             least_uw = min(floor_uw, cap_uw)
-            fixed_uw += running.size[job] * (running.beside_uw + least_uw)
+            fixed_uw += running.size[job] * (running.beside_uw[job] + least_uw)
             above_uw += running.size[job] * (cap_uw - least_uw)
         room_uw = max(self._budget_uw - self.machine.idle_total_uw - fixed_uw, 0)
         self._wanted_uw.clear()

@@ -6,6 +6,7 @@ profile runs for ``run_ns`` at ``size_max`` nodes and any cap.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +46,15 @@ def job_table(
     *,
     malleable_share: float = 1.0,
     cut_at_estimate: bool = True,
+    priorities: Mapping[int, float] | None = None,
     seed: int = 0,
 ) -> JobTable:
     """The jobs of a workload in order of (submission, id).
 
     With annotations every job is moldable and a share of them, drawn from the seed, malleable; its
     profile says how long it runs. ``cut_at_estimate``: a job without a profile that ran longer than
-    its user asked for ends at that limit, as sites do.
+    its user asked for ends at that limit, as sites do. ``priorities`` are weights of users, 1 for
+    those not named.
     Raises ValueError for a job without a size or with a run time or estimate below zero.
     """
     order = np.lexsort((workload.job_ids, workload.submit_ns))
@@ -81,8 +84,17 @@ def job_table(
         size_max=sizes,
         run_ns=runs,
         estimate_ns=estimates,
-        priority=np.ones(count, dtype=np.float64),
+        priority=_priorities(jobs.users, priorities or {}),
         users=jobs.users,
         malleable=malleable,
         profiles=profiles,
     )
+
+
+def _priorities(users: Ints, weights: Mapping[int, float]) -> Floats:
+    if any(not 0 < weight < np.inf for weight in weights.values()):
+        raise ValueError("priorities of users must be above zero")
+    found = np.ones(len(users), dtype=np.float64)
+    for user, weight in weights.items():
+        found[users == user] = weight
+    return found

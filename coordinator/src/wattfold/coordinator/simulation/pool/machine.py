@@ -15,7 +15,10 @@ from wattfold.contract.units import uw_from_w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Like nodes. ``torus`` are the sides of the network's cuboid, () where there is none."""
+    """Like nodes. ``torus`` are the sides of the network, () where there is none.
+
+    A torus may have more places than there are nodes.
+    """
 
     nodes: int
     base_uw: int = 38_000_000
@@ -29,7 +32,7 @@ class Machine:
     idle_uw: int = 81_000_000
     """Charge of a node without a job."""
     memory_mb: float = 2048.0
-    """Memory of a node: the data a job holds on it, which a resize moves."""
+    """Memory of a node."""
     link_mb_per_s: float = 425.0
     """Bandwidth of one link of the network."""
     torus: tuple[int, ...] = ()
@@ -49,8 +52,10 @@ class Machine:
         size = 1
         for side in self.torus:
             size *= side
-        if self.torus and size != self.nodes:
-            raise ValueError(f"a torus of {self.torus} has {size} nodes, the machine {self.nodes}")
+        if self.torus and size < self.nodes:
+            raise ValueError(
+                f"a torus of {self.torus} has {size} places, too few for {self.nodes} nodes"
+            )
 
     @classmethod
     def of_watts(
@@ -87,6 +92,13 @@ class Machine:
     def dynamic_uw(self, cap_uw: int) -> int:
         """What a job at a package cap adds to the charge of an idle node."""
         return self.busy_uw(cap_uw) - self.idle_uw
+
+    def data_mb(self, size_min: int) -> float:
+        """Data of a job, which a resize moves: it fills the memory of its least size.
+
+        The published evaluation does not state it; what fits the least size fits them all.
+        """
+        return self.memory_mb * size_min
 
     @property
     def idle_total_uw(self) -> int:

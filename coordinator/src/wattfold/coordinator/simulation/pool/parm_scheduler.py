@@ -21,12 +21,14 @@ from typing import Literal
 
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.job import SizeUnit
+from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies import parm_choice
 from wattfold.coordinator.policies.parm import Variant
 from wattfold.coordinator.policies.parm_choice import Choice, Limits, Solving
 from wattfold.coordinator.policies.parm_options import (
     Charge,
+    DramLevels,
     Floats,
     NodeKind,
     Options,
@@ -37,7 +39,9 @@ from wattfold.coordinator.policies.parm_options import (
 from wattfold.coordinator.policies.parm_stall import stalled, stalls_s
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.scheduler import Decision, PoolScheduler, Progress
+from wattfold.coordinator.simulation.pool.scheduler import Decision, DramScheduler, Progress
+
+DRAM_MODEL = DramModel()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -52,6 +56,7 @@ class _Job:
     """All its sizes."""
     size: int = 0
     cap_uw: int = 0
+    dram_cap_uw: int = 0
     resized_ns: int = -1
     here: Options | None = None
     """Its present size alone, while it runs."""
@@ -59,7 +64,7 @@ class _Job:
     """Of each option, from the present size; None until asked for."""
 
 
-class ParmScheduler(PoolScheduler):
+class ParmScheduler(DramScheduler):
     """PARM at work on a pool of like nodes. Decides once for all events of an instant."""
 
     each_event = False
@@ -80,13 +85,20 @@ class ParmScheduler(PoolScheduler):
         deadline_s: float = 40.0,
         nomm_size: Literal["min", "max"] = "min",
         price_resizes: bool = False,
+        revisits: bool = True,
+        dram_levels_uw: tuple[int, ...] = (),
+        dram_model: DramModel = DRAM_MODEL,
     ) -> None:
         """Needs profiles for its jobs.
 
         ``caps_uw`` is P_j of all jobs; None spaces ``levels_count`` of them by each job's profile.
-        ``nomm_size`` is the size that noMM starts jobs with: the paper says both. The other
-        settings are those of `Parm`; the solver gets 0.4 of ``deadline_s``. Raises ValueError for
-        jobs without profiles and caps that nodes cannot hold.
+        ``nomm_size`` is the size that noMM starts jobs with: the paper says both.
+        ``revisits``: it is asked again when the first lock ends, as the service is; the published
+        evaluation decides only when a job arrives or ends. ``price_resizes`` and
+        ``dram_levels_uw`` go beyond it (`parm_stall`, `dram_model`); without levels DRAM keeps its
+        standing cap. The other settings are those of `Parm`; the solver gets
+        0.4 of ``deadline_s``. Raises ValueError for jobs without profiles, caps that nodes cannot
+        hold and DRAM caps at or below what DRAM draws at rest.
         """
         if len(table) and not table.profiles:
             raise ValueError("PARM needs the profiles of its jobs: annotate the workload")
@@ -96,6 +108,10 @@ class ParmScheduler(PoolScheduler):
         ):
             raise ValueError(
                 f"caps must lie within {machine.cap_uw_min}..{machine.cap_uw_max} uW, got {caps}"
+            )
+        if dram_levels_uw and not w_from_uw(min(dram_levels_uw)) > dram_model.static_w:
+            raise ValueError(
+                f"DRAM caps must be above {dram_model.static_w} W, got {dram_levels_uw} uW"
             )
         self._table, self._machine = table, machine
         self._variant, self._alpha = variant, alpha
@@ -107,6 +123,15 @@ class ParmScheduler(PoolScheduler):
         # The cap at which a node with a job would draw what an idle one is charged.
         kind = NodeKind(cores=1, floor_uw=-machine.dynamic_uw(0))
         self._charge = Charge(kinds=(kind,), unit=SizeUnit.NODES)
+        self._dram: DramLevels | None = None
+        self._dram_model = dram_model
+        self._revisits = revisits
+        if dram_levels_uw:
+            self._dram = DramLevels(
+                caps_uw=tuple(sorted(set(dram_levels_uw))),
+                standing_uw=machine.dram_uw,
+                model=dram_model,
+            )
         self._nodes, self._spendable_uw = machine.nodes, 0
         self._progress: Progress | None = None
         self._queued: dict[int, _Job] = {}
@@ -173,9 +198,20 @@ class ParmScheduler(PoolScheduler):
         else:
             least = [(o, self._offered(o, now_ns, locks=False)) for o in self._running.values()]
             decisions = list(self._taken([(o, has, has.cheapest) for o, has in least], now_ns))
+        if not self._revisits:
+            return decisions
         unlocks = (self._locked_until_ns(one) for one in self._running.values())
         self._revisit_ns = min((at for at in unlocks if at > now_ns), default=0)
         return decisions
+
+    @property
+    def dram_model(self) -> DramModel:
+        """What a DRAM cap does to run times."""
+        return self._dram_model
+
+    def dram_cap_uw(self, job: int) -> int:
+        """DRAM cap of a node of a running job, microwatts; 0 = the machine's standing cap."""
+        return self._running[job].dram_cap_uw
 
     def _choose(self, jobs: list[_Job], now_ns: int) -> tuple[list[Options], Choice]:
         done = self._done(jobs, now_ns)
@@ -216,12 +252,10 @@ class ParmScheduler(PoolScheduler):
         if not self._price_resizes or offered is not one.options or one.size == 0:
             return offered
         if one.stall_s is None:
-            one.stall_s = stalls_s(
-                offered.size,
-                one.size,
-                self._machine.memory_mb * one.size,
-                self._machine.link_mb_per_s,
-            )
+            # Its data is the memory of as many nodes as it asked for, at any size.
+            data_mb = self._machine.data_mb(int(self._table.size_min[one.job]))
+            link_mb_per_s = self._machine.link_mb_per_s
+            one.stall_s = stalls_s(offered.size, one.size, data_mb, link_mb_per_s)
         return stalled(offered, one.stall_s, done)
 
     def _taken(self, picks: Iterable[tuple[_Job, Options, int]], now_ns: int) -> Iterable[Decision]:
@@ -230,7 +264,8 @@ class ParmScheduler(PoolScheduler):
             if pick < 0:
                 continue
             size, cap_uw = int(offered.size[pick]), int(offered.cap_uw[pick])
-            if (size, cap_uw) == (one.size, one.cap_uw):
+            dram_uw = int(offered.dram_cap_uw[pick])
+            if (size, cap_uw, dram_uw) == (one.size, one.cap_uw, one.dram_cap_uw):
                 continue
             if one.size == 0:
                 self._running[one.job] = self._queued.pop(one.job)
@@ -238,7 +273,7 @@ class ParmScheduler(PoolScheduler):
                 one.resized_ns = now_ns
             if size != one.size:
                 one.here, one.stall_s = one.options.of_size(size), None
-            one.size, one.cap_uw = size, cap_uw
+            one.size, one.cap_uw, one.dram_cap_uw = size, cap_uw, dram_uw
             yield one.job, size, cap_uw
 
     def _resizable(self, one: _Job) -> bool:
@@ -261,9 +296,9 @@ class ParmScheduler(PoolScheduler):
             sizes = spaced_sizes(least, most, self._sizes_count)
         if size_now and size_now not in sizes:
             sizes = tuple(sorted((*sizes, size_now)))
-        return options_of(
-            profile, sizes, self._caps(profile), max(min(least, self._nodes), 1), self._charge
-        )
+        size_least = max(min(least, self._nodes), 1)
+        caps = self._caps(profile)
+        return options_of(profile, sizes, caps, size_least, self._charge, self._dram)
 
     def _caps(self, profile: PassProfile) -> tuple[int, ...]:
         """P_j."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 import enum
 
 from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.models.dram_model import DramModel
+from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 
 KNOWN_MAX = 200_000
@@ -31,28 +33,40 @@ class RunTimeModel(enum.StrEnum):
 class RunTimes:
     """Run times of whole jobs, remembered. Raises ValueError for PASS without profiles."""
 
-    def __init__(self, table: JobTable, model: RunTimeModel) -> None:
+    def __init__(
+        self, table: JobTable, model: RunTimeModel, dram_model: DramModel | None = None
+    ) -> None:
         if model is RunTimeModel.PASS and not table.profiles:
             raise ValueError("run times after PASS need jobs with profiles")
         self._table = table
         self._profiles = table.profiles if model is RunTimeModel.PASS else ()
         self._run_ns: list[int] = table.run_ns.tolist()
         self._sizes: list[int] = table.size_max.tolist()
-        self._known: dict[tuple[int, int, int], int] = {}
+        self._dram_model = dram_model or DramModel()
+        self._known: dict[tuple[int, int, int, int], int] = {}
 
-    def total_ns(self, job: int, size: int, cap_uw: int) -> int:
-        """The whole job on so many nodes, each with its packages capped so, ns."""
+    def total_ns(self, job: int, size: int, cap_uw: int, dram_uw: int = 0) -> int:
+        """The whole job on so many nodes, each with its packages capped so, ns.
+
+        ``dram_uw`` is a DRAM cap that was chosen, 0 the standing one, under which times are known.
+        """
         if not self._profiles:
             asked = self._sizes[job]
             return self._run_ns[job] if size == asked else -(-self._run_ns[job] * asked // size)
-        key = (job, size, cap_uw)
+        key = (job, size, cap_uw, dram_uw)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            seconds = self._profiles[job].time_s(size, w_from_uw(cap_uw))
+            seconds = self._seconds(self._profiles[job], size, cap_uw, dram_uw)
             known = self._known[key] = max(round(seconds * 1e9), 1)
         return known
+
+    def _seconds(self, profile: PassProfile, size: int, cap_uw: int, dram_uw: int) -> float:
+        if not dram_uw:
+            return profile.time_s(size, w_from_uw(cap_uw))
+        caps_w, drams_w = [w_from_uw(cap_uw)], [w_from_uw(dram_uw)]
+        return float(self._dram_model.times_s(profile, [size], caps_w, drams_w)[0, 0, 0])
 
     def useful_cap_uw(self, job: int, cap_uw: int) -> int:
         """What the packages of one node draw under a cap: a job draws no more than p_high."""

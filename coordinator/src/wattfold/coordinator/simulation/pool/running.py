@@ -47,9 +47,13 @@ class Running:
     def __init__(self, table: JobTable, machine: Machine, times: RunTimes) -> None:
         count = len(table)
         self.times = times
-        # What a node with a job draws beside its packages and above an idle node.
-        self.beside_uw = machine.base_uw + machine.dram_uw - machine.idle_uw
-        self.beside_total_uw = machine.base_uw + machine.dram_uw
+        self._standing_uw = machine.dram_uw
+        self._base_uw = machine.base_uw
+        self._idle_uw = machine.idle_uw
+        # What a node of a job draws beside its packages and above an idle node.
+        self.beside_uw = [machine.base_uw + machine.dram_uw - machine.idle_uw] * count
+        self.dram_uw = [0] * count
+        """DRAM cap a scheduler chose; 0 = the machine's standing cap."""
         self.jobs: dict[int, None] = {}
         self.size = [0] * count
         self.cap_uw = [0] * count
@@ -77,16 +81,19 @@ class Running:
         self.energy = [0] * count
         self.cap_ns = [0] * count
 
-    def start(self, job: int, size: int, cap_uw: int, now_ns: int) -> None:
+    def start(self, job: int, size: int, cap_uw: int, now_ns: int, dram_uw: int = 0) -> None:
         """A job begins on so many nodes."""
+        if dram_uw:
+            self._set_dram(job, dram_uw)
         drawn_uw = self.times.useful_cap_uw(job, cap_uw)
-        total_ns = self.times.total_ns(job, size, cap_uw)
+        total_ns = self.times.total_ns(job, size, cap_uw, dram_uw)
         self.jobs[job] = None
         self.size[job], self.cap_uw[job], self.drawn_cap_uw[job] = size, cap_uw, drawn_uw
         self.total_ns[job] = total_ns
         self.since_ns[job] = self.held_since_ns[job] = now_ns
-        self.committed_uw += size * (self.beside_uw + cap_uw)
-        self.drawn_uw += size * (self.beside_uw + drawn_uw)
+        beside_uw = self.beside_uw[job]
+        self.committed_uw += size * (beside_uw + cap_uw)
+        self.drawn_uw += size * (beside_uw + drawn_uw)
         self.nodes += size
         self.start_ns[job], self.first_size[job], self.first_cap_uw[job] = now_ns, size, cap_uw
         self._orders += 1
@@ -111,8 +118,9 @@ class Running:
         job = heapq.heappop(self.ends)[3]
         self._book(job, now_ns)
         size = self.size[job]
-        self.committed_uw -= size * (self.beside_uw + self.cap_uw[job])
-        self.drawn_uw -= size * (self.beside_uw + self.drawn_cap_uw[job])
+        beside_uw = self.beside_uw[job]
+        self.committed_uw -= size * (beside_uw + self.cap_uw[job])
+        self.drawn_uw -= size * (beside_uw + self.drawn_cap_uw[job])
         self.nodes -= size
         self._ticket[job] = 0
         self.end_ns[job], self.last_size[job] = now_ns, size
@@ -121,19 +129,25 @@ class Running:
             self.stalled_until_ns.pop(job, None)
         return job
 
-    def change(self, job: int, size: int, cap_uw: int, now_ns: int) -> None:
-        """A running job goes on with another number of nodes or another cap."""
+    def change(
+        self, job: int, size: int, cap_uw: int, now_ns: int, dram_uw: int | None = None
+    ) -> None:
+        """A running job goes on with another number of nodes or other caps (None: as it was)."""
         self._advance(job, now_ns)
         self._book(job, now_ns)
         old = self.size[job]
         drawn_uw = self.times.useful_cap_uw(job, cap_uw)
-        self.committed_uw += size * (self.beside_uw + cap_uw)
-        self.committed_uw -= old * (self.beside_uw + self.cap_uw[job])
-        self.drawn_uw += size * (self.beside_uw + drawn_uw)
-        self.drawn_uw -= old * (self.beside_uw + self.drawn_cap_uw[job])
+        beside_uw = self.beside_uw[job]
+        self.committed_uw -= old * (beside_uw + self.cap_uw[job])
+        self.drawn_uw -= old * (beside_uw + self.drawn_cap_uw[job])
+        if dram_uw is not None and dram_uw != self.dram_uw[job]:
+            self._set_dram(job, dram_uw)
+            beside_uw = self.beside_uw[job]
+        self.committed_uw += size * (beside_uw + cap_uw)
+        self.drawn_uw += size * (beside_uw + drawn_uw)
         self.nodes += size - old
         self.size[job], self.cap_uw[job], self.drawn_cap_uw[job] = size, cap_uw, drawn_uw
-        self.total_ns[job] = self.times.total_ns(job, size, cap_uw)
+        self.total_ns[job] = self.times.total_ns(job, size, cap_uw, self.dram_uw[job])
         self._renew_end(job, now_ns)
 
     def stall(self, job: int, charge_ns: int, now_ns: int) -> None:
@@ -199,9 +213,14 @@ class Running:
         span_ns = now_ns - self.held_since_ns[job]
         node_ns = self.size[job] * span_ns
         self.node_ns[job] += node_ns
-        self.energy[job] += node_ns * (self.beside_total_uw + self.drawn_cap_uw[job])
+        beside_uw = self.beside_uw[job] + self._idle_uw
+        self.energy[job] += node_ns * (beside_uw + self.drawn_cap_uw[job])
         self.cap_ns[job] += self.cap_uw[job] * span_ns
         self.held_since_ns[job] = now_ns
+
+    def _set_dram(self, job: int, dram_uw: int) -> None:
+        self.dram_uw[job] = dram_uw
+        self.beside_uw[job] = self._base_uw + (dram_uw or self._standing_uw) - self._idle_uw
 
     def _renew_end(self, job: int, now_ns: int) -> None:
         begin_ns = max(self.stalled_until_ns.get(job, 0), now_ns)

@@ -7,7 +7,9 @@ A scheduler holds the state a decision needs between two events and leaves the d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from wattfold.coordinator.models.dram_model import DramModel
 
 Decision = tuple[int, int, int]
 """A job (its position in the job table), its nodes, its package cap a node in microwatts."""
@@ -60,4 +62,20 @@ class PoolScheduler(Protocol):
 
         The engine takes shrinks and lower caps first, so that all of them together must fit, not
         each in its turn. Must be pickled with its state, for a run that is stopped and resumed.
+        """
+
+
+@runtime_checkable
+class DramScheduler(PoolScheduler, Protocol):
+    """A scheduler that chooses DRAM caps too; asked for them after each of its decisions."""
+
+    @property
+    def dram_model(self) -> DramModel:
+        """What a DRAM cap does to run times."""
+
+    def dram_cap_uw(self, job: int) -> int:
+        """DRAM cap of a node of a running job, microwatts; 0 = the machine's standing cap.
+
+        It changes with decisions only: a job of which it alone changes is named again in one, with
+        the nodes and the package cap it has.
         """

@@ -1,0 +1,175 @@
+"""How well a set of nodes of a torus hangs together: hops between them, links across its middle.
+
+Nodes are numbered row by row (the last side fastest) and linked to the next one in every
+direction, around the ends too; two nodes of a side of 2 share one link. Boxes may wrap around an
+end. Routes that leave the set are not counted: what is measured is the set's own links.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Sides = tuple[int, ...]
+NodeArray = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A cuboid of a torus: its first corner and its sides; it may wrap around."""
+
+    origin: Sides
+    shape: Sides
+
+    @property
+    def volume(self) -> int:
+        """Nodes in it."""
+        return math.prod(self.shape)
+
+
+def box_nodes(sides: Sides, box: Box) -> NodeArray:
+    """The nodes of a box, those of its first layer first (not sorted where it wraps)."""
+    flat = np.zeros(1, dtype=np.int32)
+    for side, start, length in zip(sides, box.origin, box.shape, strict=True):
+        along = (np.arange(start, start + length, dtype=np.int32)) % side
+        flat = (flat[:, None] * np.int32(side) + along[None, :]).reshape(-1)
+    return flat
+
+
+def bounding_box(sides: Sides, nodes: npt.NDArray[Any]) -> Box:
+    """The smallest box around a set, wrapping around where that is shorter.
+
+    Raises ValueError for an empty set.
+    """
+    if not len(nodes):
+        raise ValueError("no nodes, no box")
+    spans = [
+        _span(np.bincount(along, minlength=side))
+        for side, along in zip(sides, np.unravel_index(nodes, sides), strict=True)
+    ]
+    return Box(origin=tuple(start for start, _ in spans), shape=tuple(n for _, n in spans))
+
+
+def surface_links(sides: Sides, shape: Sides) -> int:
+    """Links that leave a box: a side that goes all the way round has none."""
+    volume = math.prod(shape)
+    return sum(
+        2 * volume // length for side, length in zip(sides, shape, strict=True) if length < side
+    )
+
+
+def box_bisection(sides: Sides, shape: Sides) -> int:
+    """Links between the halves of a whole box, at least 1: what `bisection_links` counts for it.
+
+    Across an axis of even length that is one face, two where the box goes all the way round; an
+    axis of odd length adds the links between the halves of its middle layer.
+    """
+    axes = list(zip(shape, sides, strict=True))
+    cuts = [
+        _halved([*sorted(axes[:axis] + axes[axis + 1 :]), axes[axis]])
+        for axis, length in enumerate(shape)
+        if length > 1
+    ]
+    return min(cuts, default=1)
+
+
+def bisection_links(sides: Sides, nodes: npt.NDArray[Any] | Sequence[int]) -> int:
+    """Links between the halves of any set of nodes, at least 1.
+
+    The set is halved along each axis of its bounding box (a layer that belongs to both halves along
+    its longest axis, and so on), the links of the torus with one end in each half are counted, and
+    the least count is taken: without wrap-around that of the longest axis of a box. This is our
+    reading of what a job has to move its data through; a set in pieces has few links of its own,
+    or none, and then shares one.
+    """
+    members = np.asarray(nodes, dtype=np.int64)
+    if len(members) < 2:
+        return 1
+    box = bounding_box(sides, members)
+    cells = np.zeros(box.shape, dtype=np.bool_)
+    along = np.unravel_index(members, sides)
+    cells[
+        tuple((at - start) % side for at, start, side in zip(along, box.origin, sides, strict=True))
+    ] = True
+    rounds = [_places(side, length) == 2 for side, length in zip(sides, box.shape, strict=True)]
+    cuts = []
+    for axis in range(len(sides)):
+        if box.shape[axis] > 1:
+            rest = sorted((n, sides[i], i) for i, n in enumerate(box.shape) if i != axis)
+            order = [axis, *(i for _, _, i in reversed(rest))]
+            cuts.append(_links_between_halves(cells.transpose(order), [rounds[i] for i in order]))
+    return max(1, min(cuts))
+
+
+def mean_hops(sides: Sides, nodes: npt.NDArray[Any] | Sequence[int]) -> float:
+    """Mean hops between two different nodes of a set by the shortest way; 0 for a single node.
+
+    Exact: hops add up over the axes, and along an axis only how many nodes are in each layer
+    matters, so that all pairs come out of one autocorrelation of these counts.
+    """
+    members = np.asarray(nodes, dtype=np.int64)
+    count = len(members)
+    if count < 2:
+        return 0.0
+    total = 0.0
+    for side, along in zip(sides, np.unravel_index(members, sides), strict=True):
+        spectrum = np.fft.rfft(np.bincount(along, minlength=side))
+        pairs = np.rint(np.fft.irfft(np.abs(spectrum) ** 2, n=side))
+        shift = np.arange(side)
+        total += float(pairs @ np.minimum(shift, side - shift))
+    return total / (count * (count - 1))
+
+
+def ideal_bisection(nodes: int) -> float:
+    """Links across the middle of a cube of so many nodes that is a torus itself (PARM, Eq. 20).
+
+    Twice what a cube within a larger torus has, whose links around the end are not its own.
+    """
+    # Around the end too: a cut through n^(2/3) rows crosses each twice.
+    return 2.0 * math.pow(nodes, 2.0 / 3.0)
+
+
+def _span(layers: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """The shortest stretch of a ring with all occupied layers: its start and its length."""
+    occupied = np.flatnonzero(layers)
+    side = len(layers)
+    gap_before = (occupied - np.roll(occupied, 1) - 1) % side
+    widest = int(np.argmax(gap_before))
+    return int(occupied[widest]), side - int(gap_before[widest])
+
+
+def _places(side: int, length: int) -> int:
+    """In how many places a plane that halves the stretch cuts it."""
+    return 2 if length == side > 2 else 1
+
+
+def _halved(lengths: list[tuple[int, int]]) -> int:
+    """Links between the halves of a box along its last axis; axes as (length, side)."""
+    length, side = lengths[-1]
+    rest = lengths[:-1]
+    links = math.prod(n for n, _ in rest) * _places(side, length) if length > 1 else 0
+    return links + (_halved(rest) if rest and length % 2 else 0)
+
+
+def _links_between_halves(cells: Mask, rounds: list[bool]) -> int:
+    """Links between the first half of the cells, in order of their places, and the others."""
+    flat = cells.reshape(-1)
+    places = np.flatnonzero(flat)
+    first = np.zeros_like(flat)
+    first[places[: len(places) // 2]] = True
+    lower = first.reshape(cells.shape)
+    upper = cells & ~lower
+    links = 0
+    for axis, goes_round in enumerate(rounds):
+        ahead, behind = np.moveaxis(lower, axis, 0), np.moveaxis(upper, axis, 0)
+        pairs = [(ahead[:-1], behind[1:]), (behind[:-1], ahead[1:])]
+        if goes_round:
+            pairs += [(ahead[-1], behind[0]), (behind[-1], ahead[0])]
+        links += sum(int(np.count_nonzero(one & other)) for one, other in pairs)
+    return links

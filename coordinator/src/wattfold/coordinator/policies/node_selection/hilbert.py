@@ -1,0 +1,60 @@
+"""The nodes of a torus in the order of a Hilbert curve: near on the curve is near in the torus.
+
+The curve runs through the smallest cube of a power of two around the torus; places outside are
+left out, so that two neighbours on the curve may be some hops apart where it leaves and comes back.
+Method: J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004).
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from wattfold.coordinator.models.torus import NodeArray, Sides
+
+Coordinates = list[npt.NDArray[np.int64]]
+
+
+def curve_order(sides: Sides) -> NodeArray:
+    """All places of the torus, in the order of the curve."""
+    bits = max(1, (max(sides) - 1).bit_length())
+    places = np.arange(math.prod(sides))
+    axes = [along.astype(np.int64) for along in np.unravel_index(places, sides)]
+    _untwist(axes, bits)
+    _gray(axes, bits)
+    return np.argsort(_interleaved(axes, bits), kind="stable").astype(np.int32)
+
+
+def _untwist(axes: Coordinates, bits: int) -> None:
+    """Undoes, from the largest cubes to the smallest, their reflections and swaps of axes."""
+    first = axes[0]
+    for level in range(bits - 1, 0, -1):
+        low = (1 << level) - 1
+        for along in axes:
+            upper = (along >> level & 1).astype(np.bool_)
+            swapped = np.where(upper, 0, (first ^ along) & low)
+            first ^= np.where(upper, low, swapped)
+            if along is not first:
+                along ^= swapped
+
+
+def _gray(axes: Coordinates, bits: int) -> None:
+    """Turns the coordinates into the digits of the place on the curve."""
+    for before, along in pairwise(axes):
+        along ^= before
+    flips = np.zeros_like(axes[0])
+    for level in range(bits - 1, 0, -1):
+        flips ^= np.where(axes[-1] >> level & 1, (1 << level) - 1, 0)
+    for along in axes:
+        along ^= flips
+
+
+def _interleaved(axes: Coordinates, bits: int) -> npt.NDArray[np.int64]:
+    place = np.zeros_like(axes[0])
+    for level in range(bits - 1, -1, -1):
+        for along in axes:
+            place = place << 1 | (along >> level & 1)
+    return place

@@ -1,0 +1,271 @@
+"""PARM on a pool, decision by decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from unit.simulation.parm_pools import JACOBI, Request, S, W, job_table, pool
+
+from wattfold.coordinator.policies.parm import Variant
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
+from wattfold.coordinator.simulation.pool.scheduler import DramScheduler
+
+CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
+
+
+def test_names() -> None:
+    names = [pool([Request()], variant=v).scheduler.name for v in Variant]
+    assert names == ["parm-wse", "parm-nose", "parm-nomm"]
+
+
+def test_nothing_to_do() -> None:
+    idle = pool([Request()])
+    assert idle.decide() == []
+    assert list(idle.scheduler.solver_ns) == []
+    assert idle.scheduler.revisit_ns == 0
+
+
+def test_a_lone_job_gets_everything_that_helps() -> None:
+    one = pool([Request()], caps_uw=CAPS)
+    one.submit(0)
+    # LeanMD gets no faster above 52 W: of 60 W it can use all, of 50 W it lacks 2.
+    assert one.decide() == [(0, 8, 60 * W)]
+    assert one.decide() == []
+    assert len(one.scheduler.solver_ns) == 2
+
+
+def test_of_caps_above_the_greatest_useful_one_the_least_is_taken() -> None:
+    one = pool([Request()], caps_uw=(30 * W, 55 * W, 60 * W))
+    one.submit(0)
+    assert one.decide() == [(0, 8, 55 * W)]
+
+
+def test_caps_follow_the_profile_unless_given() -> None:
+    one = pool([Request()])
+    one.submit(0)
+    one.decide()
+    assert 51.5 < one.caps_w[0] < 52.5
+
+
+def test_power_above_idle_is_what_jobs_are_charged_with() -> None:
+    one = pool([Request(low=4, high=4)], power_w=4 * (36 - 25), caps_uw=CAPS)
+    one.submit(0)
+    assert one.decide() == [(0, 4, 36 * W)]
+    # An idle node that is charged nothing leaves base and DRAM power to the job.
+    machine = Machine.of_watts(8, idle_w=0)
+    dark = pool([Request(low=4, high=4)], power_w=4 * (36 + 56), caps_uw=CAPS)
+    scheduler = ParmScheduler(job_table([Request(low=4, high=4)]), machine, caps_uw=CAPS)
+    scheduler.attach(dark.shares)
+    scheduler.resources(8, 4 * (36 + 56) * W)
+    scheduler.submit(0, 0)
+    assert scheduler.decide(0) == [(0, 4, 36 * W)]
+
+
+@pytest.mark.parametrize(
+    ("variant", "first", "later"),
+    [(Variant.WSE, 8, 4), (Variant.NOSE, 8, 8), (Variant.NOMM, 2, 2)],
+)
+def test_who_may_change_its_size_and_when(variant: Variant, first: int, later: int) -> None:
+    two = pool([Request(low=2), Request(low=2, submit_s=1)], variant=variant, alpha=0.0)
+    two.submit(0)
+    two.decide()
+    assert two.sizes == {0: first}
+    two.submit(1, now_s=1)
+    two.decide(1)
+    assert two.sizes[0] == later
+
+
+def test_nomm_may_be_read_as_the_greatest_size() -> None:
+    one = pool([Request(low=2)], variant=Variant.NOMM, nomm_size="max")
+    one.submit(0)
+    one.decide()
+    assert one.sizes == {0: 8}
+
+
+@pytest.mark.parametrize("variant", list(Variant))
+def test_caps_are_free_while_a_job_runs(variant: Variant) -> None:
+    one = pool([Request(low=4, high=4, malleable=False)], variant=variant, caps_uw=CAPS)
+    one.submit(0)
+    one.decide()
+    one.give(8, 4 * 11 * W)
+    assert one.decide(1) == [(0, 4, 36 * W)]
+    one.give(8, 1000 * W)
+    assert one.decide(2) == [(0, 4, 60 * W)]
+
+
+def test_a_job_that_is_not_malleable_keeps_its_size() -> None:
+    two = pool([Request(low=2, malleable=False), Request(low=2, submit_s=1)])
+    two.submit(0)
+    two.decide()
+    two.submit(1, now_s=1)
+    two.decide(1)
+    assert two.sizes == {0: 8}
+
+
+def test_a_start_is_no_resize_and_a_resize_locks() -> None:
+    three = pool([Request(low=2), Request(low=2, submit_s=1), Request(low=2)], alpha=0.0)
+    three.submit(0)
+    three.decide(0)
+    assert three.scheduler.revisit_ns == 0
+    three.submit(1, now_s=1)
+    three.decide(1)
+    assert three.sizes == {0: 4, 1: 4}
+    assert three.scheduler.revisit_ns == 501 * S
+    three.end(1, now_s=100)
+    assert three.decide(100) == []
+    assert three.scheduler.revisit_ns == 501 * S
+    three.decide(501)
+    assert three.sizes == {0: 8}
+    assert three.scheduler.revisit_ns == 1001 * S
+
+
+def test_progress_takes_weight_away() -> None:
+    requests = [Request(low=4, malleable=False), Request(low=4, malleable=False)]
+    two = pool(requests, alpha=1.0, power_w=4 * (11 + 19), caps_uw=CAPS)
+    two.submit(0, 1)
+    two.decide()
+    for now_s, ahead in ((1, 1), (2, 0)):
+        two.shares.of = {ahead: 0.9}
+        two.decide(now_s)
+        assert two.caps_w == {ahead: 30, 1 - ahead: 50}
+
+
+def test_priority_adds_weight() -> None:
+    two = pool([Request(low=8), Request(low=8, priority=3.0)])
+    two.submit(0, 1)
+    two.decide()
+    assert two.sizes == {1: 8}
+
+
+def test_a_job_larger_than_the_pool_waits_for_it_to_grow() -> None:
+    one = pool([Request(low=6)])
+    one.give(4, 1000 * W)
+    one.submit(0)
+    assert one.decide() == []
+    one.give(8, 1000 * W)
+    one.decide(1)
+    assert one.sizes == {0: 8}
+
+
+def test_sizes_follow_the_pool() -> None:
+    one = pool([Request(low=2)])
+    one.submit(0)
+    one.decide()
+    one.give(5, 1000 * W)
+    one.decide(1)
+    assert one.sizes == {0: 5}
+
+
+def test_a_budget_that_no_longer_holds_all_lifts_locks() -> None:
+    two = pool([Request(low=2), Request(low=2, submit_s=1)], alpha=0.0, caps_uw=CAPS)
+    two.submit(0)
+    two.decide()
+    two.submit(1, now_s=1)
+    two.decide(1)
+    assert two.sizes == {0: 4, 1: 4}
+    # Job 0 was resized a second ago. At 4 and 2 nodes of 30 W they need 30 W, at 2 and 2 20 W.
+    two.give(8, 24 * W)
+    two.decide(2)
+    assert two.sizes == {0: 2, 1: 2}
+    assert two.taken[1] <= 24 * W
+
+
+def test_jobs_that_cannot_fit_get_their_least_power() -> None:
+    three = pool(
+        [Request(low=2), Request(low=2, malleable=False), Request(low=2)], caps_uw=CAPS, alpha=0.0
+    )
+    three.submit(0, 1)
+    three.decide()
+    before = three.sizes
+    three.submit(2)
+    three.give(8, 1 * W)
+    three.decide(1)
+    assert three.runs == {0: (2, 30 * W), 1: (before[1], 30 * W)}
+    assert three.decide(2) == []
+    three.give(8, 1000 * W)
+    three.decide(3)
+    assert three.sizes[2] >= 2
+
+
+def test_a_resize_that_costs_more_than_it_gains_is_left() -> None:
+    requests = [Request(low=4, high=5), Request(low=4, high=4, submit_s=1)]
+    free, priced = (pool(requests, price_resizes=price) for price in (False, True))
+    for one in (free, priced):
+        one.submit(0, 1)
+        one.decide(1)
+        assert one.sizes == {0: 4, 1: 4}
+        one.end(1, now_s=600)
+        one.shares.of = {0: 0.99}
+        one.decide(600)
+    assert free.sizes == {0: 5}
+    assert priced.sizes == {0: 4}
+
+
+def test_a_resize_that_gains_more_than_it_costs_is_made() -> None:
+    one = pool([Request(low=4, high=8), Request(low=4, high=4)], price_resizes=True)
+    one.submit(0, 1)
+    one.decide()
+    one.end(1, now_s=600)
+    one.decide(600)
+    assert one.sizes == {0: 8}
+
+
+DRAMS = tuple(watts * W for watts in (10, 12, 14, 18))
+
+
+def test_without_levels_dram_keeps_its_standing_cap() -> None:
+    one = pool([Request()])
+    one.submit(0)
+    one.decide()
+    assert isinstance(one.scheduler, DramScheduler)
+    assert one.scheduler.dram_cap_uw(0) == 0
+
+
+def test_dram_power_goes_to_those_whom_it_helps() -> None:
+    requests = [Request(low=4, high=4), Request(low=4, high=4, profile=JACOBI)]
+    two = pool(requests, dram_levels_uw=DRAMS, caps_uw=CAPS, power_w=4 * (5 - 6 + 19), alpha=0.0)
+    two.submit(0, 1)
+    two.decide()
+    lean, memory_bound = (two.scheduler.dram_cap_uw(job) for job in (0, 1))
+    assert lean < memory_bound
+    beyond = [two.runs[job][1] - 25 * W + at - 18 * W for job, at in ((0, lean), (1, memory_bound))]
+    assert sum(4 * max(watts, 0) for watts in beyond) <= two.spendable_uw
+
+
+def test_dram_that_helps_nobody_is_not_given() -> None:
+    one = pool([Request(low=4, high=4)], dram_levels_uw=DRAMS, caps_uw=CAPS)
+    one.submit(0)
+    assert one.decide() == [(0, 4, 60 * W)]
+    assert one.scheduler.dram_cap_uw(0) == 12 * W
+
+
+def test_a_change_of_dram_alone_is_told() -> None:
+    request = Request(low=4, high=4, profile=JACOBI)
+    scheduler = pool([request], dram_levels_uw=DRAMS, caps_uw=(37 * W,)).scheduler
+    scheduler.resources(8, 4 * (37 - 25 + 12 - 18) * W)
+    scheduler.submit(0, 0)
+    assert scheduler.decide(0) == [(0, 4, 37 * W)]
+    assert scheduler.dram_cap_uw(0) == 12 * W
+    scheduler.resources(8, 4 * (37 - 25) * W)
+    assert scheduler.decide(1) == [(0, 4, 37 * W)]
+    assert scheduler.dram_cap_uw(0) == 18 * W
+    assert scheduler.decide(2) == []
+
+
+def test_dram_caps_are_above_what_dram_draws_at_rest() -> None:
+    with pytest.raises(ValueError, match="DRAM caps"):
+        pool([Request()], dram_levels_uw=(8 * W, 18 * W))
+
+
+def test_jobs_need_profiles() -> None:
+    bare = replace(job_table([Request()]), profiles=())
+    with pytest.raises(ValueError, match="profiles"):
+        ParmScheduler(bare, Machine.of_watts(4))
+
+
+@pytest.mark.parametrize("caps", [(), (10 * W, 30 * W), (30 * W, 70 * W)])
+def test_caps_are_ones_that_nodes_can_hold(caps: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="caps must lie"):
+        ParmScheduler(job_table([Request()]), Machine.of_watts(4), caps_uw=caps)
