@@ -3,8 +3,9 @@
 
 Every run is a process of its own, so that start-up, reading and peak memory are its own. Of several
 runs the median counts. Targets: 36,000 jobs/s of CPU time on the KTH log under EASY, without and
-with start-up and reading (quoted with them: CQSim 3,600, pyss 9,200); Curie's partition 10 under EASY in 60 s and
-2 GB; 1,000 jobs of Mira under PARM wSE in 60 s; no second over budget; two runs alike.
+with start-up and reading (quoted with them: CQSim 3,600, pyss 9,200); Curie's partition 10 under
+EASY in 60 s and 2 GB; 1,000 jobs of Mira under PARM wSE in 60 s; no second over budget; two runs
+alike. Exit status 1 where one is not met.
 
 Logs come from the folder WATTFOLD_WORKLOADS or its subfolder `workloads`. In place of one that is
 missing a log of as many jobs is drawn from the Lublin model, and the line says so.
@@ -34,7 +35,7 @@ from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.runs.build import jobs_of, simulation_of
 from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase, WorkloadSource
 
-GIB = 1 << 30
+GB = 1_000_000_000
 MIRA_CAPS_UW = tuple(watts * 1_000_000 for watts in (30, 33, 36, 44, 50, 60))
 
 
@@ -74,7 +75,7 @@ SETTINGS = {
         procs_per_node=16,
         jobs=198_509,
         seconds=60,
-        bytes_most=2 * GIB,
+        bytes_most=2 * GB,
     ),
     "mira": Setting(
         name="Mira, PARM wSE",
@@ -243,7 +244,9 @@ def _measured(setting: Setting, runs: Sequence[Run]) -> dict[str, object]:
     checks = {
         "speed": not setting.jobs_per_s or values["jobs_per_cpu_s"] >= setting.jobs_per_s,
         "speed with start-up and reading": (
-            not setting.jobs_per_s or values["jobs_per_cpu_s_whole_process"] >= setting.jobs_per_s
+            # Drawing jobs is not reading a log.
+            not (setting.jobs_per_s and _log(setting.log))
+            or values["jobs_per_cpu_s_whole_process"] >= setting.jobs_per_s
         ),
         "time": not setting.seconds or values["wall_s"] <= setting.seconds,
         "memory": not setting.bytes_most or values["peak_bytes"] <= setting.bytes_most,
@@ -282,7 +285,7 @@ def _print(results: dict[str, tuple[dict[str, object], bool]]) -> None:
         parts = [
             f"{values['target_jobs_per_s']:,.0f} jobs/s" if values["target_jobs_per_s"] else "",
             f"{values['target_s']:g} s" if values["target_s"] else "",
-            f"{values['target_bytes'] / GIB:g} GiB" if values["target_bytes"] else "",
+            f"{values['target_bytes'] / GB:g} GB" if values["target_bytes"] else "",
             "never over budget, runs alike",
         ]
         verdict = f"NOT met: {', '.join(missed)}" if missed else "met"

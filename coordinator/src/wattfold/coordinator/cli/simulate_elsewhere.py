@@ -13,7 +13,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -96,7 +96,9 @@ def elsewhere(
         ]
         found = {n: left for n, task in enumerate(tasks) if how.resume and (left := _known(task))}
         for number in set(range(len(tasks))) - set(found):
-            tasks[number].result.unlink(missing_ok=True)
+            # A folder that is none is for the run to complain of, beside what others find.
+            with suppress(NotADirectoryError):
+                tasks[number].result.unlink(missing_ok=True)
         waiting = [number for number in range(len(tasks)) if number not in found]
         backend = _backend(len(waiting), workers, dask)
         outcomes = backend.outcomes(_measure, [tasks[number] for number in waiting])

@@ -278,6 +278,8 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     if (options["log"] is None) == (options["model"] is None):
         raise BadRequestError("name the jobs: either --log FILE or --model NAME")
     names: Sequence[str] = list(dict.fromkeys(options["policies"])) or ["easy"]
+    if options["placement"] == "cuboid" and not options["torus"]:
+        raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
     run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
     source = _source(options, names, run_times)
     machine = _machine(options)
