@@ -197,7 +197,6 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         execute(case("easy", tmp_path / "file" / "run"))
 
 
-@pytest.mark.xfail(strict=True, reason="a turn of the engine is 2048 rounds, however slow they are")
 def test_a_run_with_a_solver_can_be_stopped_before_it_has_ended() -> None:
     seen: list[int] = []
     outcome = execute(

@@ -21,7 +21,7 @@ class ClusterRecord(RunRecord):
     """A run by messages. Its jobs start when their last process does, as it really was.
 
     ``over_budget_ns`` counts the time in which the nodes may have drawn more than the budget by the
-    caps they really held, but for the grace of a lowered budget, which is in ``responses``. Cores of
+    caps they really held, but for the grace of a lowered budget (``responses``). Cores of
     a node count in ``node_ns`` as their part of it. ``resizes`` are changes of the number of cores.
     """
 
