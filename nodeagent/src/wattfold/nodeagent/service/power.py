@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from wattfold.contract.ids import Epoch, ZoneName
 from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.powercap import PowercapZone
-from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.caps import (
     CapOutcome,
     CapRequest,
@@ -65,16 +64,65 @@ class LeaseGuard(Protocol):
         ...
 
 
+class Timer(Protocol):
+    """Something that will be called."""
+
+    def cancel(self) -> None:
+        """It will not be called."""
+        ...
+
+
+class Clock(Protocol):
+    """Monotonic time and calls at a later one."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since some moment in the past."""
+        ...
+
+    def call_in(self, delay_ns: int, what: Callable[[], None]) -> Timer:
+        """Calls back once, not before that time."""
+        ...
+
+
+class LoopClock:
+    """The monotonic clock, and timers of the running event loop."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds of the monotonic clock."""
+        return time.monotonic_ns()
+
+    def call_in(self, delay_ns: int, what: Callable[[], None]) -> Timer:
+        """Calls back once, in the event loop."""
+        return asyncio.get_running_loop().call_later(delay_ns / NS_PER_S, what)
+
+
+class Records(Protocol):
+    """Records that survive the agent."""
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A record, None if there is none or it is damaged."""
+        ...
+
+    def write(self, name: str, record: dict[str, Any]) -> None:
+        """Replaces a record, whole or not at all. Raises Refused."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Removes a record if there is one."""
+        ...
+
+
 class NodePower:
     """All zones of a node under one lease. Used from the event loop only."""
 
     def __init__(
         self,
         zones: list[PowercapZone],
-        store: StateStore,
+        store: Records,
         boot_id: str,
         on_change: Callable[[], None],
         guard: LeaseGuard,
+        clock: Clock | None = None,
     ) -> None:
         self.zones = {z.name: ZoneState(zone=z, meter=_meter(z)) for z in zones}
         self.lease = _obeyed(store)
@@ -84,7 +132,8 @@ class NodePower:
         self._boot_id = boot_id
         self._on_change = on_change
         self._guard = guard
-        self._timer: asyncio.TimerHandle | None = None
+        self._clock = clock or LoopClock()
+        self._timer: Timer | None = None
         self._samples = 0
         self._stopped = False
 
@@ -104,14 +153,7 @@ class NodePower:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        record = self._store.read(_ORIGINALS) or {}
-        for name, values in record.get("zones", {}).items():
-            state = self.zones.get(ZoneName(name))
-            for failure in state.zone.restore(values) if state else []:
-                logs.warning("limit_not_restored", zone=name, why=failure)
-        if record:
-            self._store.remove(_ORIGINALS)
-            logs.info("limits_restored", zones=len(record.get("zones", {})))
+        self._restore_originals()
 
     def admit(self, epoch: int, coordinator_id: str) -> None:
         """Checks and remembers whose command it is. Raises Refused; then nothing is changed."""
@@ -128,24 +170,23 @@ class NodePower:
 
         Raises InvalidRequest, and WrongState without a guard; then nothing is changed.
         """
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock.now_ns()
         lease = self.lease.renewed(duration_ns, now_ns)
         self._guard.hold_until(now_ns + duration_ns)
         self.lease = lease
         self.at_floor = False
         if self._timer is not None:
             self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(duration_ns / NS_PER_S, self._expired)
+        self._timer = self._clock.call_in(duration_ns, self._expired)
 
     def remaining_ns(self) -> int:
         """Time left of the lease, 0 without one."""
-        return self.lease.remaining_ns(time.monotonic_ns())
+        return self.lease.remaining_ns(self._clock.now_ns())
 
     def set_caps(self, requests: list[CapRequest]) -> list[CapOutcome]:
         """Sets caps, lower ones first, and reads them back; outcomes in the order asked."""
         enforced = {name: state.cap_uw for name, state in self.zones.items()}
-        live = self.lease.live(time.monotonic_ns())
+        live = self.lease.live(self._clock.now_ns())
         done = {
             id(request): self._set_cap(request, lease_live=live)
             for request in lowering_first(requests, enforced)
@@ -158,7 +199,7 @@ class NodePower:
             if not state.zone.cannot_measure:
                 self._sample_zone(state)
         self._samples += 1
-        lapsed = not self.lease.live(time.monotonic_ns())
+        lapsed = not self.lease.live(self._clock.now_ns())
         if lapsed and not self.at_floor:
             self._to_floor()
         if self._samples % _DRIFT_SAMPLES == 0:
@@ -259,9 +300,8 @@ class NodePower:
 
     def _expired(self) -> None:
         self._timer = None
-        if self.lease.live(time.monotonic_ns()):
-            left_s = self.remaining_ns() / NS_PER_S
-            self._timer = asyncio.get_running_loop().call_later(left_s, self._expired)
+        if self.lease.live(self._clock.now_ns()):
+            self._timer = self._clock.call_in(self.remaining_ns(), self._expired)
             return
         logs.warning("lease_ended", epoch=self.lease.epoch)
         self.lease = self.lease.ended()
@@ -270,9 +310,9 @@ class NodePower:
 
     def _sample_zone(self, state: ZoneState) -> None:
         try:
-            raw_uj, at_ns = state.zone.read_energy()
+            raw_uj, age_ns = state.zone.read_energy()
             state.meter = state.meter.after(raw_uj)
-            state.history.add(at_ns, state.meter.total_uj)
+            state.history.add(self._clock.now_ns() - age_ns, state.meter.total_uj)
             state.valid = True
         except (OSError, ValueError) as error:
             if state.valid:
@@ -307,15 +347,47 @@ class NodePower:
         self._on_change()
 
     def _save_originals(self) -> None:
-        record = self._store.read(_ORIGINALS)
-        if record is not None and record.get("boot_id") == self._boot_id:
-            return
-        zones = {
+        """Keeps what was found before the first write of this boot, zone by zone, once."""
+        record = self._store.read(_ORIGINALS) or {}
+        kept: dict[str, dict[str, int]] = {}
+        if record.get("boot_id") == self._boot_id:
+            kept = record.get("zones", {})
+        found = {
             state.zone.name: state.zone.snapshot()
             for state in self.zones.values()
-            if not state.zone.cannot_cap
+            if state.zone.name not in kept and not state.zone.cannot_cap
         }
-        self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": zones})
+        originals = kept | {str(name): values for name, values in found.items()}
+        if found or record.get("boot_id") != self._boot_id:
+            self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": originals})
+        for state in self.zones.values():
+            if not state.zone.cannot_cap:
+                state.zone.saved(originals[state.zone.name])
+
+    def _restore_originals(self) -> None:
+        record = self._store.read(_ORIGINALS)
+        if record is None:
+            return
+        left: dict[str, dict[str, int]] = {}
+        zones = record.get("zones", {})
+        for name, values in zones.items():
+            state = self.zones.get(ZoneName(name))
+            if state is None:
+                logs.warning("limit_not_restored", zone=name, why="the zone is not there")
+                left[name] = values
+                continue
+            failed = state.zone.restore(values)
+            for why in failed.values():
+                logs.warning("limit_not_restored", zone=name, why=why)
+            if failed:
+                # Whole, not only what failed: it says what the zone was before the first write.
+                left[name] = values
+        logs.info("limits_restored", zones=len(zones) - len(left), failed=len(left))
+        if left:
+            # The next start of this boot must not take what is left of a cap for an original.
+            self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": left})
+        else:
+            self._store.remove(_ORIGINALS)
 
 
 async def sample_for_ever(power: NodePower) -> None:
@@ -332,7 +404,7 @@ def _meter(zone: PowercapZone) -> EnergyMeter:
     return EnergyMeter(range_uj=zone.range_uj)
 
 
-def _obeyed(store: StateStore) -> Lease:
+def _obeyed(store: Records) -> Lease:
     """Whom an earlier agent obeyed last; its lease is over."""
     record = store.read(_AGENT_RECORD) or {}
     epoch, coordinator_id = record.get("epoch", 0), record.get("coordinator_id", "")
