@@ -25,6 +25,7 @@ from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, 
 from wattfold.nodeagent.adapters.powercap import discover
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
 from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
+from wattfold.nodeagent.adapters.tree_process import TreeProcess
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.errors import Refused
@@ -83,6 +84,7 @@ async def run(config: Config) -> None:
         use_cgroups=masks.mechanism is not MaskMechanism.AFFINITY,
     )
     emulation = _emulate(config, clock)
+    machine = _emulated_machine(config)
     changes = Changes()
     boot_id = host.boot_id()
     zones = discover(config.powercap_root, config.ranges, stamped=emulation is not None)
@@ -130,6 +132,9 @@ async def run(config: Config) -> None:
         emulation.firmware.stop()
         emulation.throttle.close()
     await guarding.stop()
+    power.forget()
+    if machine:
+        machine.stop()
     masks.close()
     clock.close()
     _remove_socket(config.listen)
@@ -191,6 +196,15 @@ def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
     return _Emulation(firmware=firmware, model=model, throttle=throttle)
 
 
+def _emulated_machine(config: Config) -> TreeProcess | None:
+    if config.fixture is None:
+        return None
+    record = config.run_dir / "powercap-tree.json"
+    machine = TreeProcess(config.fixture.path, config.powercap_root, record)
+    machine.start()
+    return machine
+
+
 def _inventory(
     config: Config, boot_id: str, masks: MaskControl, emulation: _Emulation | None
 ) -> pb.Inventory:
@@ -207,7 +221,7 @@ def _inventory(
         ],
         memory_bytes=host.memory_bytes(),
         base_power_uw=config.base_power_uw,
-        emulated=emulation is not None,
+        emulated=emulation is not None or config.fixture is not None,
         mask_mechanism=wire.MASKS[masks.mechanism],
         throttle_mechanism=_throttle_number(emulation),
     )

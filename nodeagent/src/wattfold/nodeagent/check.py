@@ -110,7 +110,7 @@ def _fixture_findings(config: Config) -> list[Finding]:
     origins = Counter(origin.value for origin in config.fixture.origins.values())
     counted = ", ".join(f"{count} {origin}" for origin, count in sorted(origins.items()))
     machine = config.fixture.machine
-    what = f"emulated: {machine.title}, after {machine.source}; of its values {counted}"
+    what = f"emulated: {machine.title} (source: {machine.source}); of its values {counted}"
     return [Finding(subject="machine", status=Status.OK, finding=what)]
 
 

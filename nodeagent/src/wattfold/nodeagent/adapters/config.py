@@ -236,7 +236,7 @@ class _Source:
 
 def _powercap_root(given: str, run_dir: Path | None) -> Path:
     """An emulated tree is made in the run folder unless another place is named."""
-    named = given != _TOP["powercap_root"].default
+    named = given != _TOP["powercap_root"].default and not given.endswith(".toml")
     return Path(given) if named or run_dir is None else run_dir / "powercap"
 
 
@@ -247,6 +247,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
     run_dir = Path(top["run_dir"]).absolute()
     emulated = _emulation(source, emulation) if top["emulate"] is True else None
     fixture = _fixture(top, source)
+    made_in = run_dir if emulated or fixture else None
     return Config(
         node_id=node_id,
         listen=_listen(top, source, run_dir),
@@ -254,7 +255,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         state_dir=Path(top["state_dir"]).absolute(),
         run_dir=run_dir,
         cpus=_cpus(top["cpus"], source),
-        powercap_root=_powercap_root(top["powercap_root"], run_dir if top["emulate"] else None),
+        powercap_root=_powercap_root(top["powercap_root"], made_in),
         cgroup_root=Path(top["cgroup_root"]),
         ranges=_ranges(top, source, emulated, fixture),
         base_power_uw=uw_from_w(top["base_power_w"]),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wattfold.contract.ids import Epoch, ZoneName
-from wattfold.contract.units import NS_PER_S
+from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.powercap import PowercapZone
 from wattfold.nodeagent.core.caps import (
@@ -26,6 +26,7 @@ from wattfold.nodeagent.core.caps import (
     ZoneKind,
     judge,
     lowering_first,
+    passed,
     quantised,
 )
 from wattfold.nodeagent.core.energy import EnergyMeter, PowerHistory
@@ -35,13 +36,18 @@ from wattfold.nodeagent.core.lease import Lease
 SAMPLE_NS = 100_000_000
 _DRIFT_SAMPLES = 5
 """Caps are compared with what was set every 0.5 s."""
+_HELD_NS_MIN = NS_PER_S
+"""Shorter windows have too few samples to tell power from noise."""
 _AGENT_RECORD = "agent.json"
 _ORIGINALS = "originals.json"
 
 
 @dataclass(slots=True, kw_only=True)
 class ZoneState:
-    """One zone at run time. ``cap_uw`` was read back last; ``wanted_uw`` is what was set."""
+    """One zone at run time. ``cap_uw`` was read back last; ``wanted_uw`` is what was set.
+
+    ``over_uw`` is the mean power of a zone that draws more than its cap, 0 otherwise.
+    """
 
     zone: PowercapZone
     meter: EnergyMeter
@@ -50,6 +56,8 @@ class ZoneState:
     cap_uw: int = 0
     valid: bool = True
     failing: bool = False
+    set_ns: int = 0
+    over_uw: int = 0
 
 
 class LeaseGuard(Protocol):
@@ -128,6 +136,7 @@ class NodePower:
         self.lease = _obeyed(store)
         self.at_floor = False
         self.drift_count = 0
+        self.not_held_count = 0
         self._store = store
         self._boot_id = boot_id
         self._on_change = on_change
@@ -136,6 +145,7 @@ class NodePower:
         self._timer: Timer | None = None
         self._samples = 0
         self._stopped = False
+        self._left: dict[str, dict[str, int]] = {}
 
     def start(self) -> None:
         """Saves the original limits once a boot and goes to the floor."""
@@ -149,11 +159,24 @@ class NodePower:
         self.sample()
 
     def stop(self) -> None:
-        """Restores the original limits, each on its own."""
+        """Restores the original limits, each on its own. The guard is still there."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        self._restore_originals()
+        self._left = self._restore_originals()
+
+    def forget(self) -> None:
+        """Forgets the original limits that were restored, after the guard has gone.
+
+        Not before: a guard whose agent was killed while it stopped goes to the floor again, and the
+        next agent must not take that for what was there first. What could not be restored is kept
+        for it as well. Raises Refused.
+        """
+        if self._left:
+            record = {"boot_id": self._boot_id, "zones": self._left}
+            self._store.write(_ORIGINALS, record)
+        else:
+            self._store.remove(_ORIGINALS)
 
     def admit(self, epoch: int, coordinator_id: str) -> None:
         """Checks and remembers whose command it is. Raises Refused; then nothing is changed."""
@@ -204,6 +227,8 @@ class NodePower:
             self._to_floor()
         if self._samples % _DRIFT_SAMPLES == 0:
             self._check_drift()
+            for state in self.zones.values():
+                self._check_held(state)
 
     def floor_writes(self) -> list[tuple[Path, str]]:
         """What brings all zones to their floor: paths and values."""
@@ -257,7 +282,8 @@ class NodePower:
                 request, state.cap_uw, CapStatus.DEVICE_ERROR, f"{request.name}: {error}"
             )
         state.failing = False
-        state.wanted_uw = cap_uw
+        if state.wanted_uw != cap_uw:
+            state.wanted_uw, state.set_ns = cap_uw, self._clock.now_ns()
         if state.cap_uw > cap_uw:
             message = (
                 f"{request.name}: the device holds {state.cap_uw} uW, above the {cap_uw} uW set"
@@ -268,6 +294,7 @@ class NodePower:
             requested_uw=request.cap_uw,
             enforced_uw=state.cap_uw,
             status=CapStatus.OK,
+            message=_over_text(state),
             settles_in_ns=state.zone.window_ns,
         )
 
@@ -333,6 +360,32 @@ class NodePower:
                 continue
             self._reassert(state, found_uw, enabled=enabled)
 
+    def _check_held(self, state: ZoneState) -> None:
+        """Compares the power with the cap, once the cap has had a window to settle, and another.
+
+        Firmware may take a limit and hold another one, or none at all.
+        """
+        window_ns = max(state.zone.window_ns, _HELD_NS_MIN)
+        settled = self._clock.now_ns() - state.set_ns >= 2 * window_ns
+        if state.wanted_uw is None or not state.valid or not settled:
+            return
+        if state.zone.cannot_measure or state.zone.cannot_cap:
+            return
+        mean_uw = state.history.mean_uw(window_ns)
+        over_uw = mean_uw if passed(mean_uw, state.cap_uw) else 0
+        if bool(over_uw) is bool(state.over_uw):
+            state.over_uw = over_uw
+            return
+        state.over_uw = over_uw
+        if over_uw:
+            self.not_held_count += 1
+            logs.warning(
+                "cap_not_held", zone=state.zone.name, cap_uw=state.cap_uw, power_uw=over_uw
+            )
+        else:
+            logs.info("cap_held_again", zone=state.zone.name, power_uw=mean_uw)
+        self._on_change()
+
     def _reassert(self, state: ZoneState, found_uw: int, *, enabled: bool) -> None:
         assert state.wanted_uw is not None
         self.drift_count += 1
@@ -364,30 +417,20 @@ class NodePower:
             if not state.zone.cannot_cap:
                 state.zone.saved(originals[state.zone.name])
 
-    def _restore_originals(self) -> None:
-        record = self._store.read(_ORIGINALS)
-        if record is None:
-            return
+    def _restore_originals(self) -> dict[str, dict[str, int]]:
+        """Writes what was saved; the zones of which something could not be restored."""
+        zones: dict[str, dict[str, int]] = (self._store.read(_ORIGINALS) or {}).get("zones", {})
         left: dict[str, dict[str, int]] = {}
-        zones = record.get("zones", {})
         for name, values in zones.items():
             state = self.zones.get(ZoneName(name))
-            if state is None:
-                logs.warning("limit_not_restored", zone=name, why="the zone is not there")
-                left[name] = values
-                continue
-            failed = state.zone.restore(values)
+            failed = state.zone.restore(values) if state else {name: "the zone is not there"}
             for why in failed.values():
                 logs.warning("limit_not_restored", zone=name, why=why)
             if failed:
                 # Whole, not only what failed: it says what the zone was before the first write.
                 left[name] = values
         logs.info("limits_restored", zones=len(zones) - len(left), failed=len(left))
-        if left:
-            # The next start of this boot must not take what is left of a cap for an original.
-            self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": left})
-        else:
-            self._store.remove(_ORIGINALS)
+        return left
 
 
 async def sample_for_ever(power: NodePower) -> None:
@@ -411,6 +454,15 @@ def _obeyed(store: Records) -> Lease:
     return Lease(
         epoch=Epoch(epoch if isinstance(epoch, int) else 0),
         coordinator_id=coordinator_id if isinstance(coordinator_id, str) else "",
+    )
+
+
+def _over_text(state: ZoneState) -> str:
+    if not state.over_uw:
+        return ""
+    return (
+        f"{state.zone.name}: drew {w_from_uw(state.over_uw)} W under the cap before:"
+        " the device takes limits without holding them"
     )
 
 
