@@ -126,6 +126,7 @@ class Guard:
         self._clock = clock
         self._steps = steps
         self.alive = False
+        self.acted = False
         self.answers = True
         self.deadline_ns = 0
         self.writes: list[tuple[str, str, str]] = []
@@ -150,6 +151,7 @@ class Guard:
         self._clock.call_in(max(self.deadline_ns - self._clock.now_ns(), 0), self._act)
 
     def _act(self) -> None:
+        self.acted = True
         for folder, file, text in self.writes:
             try:
                 if self._clock.model.read(folder, file) != text:
@@ -186,6 +188,7 @@ class EmulatedNode:
         self.guard = Guard(self.clock, self.steps)
         self.originals = self.settings()
         self.granted = {}
+        self.folders: dict[str, str] = {}
         self.disturbed = set()
 
     def settings(self) -> dict[str, int]:
@@ -225,7 +228,8 @@ class EmulatedNode:
         self.records.full = False
         self.guard.answers = True
         self.pass_time(10)
-        self.disturbed.clear()
+        if self.power is not None:
+            self.disturbed.clear()
 
     # ---- the agent
 
@@ -248,14 +252,22 @@ class EmulatedNode:
         except Refused:
             return
         self.guard.alive = True
+        self.guard.acted = False
         self.guard.deadline_ns = 0
         self.guard.told(power)
         self.power = power
+        self.folders = {
+            str(name): state.zone.path.name
+            for name, state in power.zones.items()
+            if not state.zone.cannot_cap
+        }
         self._at_floor()
 
     def stop(self) -> bool:
         """An orderly stop; False if it failed for want of space. May raise Killed."""
         assert self.power is not None
+        # Limits are restored now, whatever was granted.
+        self.granted = {}
         try:
             self.power.stop()
             self.steps.step()
@@ -266,7 +278,6 @@ class EmulatedNode:
         finally:
             self.power = None
             self.clock.calls.clear()
-        self.granted = {}
         return True
 
     def killed(self) -> None:
@@ -330,7 +341,13 @@ class EmulatedNode:
 
     def check(self) -> None:
         """What holds at any moment, for zones that nobody else has just disturbed."""
+        for name, folder in self.folders.items():
+            enforced_uw = self.model.enforced_uw(folder)
+            if name in self.granted and folder not in self._disturbed_with_twins():
+                assert enforced_uw is not None, f"{name} is not capped"
+                assert enforced_uw <= self.granted[name], f"{name} above {self.granted[name]}"
         if self.power is None:
+            self._check_guard()
             return
         for name, state in self.power.zones.items():
             folders = [state.zone.path.name, *state.zone.twins]
@@ -339,7 +356,17 @@ class EmulatedNode:
             enforced_uw = self.model.enforced_uw(folders[0])
             assert enforced_uw is not None, f"{name} is not capped"
             assert state.cap_uw == enforced_uw, f"{name} reports {state.cap_uw}, not {enforced_uw}"
-            assert enforced_uw <= self.granted[name], f"{name} above {self.granted[name]}"
+
+    def _check_guard(self) -> None:
+        """The guard of a killed agent brought all it could to the floor."""
+        found = self.settings()
+        for folder, file, text in self.guard.writes if self.guard.acted else ():
+            if folder not in self.disturbed:
+                assert found[f"{folder}/{file}"] == int(text), f"{folder}/{file} not at its floor"
+
+    def _disturbed_with_twins(self) -> set[str]:
+        names = {self.model.zones[folder].spec.name for folder in self.disturbed}
+        return {f for f, zone in self.model.zones.items() if zone.spec.name in names}
 
     def check_restored(self) -> None:
         """After an orderly stop without failures: all that was saved is as it was."""
