@@ -110,6 +110,11 @@ class TreeModel:
             self._supply_of(spec): _Supply(energy_uj=spec.energy_uj or 0, power_uw=spec.idle_uw)
             for spec in reversed(machine.zones)
         }
+        self._limits: dict[tuple[str, str], list[tuple[Zone, Limit]]] = {}
+        for zone in self.zones.values():
+            for limit in zone.limits:
+                key = (self._supply_of(zone.spec), limit.spec.name)
+                self._limits.setdefault(key, []).append((zone, limit))
         self._timers = [_Timer(d, d.every_ns) for d in machine.disturbances]
         self._returns: list[tuple[int, str]] = []
 
@@ -225,14 +230,13 @@ class TreeModel:
         return self._lowest(self._supply_of(self.zones[folder].spec), "long_term")
 
     def _lowest(self, supply: str, constraint: str) -> int | None:
-        held = [
-            limit.held_uw()
-            for zone in self.zones.values()
-            if self._supply_of(zone.spec) == supply and zone.enabled and zone.present
-            for limit in zone.limits
-            if limit.spec.name == constraint
-        ]
-        return min((uw for uw in held if uw is not None), default=None)
+        lowest: int | None = None
+        for zone, limit in self._limits.get((supply, constraint), ()):
+            if zone.enabled and zone.present:
+                held_uw = limit.held_uw()
+                if held_uw is not None and (lowest is None or held_uw < lowest):
+                    lowest = held_uw
+        return lowest
 
     def _enter(self, folder: str, file: str) -> Zone | None:
         if file not in self.files(folder):
