@@ -71,6 +71,14 @@ def test_what_is_no_number_is_einval(text):
     assert tree.read("intel-rapl:0", LIMIT) == "100000000"
 
 
+def test_what_follows_a_nul_byte_is_not_read():
+    tree = model(ZONE)
+    tree.write("intel-rapl:0", LIMIT, "50000000\0\0\0\1\0")
+    tree.write("intel-rapl:0", "enabled", "0\0\0")
+    assert tree.read("intel-rapl:0", LIMIT) == "50000000"
+    assert tree.read("intel-rapl:0", "enabled") == "0"
+
+
 def test_a_locked_limit_is_enodata_and_enabled_reads_0_and_gives_enosys():
     tree = model(altered(locked=True))
     assert error_of(tree.write, "intel-rapl:0", LIMIT, "50000000") == errno.ENODATA

@@ -156,6 +156,8 @@ class TreeModel:
 
     def write(self, folder: str, file: str, text: str) -> None:
         """Writes an attribute. Raises OSError; then nothing has changed."""
+        # The kernel reads a C string; powercap-utils write whole buffers.
+        text = text.partition("\0")[0]
         zone = self._enter(folder, file)
         if not self.files(folder)[file] & 0o200:
             raise failure(errno.EACCES)
