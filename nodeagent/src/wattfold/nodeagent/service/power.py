@@ -461,7 +461,7 @@ def _over_text(state: ZoneState) -> str:
     if not state.over_uw:
         return ""
     return (
-        f"{state.zone.name}: drew {w_from_uw(state.over_uw)} W under the cap before:"
+        f"{state.zone.name}: drew {w_from_uw(state.over_uw):.1f} W under the cap before:"
         " the device takes limits without holding them"
     )
 
