@@ -22,6 +22,7 @@ from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choose_masks
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
+from wattfold.nodeagent.adapters.msr import MsrRanges
 from wattfold.nodeagent.adapters.powercap import discover
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
 from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
@@ -87,7 +88,12 @@ async def run(config: Config) -> None:
     machine = _emulated_machine(config)
     changes = Changes()
     boot_id = host.boot_id()
-    zones = discover(config.powercap_root, config.ranges, stamped=emulation is not None)
+    zones = discover(
+        config.powercap_root,
+        config.ranges,
+        stamped=emulation is not None,
+        ranges=None if emulation or machine else MsrRanges(),
+    )
     guarding = Guarding(store)
     power = NodePower(zones, store, boot_id, changes.notify, guarding)
     if not power.zones:

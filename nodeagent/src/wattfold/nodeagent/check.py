@@ -16,6 +16,7 @@ from pathlib import Path
 
 from wattfold.nodeagent.adapters import host_findings
 from wattfold.nodeagent.adapters.config import Config, ConfigError, add_flags, load_flags
+from wattfold.nodeagent.adapters.msr import MsrRanges
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
 from wattfold.nodeagent.core import findings
@@ -139,7 +140,8 @@ def _power(config: Config, host: Path) -> _Power:
         machine = replace(machine, root=config.fixture.machine.title, root_exists=True)
         machine = replace(machine, vendor=config.fixture.machine.vendor, rapl_driver=True)
         machine = replace(machine, virtual=False, container="")
-    zones = tuple(read_zones(files, config.ranges))
+    ranges = MsrRanges(host) if config.fixture is None else None
+    zones = tuple(read_zones(files, config.ranges, ranges))
     by_kind = sorted(zones, key=lambda zone: list(ZoneKind).index(zone.kind))
     found = [finding for zone in by_kind for finding in _zone_findings(zone, machine)]
     packages = [zone for zone in zones if zone.kind is ZoneKind.PACKAGE]

@@ -18,6 +18,7 @@ from pathlib import Path
 from wattfold.contract.ids import ZoneName
 from wattfold.contract.units import NS_PER_S, NS_PER_US, w_from_uw
 from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.msr import HardwareRange, MsrRanges
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.core.caps import (
     CAP_STEP_UW,
@@ -273,15 +274,18 @@ class PowercapZone:
             return str(error)
         return "" if found == value else f"reads {found} after {value} was written"
 
-    def describe(self, setting: RangeSetting) -> None:
-        """Finds out what the zone can do; fills range, window and reasons."""
+    def describe(self, setting: RangeSetting, hardware: HardwareRange | None = None) -> None:
+        """Finds out what the zone can do; fills range, window and reasons.
+
+        ``hardware`` is what the processor says of its range, if it can be asked.
+        """
         self._describe_energy()
         if self.kind is ZoneKind.PSYS:
             self.cannot_cap = "psys contains the packages; they are capped"
         elif not self._capping:
             self.cannot_cap = str(self._energy_only().strerror)
         else:
-            self._describe_caps(setting)
+            self._describe_caps(setting, hardware)
 
     def _describe_energy(self) -> None:
         why: OSError | ValueError | None = None
@@ -297,7 +301,7 @@ class PowercapZone:
         self._meter = self._all[0]
         self.cannot_measure = f"energy of {self.path.name} is unreadable: {why}"
 
-    def _describe_caps(self, setting: RangeSetting) -> None:
+    def _describe_caps(self, setting: RangeSetting, hardware: HardwareRange | None) -> None:
         package = self.kind is ZoneKind.PACKAGE
         uw_min = setting.package_uw_min if package else setting.dram_uw_min
         uw_max = setting.package_uw_max if package else setting.dram_uw_max
@@ -307,7 +311,8 @@ class PowercapZone:
         except OSError as error:
             self.cannot_cap = f"limits of {self.path.name} are unreadable: {error}"
             return
-        uw_max = uw_max or self._hardware_max(present_uw)
+        named = hardware or HardwareRange(cap_uw_min=0, cap_uw_max=0)
+        uw_max = uw_max or self._hardware_max(named.cap_uw_max or present_uw)
         if not uw_max:
             self.cannot_cap = (
                 f"the highest cap of {self.name} is unknown: set"
@@ -315,7 +320,9 @@ class PowercapZone:
             )
             return
         uw_max = min(uw_max, _REGISTER_UW_MAX)
-        # There is no file for the minimum: a quarter of the maximum unless configured.
+        if uw_min is None and named.cap_uw_min < uw_max:
+            uw_min = named.cap_uw_min or None
+        # There is no file for the minimum: a quarter of the maximum if nothing names it.
         uw_min = quantised_up(uw_max // 4 if uw_min is None else uw_min)
         floor_uw = uw_min if floor_uw is None else quantised(floor_uw)
         self.limits = CapRange(cap_uw_min=uw_min, cap_uw_max=quantised(uw_max), floor_uw=floor_uw)
@@ -353,17 +360,22 @@ class PowercapZone:
 
 
 def discover(
-    root: Path | ZoneFiles, setting: RangeSetting, *, stamped: bool = False
+    root: Path | ZoneFiles,
+    setting: RangeSetting,
+    *,
+    stamped: bool = False,
+    ranges: MsrRanges | None = None,
 ) -> list[PowercapZone]:
     """Packages, DRAM and psys of a powercap tree, ordered by name. Empty without one.
 
     ``stamped``: the files of the tree carry the time their values are for (an emulated tree).
+    ``ranges``: asked for what powercap does not tell; None where the tree is not this machine's.
     """
     files = RealFiles(root, stamped=stamped) if isinstance(root, Path) else root
     zones = []
     for zone in zones_of(files):
         try:
-            zone.describe(setting)
+            zone.describe(setting, ranges.range_of(zone.name, zone.kind) if ranges else None)
         except ValueError as error:
             zone.cannot_cap = f"{zone.path.name}: {error}"
         zones.append(zone)

@@ -10,6 +10,7 @@ import errno
 import os
 from pathlib import Path
 
+from wattfold.nodeagent.adapters.msr import MsrRanges
 from wattfold.nodeagent.adapters.powercap import PowercapZone, RangeSetting, zones_of
 from wattfold.nodeagent.adapters.powercap_files import ZoneFiles
 from wattfold.nodeagent.core.findings import LimitFacts, MachineFacts, TwinFacts, ZoneFacts
@@ -18,9 +19,11 @@ _CONSTRAINTS_MAX = 8
 _CONTAINER_MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 
 
-def read_zones(files: ZoneFiles, setting: RangeSetting) -> list[ZoneFacts]:
+def read_zones(
+    files: ZoneFiles, setting: RangeSetting, ranges: MsrRanges | None = None
+) -> list[ZoneFacts]:
     """The zones the agent would use, by name, with their twins."""
-    return [_facts(files, zone, setting) for zone in zones_of(files)]
+    return [_facts(files, zone, setting, ranges) for zone in zones_of(files)]
 
 
 def read_machine(root: Path, host: Path = Path("/")) -> MachineFacts:
@@ -43,10 +46,12 @@ def read_machine(root: Path, host: Path = Path("/")) -> MachineFacts:
     )
 
 
-def _facts(files: ZoneFiles, zone: PowercapZone, setting: RangeSetting) -> ZoneFacts:
+def _facts(
+    files: ZoneFiles, zone: PowercapZone, setting: RangeSetting, ranges: MsrRanges | None
+) -> ZoneFacts:
     folder = zone.path.name
     try:
-        zone.describe(setting)
+        zone.describe(setting, ranges.range_of(zone.name, zone.kind) if ranges else None)
     except ValueError as error:
         zone.cannot_cap = f"{folder}: {error}"
     return ZoneFacts(
