@@ -22,8 +22,10 @@ from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choose_masks
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
+from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.msr import MsrRanges
 from wattfold.nodeagent.adapters.powercap import discover
+from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
 from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
 from wattfold.nodeagent.adapters.tree_process import TreeProcess
@@ -88,10 +90,12 @@ async def run(config: Config) -> None:
     machine = _emulated_machine(config)
     changes = Changes()
     boot_id = host.boot_id()
+    files: ZoneFiles = RealFiles(config.powercap_root, stamped=emulation is not None)
+    if not emulation and not machine:
+        files = with_hsmp(files)
     zones = discover(
-        config.powercap_root,
+        files,
         config.ranges,
-        stamped=emulation is not None,
         ranges=None if emulation or machine else MsrRanges(),
     )
     guarding = Guarding(store)

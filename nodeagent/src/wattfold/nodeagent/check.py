@@ -16,8 +16,9 @@ from pathlib import Path
 
 from wattfold.nodeagent.adapters import host_findings
 from wattfold.nodeagent.adapters.config import Config, ConfigError, add_flags, load_flags
+from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.msr import MsrRanges
-from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
+from wattfold.nodeagent.adapters.powercap_files import RealFiles
 from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
 from wattfold.nodeagent.core import findings
 from wattfold.nodeagent.core.caps import ZoneKind
@@ -133,7 +134,7 @@ def _emulated() -> _Power:
 
 
 def _power(config: Config, host: Path) -> _Power:
-    files: ZoneFiles = RealFiles(config.powercap_root)
+    files = with_hsmp(RealFiles(config.powercap_root), host / "dev/hsmp")
     machine = read_machine(config.powercap_root, host)
     if config.fixture is not None:
         files = MemoryFiles(TreeModel(config.fixture.machine))

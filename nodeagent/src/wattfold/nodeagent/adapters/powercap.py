@@ -151,6 +151,11 @@ class PowercapZone:
         """The folders of the other interfaces."""
         return [interface.folder for interface in self._all[1:]]
 
+    @property
+    def limit_folder(self) -> str:
+        """The folder of the first interface with limits, of the first one if none has."""
+        return (self._capping or self._all)[0].folder
+
     def read_cap_uw(self) -> int:
         """The long-term limit in force, microwatts: the lowest of the interfaces that are on.
 

@@ -49,7 +49,8 @@ def read_machine(root: Path, host: Path = Path("/")) -> MachineFacts:
 def _facts(
     files: ZoneFiles, zone: PowercapZone, setting: RangeSetting, ranges: MsrRanges | None
 ) -> ZoneFacts:
-    folder = zone.path.name
+    folder, limits = zone.path.name, zone.limit_folder
+    others = [f for f in (folder, *zone.twins) if f != limits]
     try:
         zone.describe(setting, ranges.range_of(zone.name, zone.kind) if ranges else None)
     except ValueError as error:
@@ -63,11 +64,11 @@ def _facts(
         energy_denied=_denied(files, folder),
         energy_range_uj=zone.range_uj,
         limits=zone.limits,
-        enabled=_enabled(files, folder),
-        enabled_writable=files.may(folder, "enabled", os.W_OK),
-        long_term=_limit(files, folder, "long_term"),
-        short_term=_limit(files, folder, "short_term"),
-        twins=tuple(_twin(files, twin) for twin in zone.twins),
+        enabled=_enabled(files, limits),
+        enabled_writable=files.may(limits, "enabled", os.W_OK),
+        long_term=_limit(files, limits, "long_term"),
+        short_term=_limit(files, limits, "short_term"),
+        twins=tuple(_twin(files, f) for f in others if _limit(files, f, "long_term")),
     )
 
 

@@ -136,7 +136,7 @@ def no_packages(machine: MachineFacts) -> Finding:
         finding += "; the driver is loaded but has found no zone on this processor"
         remedy = "look for errors of intel_rapl in dmesg"
     if "AMD" in machine.vendor or "Hygon" in machine.vendor:
-        remedy += "; AMD processors have energy only there, capping needs HSMP"
+        remedy += "; AMD processors have energy only there, capping needs HSMP (amd_hsmp)"
     return Finding(subject="packages", status=status, finding=finding, remedy=remedy + emulate)
 
 
@@ -152,7 +152,7 @@ def _cannot_cap(zone: ZoneFacts, machine: MachineFacts) -> Finding | None:
     if limit is None:
         remedy = "none here: the zone can only be measured"
         if "AMD" in machine.vendor or "Hygon" in machine.vendor:
-            remedy = "capping AMD processors needs HSMP, which the agent does not use"
+            remedy = "capping AMD processors needs HSMP: load the driver amd_hsmp"
         return _found(zone, Status.NO, f"cannot be capped: {zone.path} has energy only", remedy)
     if limit.error == "ENODATA":
         why = "limits cannot be read: ENODATA, the driver refuses or the firmware has locked them"
