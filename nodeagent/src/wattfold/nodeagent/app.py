@@ -99,7 +99,9 @@ async def run(config: Config) -> None:
         ranges=None if emulation or machine else MsrRanges(),
     )
     guarding = Guarding(store)
-    power = NodePower(zones, store, boot_id, changes.notify, guarding)
+    # Limits do not outlive an emulated machine, however long this host has been up.
+    limits_id = f"{boot_id}/{machine.instance}" if machine else boot_id
+    power = NodePower(zones, store, limits_id, changes.notify, guarding)
     if not power.zones:
         logs.warning("no_power_zones", root=config.powercap_root)
     power.start()

@@ -29,11 +29,14 @@ class TreeProcess:
         self._fixture = fixture.absolute()
         self._folder = folder
         self._record = record
+        self.instance = ""
+        """Differs for each start of the machine, as a boot id does."""
 
     def start(self) -> None:
         """Mounts the tree, or takes over the one that an earlier agent left. Raises OSError."""
         known = self._known()
         if known is not None and known[1] == str(self._fixture) and os.path.ismount(self._folder):
+            self.instance = known[2]
             logs.info("emulated_machine_adopted", pid=known[0], folder=self._folder)
             return
         self.stop()
@@ -66,6 +69,7 @@ class TreeProcess:
         self._record.write_text(
             json.dumps({"pid": process.pid, "start_ticks": ticks, "fixture": str(self._fixture)})
         )
+        self.instance = f"{process.pid}-{ticks}"
         logs.info("emulated_machine_started", pid=process.pid, folder=self._folder)
 
     def stop(self) -> None:
@@ -77,14 +81,14 @@ class TreeProcess:
             fuse_tree.unmount(self._folder)
         self._record.unlink(missing_ok=True)
 
-    def _known(self) -> tuple[int, str] | None:
+    def _known(self) -> tuple[int, str, str] | None:
         try:
             record = json.loads(self._record.read_text())
             pid, ticks, fixture = record["pid"], record["start_ticks"], record["fixture"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         alive = isinstance(pid, int) and isinstance(ticks, int) and procfs.same_process(pid, ticks)
-        return (pid, str(fixture)) if alive else None
+        return (pid, str(fixture), f"{pid}-{ticks}") if alive else None
 
 
 def _end(pid: int) -> None:

@@ -103,9 +103,14 @@ def judge(request: CapRequest, limits: CapRange, *, lease_live: bool) -> tuple[C
     return CapStatus.OK, ""
 
 
-def passed(power_uw: int, cap_uw: int) -> bool:
-    """Whether a mean power over a settled window says that the cap is not held."""
-    return power_uw > cap_uw + cap_uw // _TOLERANCE + _NOISE_UW
+def passed(power_uw: int, cap_uw: int, *, already: bool = False) -> bool:
+    """Whether a mean power over a settled window says that the cap is not held.
+
+    ``already``: it was not held before; then half of the tolerance is left, so that a power at the
+    border is not told again and again.
+    """
+    tolerance_uw = cap_uw // _TOLERANCE + _NOISE_UW
+    return power_uw > cap_uw + (tolerance_uw // 2 if already else tolerance_uw)
 
 
 def lowering_first(

@@ -56,6 +56,7 @@ class ZoneState:
     cap_uw: int = 0
     valid: bool = True
     failing: bool = False
+    readable: bool = True
     set_ns: int = 0
     over_uw: int = 0
 
@@ -354,8 +355,11 @@ class NodePower:
                 found_uw = state.zone.read_cap_uw()
                 enabled = state.zone.enabled()
             except (OSError, ValueError) as error:
-                logs.warning("cap_unreadable", zone=state.zone.name, why=error)
+                if state.readable:
+                    logs.warning("cap_unreadable", zone=state.zone.name, why=error)
+                state.readable = False
                 continue
+            state.readable = True
             if found_uw == state.cap_uw and enabled:
                 continue
             self._reassert(state, found_uw, enabled=enabled)
@@ -372,8 +376,9 @@ class NodePower:
         if state.zone.cannot_measure or state.zone.cannot_cap:
             return
         mean_uw = state.history.mean_uw(window_ns)
-        over_uw = mean_uw if passed(mean_uw, state.cap_uw) else 0
-        if bool(over_uw) is bool(state.over_uw):
+        already = bool(state.over_uw)
+        over_uw = mean_uw if passed(mean_uw, state.cap_uw, already=already) else 0
+        if bool(over_uw) is already:
             state.over_uw = over_uw
             return
         state.over_uw = over_uw
