@@ -221,3 +221,18 @@ def test_a_restore_that_fails_names_the_file_and_goes_on(machine):
     assert list(failed) == list(values)[2:]
     assert package.read_cap_uw() == 165_000_000
     assert files.read("intel-rapl:0", SHORT) == "198000000"
+
+
+@pytest.mark.parametrize("missing", ["enabled", "constraint_1_power_limit_uw"])
+def test_what_could_not_be_saved_is_not_changed(machine, missing):
+    text = zone_text("intel-rapl:0", "package-0") + zone_text("intel-rapl-mmio:0", "package-0")
+    files = machine(text)
+    package = zones_of(files)["package-0"]
+    values = package.snapshot()
+    del values[f"intel-rapl:0/{missing}"]
+    package.saved(values)
+    assert package.write_cap_uw(60_000_000) == 60_000_000
+    assert [files.read("intel-rapl:0", f) for f in (LONG, SHORT)] == ["120000000", "100000000"]
+    assert {path.parent.name for path, _ in package.floor_writes()} == {"intel-rapl-mmio:0"}
+    package.saved({})
+    assert "could not be saved" in package.cannot_cap

@@ -1,6 +1,7 @@
 """kill -9 before every single step of every operation; then a guard, a restart, an orderly stop."""
 
 import contextlib
+import errno
 
 import pytest
 from property.agent.emulated_node import EmulatedNode, Killed, S
@@ -105,3 +106,16 @@ def test_a_second_kill_while_it_starts_again_does_no_harm(name):
             assert node.stop()
             assert not node.saved()
             node.check_restored()
+
+
+def test_a_switch_that_was_unreadable_at_the_start_is_never_touched():
+    node = EmulatedNode(load_fixture("client-mmio").machine)
+    node.model.fail_next("intel-rapl-mmio:0", "enabled", errno.ENODATA, 1000)
+    node.start()
+    node.meddle(lambda: node.model.vanish("intel-rapl-mmio:0"), "intel-rapl-mmio:0")
+    node.calm()
+    node.check()
+    assert node.model.read("intel-rapl-mmio:0", "enabled") == "0"
+    assert node.model.enforced_uw("intel-rapl:0") == node.granted["package-0"]
+    assert node.stop()
+    node.check_restored()

@@ -216,20 +216,29 @@ class PowercapZone:
         return self.read_cap_uw()
 
     def saved(self, values: dict[str, int]) -> None:
-        """Tells what can be restored: a limit that is not among it is not touched."""
+        """Tells what can be restored: an interface or limit that is not among it is not touched."""
         keys = {
             f"{interface.folder}/{file}"
             for interface in self._capping
             for file in interface.limit_files()
         }
-        self._unsaved = frozenset(keys - {self._key(name) for name in values})
+        known = {self._key(name) for name in values}
+        self._unsaved = frozenset(keys - known)
         self._capping = [
             interface
             for interface in self._capping
-            if f"{interface.folder}/{interface.limit_files()[0]}" not in self._unsaved
+            if f"{interface.folder}/{interface.limit_files()[0]}" in known
+            and self._switch_known(interface.folder, known)
         ]
         if not self._capping and not self.cannot_cap:
-            self.cannot_cap = f"the limit of {self.path.name} was unreadable, so it is not changed"
+            self.cannot_cap = (
+                f"the limit of {self.path.name} could not be saved, so it is not changed"
+            )
+
+    def _switch_known(self, folder: str, known: set[str]) -> bool:
+        """Whether a zone that must be switched on can be switched off again."""
+        has_switch = self._files.may(folder, "enabled", os.R_OK)
+        return not has_switch or f"{folder}/enabled" in known
 
     def floor_writes(self) -> list[tuple[Path, str]]:
         """What brings the zone to its floor: files with absolute paths, and their values."""
