@@ -2,6 +2,7 @@
 
 #include "cpulist.h"
 #include "process.h"
+#include "runtime.h"
 #include "teams.h"
 #include "wire.h"
 
@@ -182,8 +183,7 @@ static bool teams_obey(const struct session *session, const struct team_totals *
 {
     if (!session->ack_follows)
         return true;
-    const bool in_front = strcmp(session->runtime, "libgomp") == 0 ||
-                          strcmp(session->runtime, "none") == 0 || totals->regions > 0;
+    const bool in_front = totals->regions > 0 || runtime_in_front(session->runtime);
     return in_front && totals->running_max <= session->limit;
 }
 

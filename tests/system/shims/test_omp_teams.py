@@ -164,13 +164,30 @@ def test_the_puppet_really_uses_every_entry_point(puppet: Path, shim: Path) -> N
     assert interposed <= symbols(puppet, "--undefined-only")
 
 
-def test_nested_regions_are_left_alone(team: Puppet, agent: AgentEnd) -> None:
+def test_nested_regions_share_the_mask(team: Puppet, agent: AgentEnd) -> None:
+    assert team.ask("nested 2 3") == "2 3"  # no mask yet: the program's own affair
+    agent.resize(4)
+    assert team.ask("nested 2 2") == "2 2"
+    assert team.ask("nested 2 3") == "2 2"
+    assert team.ask("nested 4 3") == "4 1"
     agent.resize(2)
-    assert team.ask("nested 4 3") == "2 3"
+    assert team.ask("nested 4 3") == "2 1"
     # An outer region of one thread is serial: the inner one is the outermost that runs in parallel.
     assert team.ask("nested 1 4") == "1 2"
     assert agent.resize(1).cores == 1
     assert team.ask("nested 4 3") == "1 1"
+
+
+def test_running_nested_regions_hold_the_acknowledgement_back(
+    team: Puppet, agent: AgentEnd
+) -> None:
+    agent.resize(4)
+    assert team.ask("hold nested 2 2") == "inside 2 2"
+    # Each team alone would fit, all threads together do not.
+    agent.send_mask(2)
+    assert agent.poll(ShimMessageType.ACK, 0.3) is None
+    assert team.ask("go on") == "outside"
+    assert agent.expect(ShimMessageType.ACK).seq == agent.seq
 
 
 def test_regions_of_other_threads_are_clamped_and_accounted(team: Puppet, agent: AgentEnd) -> None:

@@ -213,6 +213,27 @@ static void hold(bool old_form, unsigned clause)
     }
 }
 
+/* As above, in two levels: the threads of the outer team are all inside regions of their own. */
+static void hold_nested(int outer, int inner)
+{
+    char line[64];
+    omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(outer)
+    {
+#pragma omp parallel num_threads(inner)
+        {
+#pragma omp barrier
+            if (omp_get_ancestor_thread_num(1) == 0 && omp_get_thread_num() == 0) {
+                printf("inside %d %d\n", omp_get_team_size(1), omp_get_num_threads());
+                fflush(stdout);
+                if (fgets(line, sizeof line, stdin) == NULL)
+                    exit(3);
+            }
+        }
+    }
+    omp_set_max_active_levels(1);
+}
+
 /* Outer team and the largest inner one. */
 static void nested(int outer, int inner)
 {
@@ -265,6 +286,9 @@ static bool obey(const char *line)
         printf("%d %ld\n", team, sum);
     } else if (sscanf(line, "hold %d %d", &a, &b) == 2) {
         hold(a != 0, (unsigned)b);
+        puts("outside");
+    } else if (sscanf(line, "hold nested %d %d", &a, &b) == 2) {
+        hold_nested(a, b);
         puts("outside");
     } else if (sscanf(line, "nested %d %d", &a, &b) == 2) {
         nested(a, b);
