@@ -20,6 +20,11 @@
 
 EXPORT ompt_tool_t *ompt_start_tool(unsigned omp_version, const char *runtime_version);
 EXPORT void __kmpc_push_num_threads(void *place, int thread, int threads);
+EXPORT int omp_get_max_threads(void);
+EXPORT int omp_get_max_threads_(void);
+EXPORT void omp_set_num_threads(int threads);
+EXPORT void omp_set_num_threads_(const int *threads);
+EXPORT void omp_set_num_threads_8_(const int64_t *threads);
 
 static const struct runtime *reporting;
 static ompt_lookup real_lookup;
@@ -32,25 +37,29 @@ static ompt_parallel_end next_end;
 
 /* ---- regions --------------------------------------------------------------------------------------- */
 
-static struct reported *push(struct lane *lane)
+/* Puts back a setting that a region of one thread has left behind: its end is reported while its own task
+ * is still current. True when there was one. */
+static bool settle(struct lane *lane)
 {
-    static struct reported beyond; /* too deep to be kept: passed on untouched */
-    struct reported *reported =
-        lane->reported_depth < LANE_STACK ? &lane->reported[lane->reported_depth] : &beyond;
-    lane->reported_depth++;
-    return reported;
+    const int due = lane->restore_due, level = reporting->level();
+    if (due == 0 || level > lane->restore_level)
+        return false;
+    lane->restore_due = 0;
+    if (level < lane->restore_level) /* the task whose setting it was is gone */
+        return false;
+    reporting->set_num_threads(due);
+    return true;
 }
 
 /* Without a clause the runtime asks for the current setting: only that can be changed here. */
-static void limit(struct reported *reported, unsigned requested)
+static void limit(struct lane *lane, struct reported *reported, unsigned requested, bool clause)
 {
-    const int setting = reporting->max_threads();
-    if (reporting->level() == 0 && !team_lane->waits_shortly && shim_config.mode == MODE_TEAM)
-        region_limit_spinning(reporting, team_lane);
+    if (reported->level == 0 && !lane->waits_shortly && shim_config.mode == MODE_TEAM)
+        region_limit_spinning(reporting, lane);
     const unsigned team = region_enter(reporting, &reported->region, requested);
-    if (team != requested && (int)requested == setting) {
+    if (team != requested && !clause) {
+        reported->restore = reporting->max_threads();
         reporting->set_num_threads((int)team);
-        reported->restore = setting;
     }
 }
 
@@ -59,18 +68,25 @@ static void begin(unsigned requested)
     struct lane *lane = team_lane != NULL ? team_lane : lane_claim();
     if (lane == NULL)
         return;
-    if (reporting->level() == 0)
+    const int level = reporting->level();
+    const bool clause = lane->clause_stated;
+    lane->clause_stated = false;
+    if (level == 0)
         lane->reported_depth = 0; /* whatever was left open by an unusual end */
-    const bool deep = lane->reported_depth >= LANE_STACK;
-    struct reported *reported = push(lane);
-    if (deep)
+    if (settle(lane) && !clause)
+        requested = (unsigned)reporting->max_threads();
+    if (lane->reported_depth >= LANE_STACK) { /* too deep to be kept: passed on untouched */
+        lane->reported_depth++;
         return;
+    }
+    struct reported *reported = &lane->reported[lane->reported_depth++];
     reported->region.lane = NULL;
+    reported->level = level;
     reported->restore = 0;
     if (lane->relayed)
         lane->relayed = false; /* accounted and limited by the entry point it came through */
     else
-        limit(reported, requested);
+        limit(lane, reported, requested, clause);
 }
 
 static void end(void)
@@ -82,8 +98,12 @@ static void end(void)
     if (lane->reported_depth >= LANE_STACK)
         return;
     const struct reported *reported = &lane->reported[lane->reported_depth];
-    if (reported->restore != 0)
+    if (reported->restore != 0 && reporting->level() == reported->level) {
         reporting->set_num_threads(reported->restore);
+    } else if (reported->restore != 0) {
+        lane->restore_due = reported->restore;
+        lane->restore_level = reported->level;
+    }
     region_leave(&reported->region);
 }
 
@@ -116,10 +136,14 @@ EXPORT void __kmpc_push_num_threads(void *place, int thread, int threads)
         dprintf(STDERR_FILENO, "wattfold: the OpenMP runtime lacks __kmpc_push_num_threads\n");
         abort();
     }
-    if (threads > 0 && shim_running() && shim_config.mode == MODE_TEAM) {
-        struct lane *lane = team_lane != NULL ? team_lane : lane_claim();
+    struct lane *lane = NULL;
+    if (threads > 0 && shim_running())
+        lane = team_lane != NULL ? team_lane : lane_claim();
+    if (lane != NULL)
+        lane->clause_stated = true;
+    if (lane != NULL && shim_config.mode == MODE_TEAM) {
         struct region region = {.lane = NULL};
-        if (lane != NULL && runtime->active_level() > 0) {
+        if (runtime->active_level() > 0) {
             /* What the region will get, without starting to account it. */
             threads = (int)region_enter_nested(runtime, &region, lane, (unsigned)threads);
             region_leave(&region);
@@ -131,6 +155,55 @@ EXPORT void __kmpc_push_num_threads(void *place, int thread, int threads)
         }
     }
     ((push_fn)runtime->entry[KMPC_PUSH_NUM_THREADS])(place, thread, threads);
+}
+
+/* The program asks for, or changes, the setting while ours is still in place: its own comes back first. */
+static void settle_before(void)
+{
+    if (team_lane != NULL && team_lane->restore_due != 0 && reporting != NULL)
+        settle(team_lane);
+}
+
+static int max_threads(const void *caller)
+{
+    const struct runtime *runtime = runtime_for(caller, OMP_GET_MAX_THREADS);
+    settle_before();
+    return runtime == NULL ? 1 : runtime->max_threads();
+}
+
+static void set_num_threads(const void *caller, int threads)
+{
+    const struct runtime *runtime = runtime_for(caller, OMP_SET_NUM_THREADS);
+    settle_before();
+    if (runtime != NULL)
+        runtime->set_num_threads(threads);
+}
+
+/* C, and Fortran with default integers of 4 and of 8 bytes. */
+EXPORT int omp_get_max_threads(void)
+{
+    return max_threads(__builtin_return_address(0));
+}
+
+EXPORT int omp_get_max_threads_(void)
+{
+    return max_threads(__builtin_return_address(0));
+}
+
+EXPORT void omp_set_num_threads(int threads)
+{
+    set_num_threads(__builtin_return_address(0), threads);
+}
+
+EXPORT void omp_set_num_threads_(const int *threads)
+{
+    set_num_threads(__builtin_return_address(0), *threads);
+}
+
+EXPORT void omp_set_num_threads_8_(const int64_t *threads)
+{
+    const int64_t most = 0x7fffffff;
+    set_num_threads(__builtin_return_address(0), (int)(*threads < most ? *threads : most));
 }
 
 /* ---- the tool behind us ------------------------------------------------------------------------------ */

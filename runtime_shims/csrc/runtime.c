@@ -36,6 +36,8 @@ static const char *const entry_names[RUNTIME_ENTRIES] = {
     [GOMP_LOOP_RUNTIME_START] = "GOMP_parallel_loop_runtime_start",
     [GOMP_SECTIONS_START] = "GOMP_parallel_sections_start",
     [KMPC_PUSH_NUM_THREADS] = "__kmpc_push_num_threads",
+    [OMP_GET_MAX_THREADS] = "omp_get_max_threads",
+    [OMP_SET_NUM_THREADS] = "omp_set_num_threads",
 };
 
 static runtime_function function(void *library, const char *name)
@@ -96,9 +98,11 @@ static void *any_loaded(bool gnu_too)
 /* Handles stay open: the runtime must not be unloaded while we point into it. */
 static void *provider(const void *caller, const char *symbol)
 {
-    if (dlsym(RTLD_NEXT, symbol) != NULL)
-        return RTLD_NEXT;
-    void *library = library_of(caller);
+    /* All entries must come from one library: two runtimes may be in the global scope. */
+    const void *next = dlsym(RTLD_NEXT, symbol);
+    void *library = library_of(next != NULL ? next : caller);
+    if (next != NULL)
+        return library != NULL ? library : RTLD_NEXT;
     if (library != NULL && dlsym(library, symbol) != NULL)
         return library;
     return any_loaded(true);
@@ -161,6 +165,8 @@ static const struct runtime *runtime_of(void *library, enum runtime_entry entry)
 const struct runtime *runtime_find(const void *caller, enum runtime_entry entry)
 {
     void *library = provider(caller, entry_names[entry]);
+    if (library == NULL && (entry == OMP_GET_MAX_THREADS || entry == OMP_SET_NUM_THREADS))
+        return NULL;
     if (library == NULL)
         give_up("a parallel region starts, but no OpenMP runtime is loaded");
     const struct runtime *runtime = runtime_of(library, entry);

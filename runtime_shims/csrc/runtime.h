@@ -31,6 +31,8 @@ enum runtime_entry {
     GOMP_LOOP_RUNTIME_START,
     GOMP_SECTIONS_START,
     KMPC_PUSH_NUM_THREADS,
+    OMP_GET_MAX_THREADS,
+    OMP_SET_NUM_THREADS,
     RUNTIME_ENTRIES
 };
 
@@ -67,7 +69,8 @@ static inline size_t call_site_bucket(const void *caller)
     return (address ^ (address >> 8) ^ (address >> 16)) % CALL_SITE_BUCKETS;
 }
 
-/* Slow path of runtime_for. Ends the process when there is no runtime at all. */
+/* Slow path of runtime_for. When there is no runtime at all: ends the process for a region, NULL for a
+ * question (a program may ask without one: a weak reference finds our function). */
 const struct runtime *runtime_find(const void *caller, enum runtime_entry entry);
 
 /* The runtime a call of `entry` from this place would have reached without the shim. */

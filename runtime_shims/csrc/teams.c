@@ -18,6 +18,8 @@ static void lane_reset(struct lane *lane)
 {
     lane->depth = 0;
     lane->reported_depth = 0;
+    lane->restore_due = 0;
+    lane->clause_stated = false;
     lane->relayed = false;
     lane->waits_shortly = false;
     lane->quiet_word = TEAM_UNLIMITED;

@@ -38,8 +38,11 @@ struct lane {
     unsigned reported_depth;
     struct reported {
         struct region region;
+        int level;   /* of the code around the region */
         int restore; /* the program's own setting, to be put back; 0: unchanged */
     } reported[LANE_STACK];
+    int restore_due, restore_level; /* a setting that could not be put back when the region ended */
+    bool clause_stated; /* the next region has a num_threads clause */
     bool relayed;        /* a region is passed on to a runtime that reports it too */
     bool waits_shortly;  /* the runtime was told how long idle threads may spin */
     uint64_t quiet_word; /* limit word for which idle threads were let go */
