@@ -36,6 +36,20 @@ OLD_FORMS = (
 )
 
 
+@pytest.fixture(params=["libgomp", "libomp"])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The OpenMP runtime under test."""
+    return str(request.param)
+
+
+@pytest.fixture
+def puppet(runtime: str, request: pytest.FixtureRequest) -> Path:
+    """The program that runs on it."""
+    path = request.getfixturevalue("gcc_puppet" if runtime == "libgomp" else "clang_puppet")
+    assert isinstance(path, Path)
+    return path
+
+
 @pytest.fixture
 def team(launch: Launcher, agent: AgentEnd, puppet: Path) -> Puppet:
     """The puppet in team mode, launched for 4, known to the agent."""
@@ -45,11 +59,11 @@ def team(launch: Launcher, agent: AgentEnd, puppet: Path) -> Puppet:
 
 
 def test_says_hello_before_its_first_region(
-    launch: Launcher, agent: AgentEnd, puppet: Path
+    launch: Launcher, agent: AgentEnd, puppet: Path, runtime: str
 ) -> None:
     program = launch.start(puppet)
     hello = agent.expect(ShimMessageType.HELLO)
-    assert hello.text == "libgomp"
+    assert hello.text == runtime
     assert (hello.pid, hello.regions, hello.cores) == (program.process.pid, 0, 4)
 
 
@@ -152,7 +166,7 @@ def test_every_kind_of_region_is_clamped(team: Puppet, agent: AgentEnd, kind: st
     assert agent.expect(ShimMessageType.BYE).max_team == 4
 
 
-def test_the_puppet_really_uses_every_entry_point(puppet: Path, shim: Path) -> None:
+def test_the_puppet_really_uses_every_entry_point(gcc_puppet: Path, shim: Path) -> None:
     def symbols(path: Path, *options: str) -> set[str]:
         listed = subprocess.run(
             ["nm", "-D", *options, path], capture_output=True, text=True, check=True
@@ -161,7 +175,7 @@ def test_the_puppet_really_uses_every_entry_point(puppet: Path, shim: Path) -> N
 
     interposed = {s for s in symbols(shim, "--defined-only") if s.startswith("GOMP_")}
     assert len(interposed) == 18
-    assert interposed <= symbols(puppet, "--undefined-only")
+    assert interposed <= symbols(gcc_puppet, "--undefined-only")
 
 
 def test_nested_regions_share_the_mask(team: Puppet, agent: AgentEnd) -> None:
