@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include "binding.h"
 #include "cpulist.h"
 #include "process.h"
 #include "runtime.h"
@@ -15,6 +16,8 @@
 
 #define STATUS_PERIOD_NS UINT64_C(500000000)
 #define NEWS_PERIOD_NS UINT64_C(20000000) /* the least between two STATUS */
+#define BINDINGS 6                       /* times threads are bound again after a mask */
+#define BINDING_NS UINT64_C(20000000)    /* between them */
 #define RETRY_MS 10       /* connected, but the pipe takes nothing yet */
 #define RECONNECT_MS 50
 #define RECONNECT_MS_MAX 1000
@@ -29,6 +32,8 @@ struct session {
     const char *runtime;
     const struct session_ports *ports;
     void *context, *socket, *monitor;
+    bool binds; /* the user wants threads bound to cores */
+    unsigned bindings_due;
     bool connected, hello_due, ack_due, ack_follows, program_over;
     uint64_t seq;       /* of the newest mask */
     uint64_t acked_seq; /* of the newest mask acknowledged */
@@ -144,6 +149,26 @@ static void hear_monitor(struct session *session)
     }
 }
 
+/* The agent moves all threads after it was acknowledged, and does not say when. */
+static void bind_soon(struct session *session)
+{
+    const uint64_t soon = now_ns() + BINDING_NS;
+    if (session->next_status_ns > soon)
+        session->next_status_ns = soon;
+}
+
+static void bind_threads(struct session *session)
+{
+    if (!session->binds)
+        return;
+    binding_learn();
+    if (session->bindings_due == 0)
+        return;
+    binding_apply(&session->mask);
+    if (--session->bindings_due > 1)
+        bind_soon(session); /* the last one at the normal time */
+}
+
 static void take_mask(struct session *session, const struct wire_message *message, size_t bytes)
 {
     const char *text = (const char *)session->frame + WIRE_HEADER_BYTES;
@@ -159,6 +184,12 @@ static void take_mask(struct session *session, const struct wire_message *messag
         session->config->mode == MODE_TEAM && (message->flags & WIRE_FLAG_TEAM_FOLLOWS) != 0;
     if (session->ack_follows)
         session->limit = message->cores;
+    if (session->binds) {
+        binding_learn();
+        binding_set_mask(&session->mask);
+        session->bindings_due = BINDINGS;
+        bind_soon(session);
+    }
     session->ports->mask_received(&session->mask);
     teams_publish(session->limit);
     session->ports->mask_in_force(&session->mask);
@@ -257,6 +288,7 @@ static void report(struct session *session)
         session->told = self;
     }
     session->program_over = process_is_over();
+    bind_threads(session);
 }
 
 /* The program wants to be heard: soon, but not more often than the agent should bear. */
@@ -311,6 +343,7 @@ const char *session_run(const struct zmq_api *zmq, const struct config *config, 
     session.ports = ports;
     session.limit = TEAM_UNLIMITED;
     session.next_status_ns = now_ns() + STATUS_PERIOD_NS;
+    session.binds = binding_wanted();
     if (!open_sockets(&session))
         problem = "cannot open the channel to the agent";
     while (problem == NULL && !session.program_over && !ports->stopping())

@@ -295,6 +295,8 @@ static bool obey(const char *line)
     } else if (sscanf(line, "set %d", &a) == 1) {
         omp_set_num_threads(a);
         printf("%d\n", omp_get_max_threads());
+    } else if (strcmp(line, "max\n") == 0) {
+        printf("%d\n", omp_get_max_threads());
     } else if (sscanf(line, "thread %d", &a) == 1) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, from_thread, &a) != 0 || pthread_join(thread, NULL) != 0)
