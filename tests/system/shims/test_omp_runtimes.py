@@ -80,3 +80,7 @@ def test_a_static_libgomp_is_reported_and_never_acknowledged_for(
     agent.send_mask(1)
     assert agent.poll(ShimMessageType.ACK, 0.3) is None
     assert program.team() == 4
+    code, errors = program.finish()
+    assert code == 0
+    assert errors.startswith("wattfold: libgomp is linked into this program")
+    assert errors.count("\n") == 1

@@ -269,3 +269,18 @@ def test_garbage_is_dropped(team: Puppet, agent: AgentEnd) -> None:
     assert agent.resize(2).seq == 1
     assert [m.seq for m in agent.heard if m.type is ShimMessageType.ACK] == [1]
     assert team.team() == 2
+
+
+@pytest.mark.parametrize("policy", ["active", None])
+def test_no_idle_thread_of_libgomp_is_left_to_spin(
+    launch: Launcher, agent: AgentEnd, gcc_puppet: Path, policy: str | None
+) -> None:
+    program = launch.start(gcc_puppet, cpus=2, OMP_WAIT_POLICY=policy)
+    agent.expect(ShimMessageType.HELLO)
+    assert program.team() == 2
+    assert program.threads().count("puppet") == 2
+    agent.resize(1)
+    assert program.team() == 1
+    assert program.threads().count("puppet") == 1
+    agent.resize(2)
+    assert program.team() == 2

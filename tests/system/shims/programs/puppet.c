@@ -276,6 +276,44 @@ static void *leave_in_region(void *nothing)
     return NULL;
 }
 
+static _Atomic int called;
+static _Atomic unsigned called_cores;
+static int callback = -1;
+
+static void note(const wattfold_mask *mask, void *context)
+{
+    called_cores = mask->cores;
+    ++*(_Atomic int *)context;
+}
+
+static bool obey_interface(const char *line)
+{
+    char name[64] = "";
+    unsigned wanted = 0;
+    if (strcmp(line, "listen\n") == 0) {
+        callback = wattfold_on_change(note, &called);
+        printf("%d\n", callback >= 0);
+    } else if (strcmp(line, "called\n") == 0) {
+        printf("%d %u\n", called, called_cores);
+    } else if (strcmp(line, "ignore\n") == 0) {
+        wattfold_off_change(callback);
+        puts("ignored");
+    } else if (sscanf(line, "request %u", &wanted) == 1) {
+        printf("%d\n", wattfold_request(wanted));
+    } else if (sscanf(line, "phase %63[^\n]", name) == 1) {
+        wattfold_phase(name);
+        puts("named");
+    } else if (strcmp(line, "mask\n") == 0) {
+        wattfold_mask mask = {0};
+        const int known = wattfold_get_mask(&mask);
+        printf("%d %llu %u\n", known, (unsigned long long)mask.seq, mask.cores);
+    } else {
+        return false;
+    }
+    fflush(stdout);
+    return true;
+}
+
 static bool obey(const char *line)
 {
     char kind[64];
@@ -332,7 +370,7 @@ int main(void)
 {
     char line[128];
     while (fgets(line, sizeof line, stdin) != NULL)
-        if (!obey(line)) {
+        if (!obey_interface(line) && !obey(line)) {
             fprintf(stderr, "not a command: %s", line);
             return 2;
         }
