@@ -18,7 +18,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -78,10 +78,8 @@ class _Setting:
 def loaded_limiters() -> dict[str, Limiter]:
     """Those of the libraries the program has loaded; threadpoolctl is loaded if it is installed."""
     limiters: dict[str, Limiter] = {}
-    try:
+    with suppress(ImportError):
         limiters["threadpoolctl"] = _Threadpools(importlib.import_module("threadpoolctl"))
-    except ImportError:
-        pass
     for name in ("torch", "numba"):
         module = sys.modules.get(name)
         if module is not None and hasattr(module, "set_num_threads"):
