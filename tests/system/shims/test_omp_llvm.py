@@ -56,9 +56,9 @@ def test_the_programs_own_setting_stays_what_it_was(
 
 
 def test_a_program_of_gcc_on_a_preloaded_llvm_runtime(
-    launch: Launcher, agent: AgentEnd, puppet: Path, clang_puppet: Path, shim: Path
+    launch: Launcher, agent: AgentEnd, puppet: Path, clang_puppet: Path
 ) -> None:
-    program = launch.start(puppet, LD_PRELOAD=f"{shim} {libomp_of(clang_puppet)}")
+    program = launch.start(puppet, LD_PRELOAD=launch.preload(libomp_of(clang_puppet)))
     agent.expect(ShimMessageType.HELLO)
     for cores in (2, 4, 1, 3):
         agent.resize(cores)
@@ -69,12 +69,12 @@ def test_a_program_of_gcc_on_a_preloaded_llvm_runtime(
 
 @pytest.mark.parametrize("way", ["listed", "preloaded"])
 def test_another_tool_works_behind_the_shim(
-    launch: Launcher, agent: AgentEnd, clang_puppet: Path, tool: Path, shim: Path, way: str
+    launch: Launcher, agent: AgentEnd, clang_puppet: Path, tool: Path, way: str
 ) -> None:
     more = (
         {"OMP_TOOL_LIBRARIES": f"/nowhere.so:{tool}"}
         if way == "listed"
-        else {"LD_PRELOAD": f"{shim} {tool}"}
+        else {"LD_PRELOAD": launch.preload(tool)}
     )
     program = launch.start(clang_puppet, **more)
     agent.expect(ShimMessageType.HELLO)

@@ -204,6 +204,20 @@ def test_running_nested_regions_hold_the_acknowledgement_back(
     assert agent.expect(ShimMessageType.ACK).seq == agent.seq
 
 
+def test_resizes_amid_signals(team: Puppet, agent: AgentEnd) -> None:
+    team.send("storm 300")
+    for cores in (1, 4, 2, 3) * 5:
+        agent.resize(cores)
+    assert team.answer() == "lost 0 signals 1"
+    assert team.team() == 3
+
+
+def test_threads_that_come_and_go_obey_too(team: Puppet, agent: AgentEnd) -> None:
+    agent.resize(2)
+    assert team.ask("crowd 10 2") == "larger 0"
+    assert agent.resize(3).regions == 10 * 4 * 20
+
+
 def test_regions_of_other_threads_are_clamped_and_accounted(team: Puppet, agent: AgentEnd) -> None:
     agent.resize(2)
     for _ in range(20):

@@ -4,10 +4,12 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -265,6 +267,61 @@ static void forked(void)
     printf("status %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
+static volatile sig_atomic_t signals;
+
+static void on_alarm(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* Regions while signals come in as fast as a timer gives them: how many regions lost work. */
+static void storm(int regions)
+{
+    const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    const struct sigaction action = {.sa_handler = on_alarm};
+    int lost = 0;
+    sigaction(SIGALRM, &action, NULL);
+    signals = 0;
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < regions || signals < 20; i++) {
+        region(i % 2 ? "parallel" : "dynamic", 0);
+        lost += sum != ITEMS * (ITEMS - 1) / 2;
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("lost %d signals %d\n", lost, signals >= 20);
+}
+
+/* Threads that come and go, each with regions of its own: how many teams were larger than allowed. */
+static void *short_life(void *most)
+{
+    int larger = 0;
+    for (int i = 0; i < 20; i++) {
+        int size = 0;
+#pragma omp parallel reduction(max : size)
+        size = omp_get_num_threads();
+        larger += size > *(int *)most;
+    }
+    return larger > 0 ? most : NULL;
+}
+
+static void crowd(int rounds, int most)
+{
+    int larger = 0;
+    for (int i = 0; i < rounds; i++) {
+        pthread_t threads[4];
+        void *result;
+        for (int t = 0; t < 4; t++)
+            if (pthread_create(&threads[t], NULL, short_life, &most) != 0)
+                exit(3);
+        for (int t = 0; t < 4; t++) {
+            pthread_join(threads[t], &result);
+            larger += result != NULL;
+        }
+    }
+    printf("larger %d\n", larger);
+}
+
 static void *leave_in_region(void *nothing)
 {
     (void)nothing;
@@ -333,6 +390,10 @@ static bool obey(const char *line)
     } else if (sscanf(line, "set %d", &a) == 1) {
         omp_set_num_threads(a);
         printf("%d\n", omp_get_max_threads());
+    } else if (sscanf(line, "storm %d", &a) == 1) {
+        storm(a);
+    } else if (sscanf(line, "crowd %d %d", &a, &b) == 2) {
+        crowd(a, b);
     } else if (strcmp(line, "max\n") == 0) {
         printf("%d\n", omp_get_max_threads());
     } else if (sscanf(line, "thread %d", &a) == 1) {
