@@ -56,24 +56,28 @@ static void limit(struct lane *lane, struct reported *reported, unsigned request
 {
     if (reported->level == 0 && !lane->waits_shortly && shim_config.mode == MODE_TEAM)
         region_limit_spinning(reporting, lane);
-    const unsigned team = region_enter(reporting, &reported->region, requested);
+    /* Questions to the runtime cost as much as all of the rest: none for the usual region. */
+    const unsigned team =
+        reported->level == 0 && shim_running()
+            ? region_enter_outermost(reporting, &reported->region, lane, requested)
+            : region_enter(reporting, &reported->region, requested);
     if (team != requested && !clause) {
         reported->restore = reporting->max_threads();
         reporting->set_num_threads((int)team);
     }
 }
 
-static void begin(unsigned requested)
+static void begin(unsigned requested, bool outermost)
 {
     struct lane *lane = team_lane != NULL ? team_lane : lane_claim();
     if (lane == NULL)
         return;
-    const int level = reporting->level();
+    const int level = outermost ? 0 : reporting->level();
     const bool clause = lane->clause_stated;
     lane->clause_stated = false;
     if (level == 0)
         lane->reported_depth = 0; /* whatever was left open by an unusual end */
-    if (settle(lane) && !clause)
+    if (lane->restore_due != 0 && settle(lane) && !clause)
         requested = (unsigned)reporting->max_threads();
     if (lane->reported_depth >= LANE_STACK) { /* too deep to be kept: passed on untouched */
         lane->reported_depth++;
@@ -111,7 +115,7 @@ static void on_begin(ompt_data_t *task, const ompt_frame_t *frame, ompt_data_t *
                      unsigned requested, int flags, const void *code)
 {
     if ((flags & OMPT_PARALLEL_LEAGUE) == 0)
-        begin(requested);
+        begin(requested, frame != NULL && frame->exit_frame.ptr == NULL);
     if (next_begin != NULL)
         next_begin(task, frame, parallel, requested, flags, code);
 }

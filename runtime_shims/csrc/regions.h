@@ -24,6 +24,23 @@ void region_limit_spinning(const struct runtime *runtime, struct lane *lane);
 /* Out of memory for a lane: nothing can be accounted any more. */
 void region_give_up(void);
 
+/* Starts an outermost region that asks for `want` threads; returns how many it gets. */
+static inline uint32_t region_enter_outermost(const struct runtime *runtime, struct region *region,
+                                              struct lane *lane, uint32_t want)
+{
+    if (shim_config.mode != MODE_TEAM) {
+        region_count(lane, want);
+        return want;
+    }
+    if (__builtin_expect(atomic_load_explicit(&team_launch, memory_order_relaxed) == 0, 0))
+        region_learn_launch_size(runtime);
+    const uint32_t team = region_begin(region, lane, want, 1);
+    region_count(lane, team);
+    if (__builtin_expect(team == 1 && want > 1 && lane->quiet_word != region->word, 0))
+        region_let_idle_threads_go(runtime, lane, region->word);
+    return team;
+}
+
 /* Starts a region; `asked` is its num_threads clause, 0 without one. Returns the clause to pass on. */
 static inline unsigned region_enter(const struct runtime *runtime, struct region *region,
                                     unsigned asked)
@@ -40,16 +57,7 @@ static inline unsigned region_enter(const struct runtime *runtime, struct region
         return region_enter_nested(runtime, region, lane, asked);
     /* Never more than the program's own setting: it may have sized its arrays by it. */
     const uint32_t want = asked != 0 ? asked : (uint32_t)runtime->max_threads();
-    if (shim_config.mode != MODE_TEAM) {
-        region_count(lane, want);
-        return asked;
-    }
-    if (__builtin_expect(atomic_load_explicit(&team_launch, memory_order_relaxed) == 0, 0))
-        region_learn_launch_size(runtime);
-    const uint32_t team = region_begin(region, lane, want, 1);
-    region_count(lane, team);
-    if (__builtin_expect(team == 1 && want > 1 && lane->quiet_word != region->word, 0))
-        region_let_idle_threads_go(runtime, lane, region->word);
+    const uint32_t team = region_enter_outermost(runtime, region, lane, want);
     return team == want ? asked : team;
 }
 

@@ -13,13 +13,14 @@ import ctypes
 import json
 import os
 import platform
+import select
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,6 +35,7 @@ PROBE = Path(__file__).with_name("shims_probe.c")
 DEADLINE_MS = 20_000
 AGENT_SLICE_NS = 100_000
 RESET_ON_FORK = 1
+SQUEEZE_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +311,11 @@ def squeeze_once(
             else:
                 let_run(router, 20)
             for task in Path(f"/proc/{process.pid}/task").iterdir():
-                os.sched_setaffinity(int(task.name), {first})
+                # Idle threads of the team may end meanwhile.
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(task.name), {first})
+            if not select.select([process.stdout], [], [], SQUEEZE_LIMIT_S)[0]:
+                return 1e9 * SQUEEZE_LIMIT_S / regions  # at least: it has not ended
             return float(process.stdout.readline())
         finally:
             process.kill()
