@@ -24,6 +24,7 @@ from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, Emulate
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
 from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.msr import MsrRanges
+from wattfold.nodeagent.adapters.nvml import find_gpus
 from wattfold.nodeagent.adapters.powercap import discover
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
@@ -93,6 +94,9 @@ async def run(config: Config) -> None:
     files: ZoneFiles = RealFiles(config.powercap_root, stamped=emulation is not None)
     if not emulation and not machine:
         files = with_hsmp(files)
+    gpus = find_gpus() if config.gpus else None
+    if gpus:
+        files = gpus.joined_to(files)
     zones = discover(
         files,
         config.ranges,
@@ -145,6 +149,8 @@ async def run(config: Config) -> None:
         emulation.throttle.close()
     await guarding.stop()
     power.forget()
+    if gpus and gpus.files:
+        gpus.files.close()
     if machine:
         machine.stop()
     masks.close()

@@ -18,9 +18,10 @@ from wattfold.nodeagent.adapters import host_findings
 from wattfold.nodeagent.adapters.config import Config, ConfigError, add_flags, load_flags
 from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.msr import MsrRanges
+from wattfold.nodeagent.adapters.nvml import Gpus, find_gpus
 from wattfold.nodeagent.adapters.powercap_files import RealFiles
 from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
-from wattfold.nodeagent.core import findings
+from wattfold.nodeagent.core import findings, gpu_findings
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.findings import Finding, MachineFacts, Status, ZoneFacts
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
@@ -74,15 +75,21 @@ def main(arguments: list[str]) -> int:
     return EXIT_ABLE if report.able else EXIT_LIMITED
 
 
-def examine(config: Config, host: Path = Path("/")) -> Report:
-    """Looks at everything. ``host``: the root of the file system that explains a missing tree."""
+def examine(config: Config, host: Path = Path("/"), gpus: Gpus | None = None) -> Report:
+    """Looks at everything.
+
+    ``host``: the root of the file system that explains a missing tree; ``gpus``: those of this
+    machine, looked for if not given.
+    """
     around = (
         host_findings.core_masks(config),
         *host_findings.throttle(config),
         *host_findings.folders(config),
         *host_findings.shim(config),
     )
-    power = _emulated() if config.emulation else _power(config, host)
+    if config.gpus and gpus is None:
+        gpus = find_gpus(host)
+    power = _emulated() if config.emulation else _power(config, host, gpus)
     about = [host_findings.account(), *_fixture_findings(config)]
     starting = findings.worst(
         f.status for f in around if f.subject in _NEEDED and f.status is Status.NO
@@ -133,8 +140,10 @@ def _emulated() -> _Power:
     )
 
 
-def _power(config: Config, host: Path) -> _Power:
+def _power(config: Config, host: Path, gpus: Gpus | None) -> _Power:
     files = with_hsmp(RealFiles(config.powercap_root), host / "dev/hsmp")
+    if gpus is not None:
+        files = gpus.joined_to(files)
     machine = read_machine(config.powercap_root, host)
     if config.fixture is not None:
         files = MemoryFiles(TreeModel(config.fixture.machine))
@@ -145,6 +154,7 @@ def _power(config: Config, host: Path) -> _Power:
     zones = tuple(read_zones(files, config.ranges, ranges))
     by_kind = sorted(zones, key=lambda zone: list(ZoneKind).index(zone.kind))
     found = [finding for zone in by_kind for finding in _zone_findings(zone, machine)]
+    found += gpu_findings.gpus(gpus.facts) if gpus else []
     packages = [zone for zone in zones if zone.kind is ZoneKind.PACKAGE]
     if not packages:
         missing = findings.no_packages(machine)

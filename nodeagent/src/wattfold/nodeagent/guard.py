@@ -40,6 +40,10 @@ _HSMP = "/dev/hsmp"
 _HSMP_MESSAGE = struct.Struct("=IHH8IHxx")
 _HSMP_COMMAND = 3 << 30 | _HSMP_MESSAGE.size << 16 | 0xF8 << 8
 """As in adapters/hsmp.py, which this script cannot import."""
+_GPUS = "/dev/nvidiactl/"
+"""As in adapters/nvml.py."""
+_GPU_LIBRARY = "libnvidia-ml.so.1"
+_GPU_S = 6
 _IGNORED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -129,9 +133,62 @@ def _lapse(state_dir: str, instance: str, writes: list[list[str]], due_ns: int) 
 def _attempt(writes: list[list[str]]) -> list[tuple[list[str], str]]:
     """Performs writes, each on its own; those that failed, and why."""
     signal.alarm(_STUCK_S)
-    failed = [(write, why) for write in writes if (why := _write(*write))]
+    gpus = [write for write in writes if write[0].startswith(_GPUS)]
+    others = [write for write in writes if write not in gpus]
+    failed = [(write, why) for write in others if (why := _write(*write))]
+    if gpus:
+        failed += _attempt_gpus(gpus)
     signal.alarm(0)
     return failed
+
+
+def _attempt_gpus(
+    writes: list[list[str]], library: str = _GPU_LIBRARY
+) -> list[tuple[list[str], str]]:
+    """The same for GPUs: in a child, as a driver that hangs or crashes takes its caller along."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(writer, 1)
+        # With what it inherited, a child that hangs would hold the lock.
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        with contextlib.suppress(Exception):
+            os.write(1, json.dumps(_set_gpus(writes, library)).encode())
+        os._exit(0)
+    os.close(writer)
+    try:
+        poll = select.poll()
+        poll.register(reader, select.POLLIN)
+        said = os.read(reader, 1 << 20) if poll.poll(_GPU_S * 1000) else b""
+    finally:
+        os.close(reader)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0 if said else os.WNOHANG)
+    whys = json.loads(said) if said else ["the driver did not answer"] * len(writes)
+    return [(write, why) for write, why in zip(writes, whys, strict=True) if why]
+
+
+def _set_gpus(writes: list[list[str]], library: str) -> list[str]:
+    """Sets limits and persistence modes; for each write why it failed, or nothing."""
+    import ctypes
+
+    try:
+        nvml = ctypes.CDLL(library)
+    except OSError as error:
+        return [str(error)] * len(writes)
+    nvml.nvmlErrorString.restype = ctypes.c_char_p
+    begun = nvml.nvmlInit_v2()
+    whys = []
+    for path, text in writes:
+        uuid, file = path.removeprefix(_GPUS).removeprefix("nvml:").split("/")
+        gpu = ctypes.c_void_p()
+        code = begun or nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(gpu))
+        if not code and file == "enabled":
+            code = nvml.nvmlDeviceSetPersistenceMode(gpu, int(text))
+        elif not code:
+            code = nvml.nvmlDeviceSetPowerManagementLimit(gpu, int(text) // 1000)
+        whys.append(nvml.nvmlErrorString(code).decode() if code else "")
+    return whys
 
 
 def _claim(state_dir: str, instance: str) -> int | None:

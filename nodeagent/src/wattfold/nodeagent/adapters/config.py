@@ -63,6 +63,7 @@ class Config:
     masks: str
     omp_shim: str
     kill_jobs_on_exit: bool
+    gpus: bool
     emulation: EmulationConfig | None
     fixture: Fixture | None
 
@@ -108,6 +109,9 @@ _TOP = {
     "package_max_w": _POWER,
     "dram_min_w": _POWER,
     "dram_max_w": _POWER,
+    "gpu_floor_w": _POWER,
+    "gpu_max_w": _POWER,
+    "gpus": _Key(kind=str, default="auto", choices=("auto", "off")),
     "masks": _Key(kind=str, default="auto", choices=("auto", "cgroup", "affinity")),
     "omp_shim": _TEXT,
     "kill_jobs_on_exit": _Key(kind=bool, default=False),
@@ -263,6 +267,8 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         masks=top["masks"],
         omp_shim=_shim(top["omp_shim"], source),
         kill_jobs_on_exit=top["kill_jobs_on_exit"],
+        # What is emulated has no GPUs, and those of this host are not part of it.
+        gpus=top["gpus"] == "auto" and not emulated and not fixture,
         emulation=emulated,
         fixture=fixture,
     )
@@ -354,10 +360,13 @@ def _ranges(
         dram_uw_min=dram_uw_min if not zones else zones.dram_uw_min,
         dram_uw_max=_uw(top["dram_max_w"]) if not zones else zones.dram_uw_max,
         dram_floor_uw=_uw(top["dram_floor_w"]),
+        gpu_uw_max=_uw(top["gpu_max_w"]),
+        gpu_floor_uw=_uw(top["gpu_floor_w"]),
     )
     for key, value, low, high in (
         ("floor_w", setting.package_floor_uw, setting.package_uw_min, setting.package_uw_max),
         ("dram_floor_w", setting.dram_floor_uw, setting.dram_uw_min, setting.dram_uw_max),
+        ("gpu_floor_w", setting.gpu_floor_uw, None, setting.gpu_uw_max),
     ):
         if value is None:
             continue

@@ -186,6 +186,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             lease_remaining_ns=self._power.remaining_ns(),
             at_floor=self._power.at_floor,
             drift_count=self._power.drift_count,
+            not_held_count=self._power.not_held_count,
         )
 
     async def _command(
@@ -228,6 +229,7 @@ def _zone_power(power: NodePower, interval_ns: int, now_ns: int) -> list[pb.Zone
             energy_age_ns=max(now_ns - state.history.last_ns, 0),
             cap_uw=state.cap_uw,
             valid=state.valid and not state.zone.cannot_measure,
+            not_held_uw=state.over_uw,
         )
         for name, state in power.zones.items()
     ]

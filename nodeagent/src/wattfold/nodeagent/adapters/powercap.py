@@ -1,11 +1,12 @@
 """Power zones through the Linux powercap interface (intel-rapl), by name and never by index.
 
-Works on any tree of that shape, so an emulated one is no special case. Only packages and their
-DRAM are capped; ``psys`` contains the packages and is shown, not used. A limit is written to the
-long-term constraint and to the short-term one, where there is one, so that no burst passes it; time
-windows are left alone. A package with a second interface (intel-rapl-mmio) has limits in both: both
-are set, and the lower one is what is enforced. ``enabled`` is written only where it reads 0.
-A driver that refuses anything (also a BIOS lock) answers ENODATA: that is an error of one zone.
+Works on any tree of that shape, so an emulated one is no special case, nor are GPUs, which are
+shown in it. Packages, their DRAM and GPUs are capped; ``psys`` contains the packages and is shown,
+not used. A limit is written to the long-term constraint and to the short-term one, where there is
+one, so that no burst passes it; time windows are left alone. A package with a second interface
+(intel-rapl-mmio) has limits in both: both are set, and the lower one is what is enforced.
+``enabled`` is written only where it reads 0. A driver that refuses anything (also a BIOS lock)
+answers ENODATA: that is an error of one zone.
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ class RangeSetting:
     dram_uw_min: int | None = None
     dram_uw_max: int | None = None
     dram_floor_uw: int | None = None
+    gpu_uw_max: int | None = None
+    gpu_floor_uw: int | None = None
+
+    def of(self, kind: ZoneKind) -> tuple[int | None, int | None, int | None]:
+        """Lowest cap, highest cap and floor of zones of a kind."""
+        if kind is ZoneKind.GPU:
+            return None, self.gpu_uw_max, self.gpu_floor_uw
+        if kind is ZoneKind.DRAM:
+            return self.dram_uw_min, self.dram_uw_max, self.dram_floor_uw
+        return self.package_uw_min, self.package_uw_max, self.package_floor_uw
 
 
 class Interface:
@@ -84,6 +95,10 @@ class Interface:
     def max_uw(self) -> int:
         """The highest limit by the hardware's own word. Raises OSError, ValueError."""
         return self.read(f"{self._long}_max_power_uw")
+
+    def min_uw(self) -> int:
+        """The lowest limit; GPUs tell it, powercap does not. Raises OSError, ValueError."""
+        return self.read(f"{self._long}_min_power_uw")
 
     def window_us(self) -> int:
         """The time window of the long-term limit. Raises OSError, ValueError."""
@@ -131,6 +146,8 @@ class PowercapZone:
         self.name = name
         self.kind = kind
         self.limits: CapRange | None = None
+        self.draw_uw_max = 0
+        """The most it can draw if it is not capped, where that is known apart from the range."""
         self.range_uj = 0
         self.window_ns = 0
         self.cannot_cap = ""
@@ -298,6 +315,7 @@ class PowercapZone:
             self.cannot_cap = "psys contains the packages; they are capped"
         elif not self._capping:
             self.cannot_cap = str(self._energy_only().strerror)
+            self._describe_gpu(setting)
         else:
             self._describe_caps(setting, hardware)
 
@@ -316,10 +334,10 @@ class PowercapZone:
         self.cannot_measure = f"energy of {self.path.name} is unreadable: {why}"
 
     def _describe_caps(self, setting: RangeSetting, hardware: HardwareRange | None) -> None:
-        package = self.kind is ZoneKind.PACKAGE
-        uw_min = setting.package_uw_min if package else setting.dram_uw_min
-        uw_max = setting.package_uw_max if package else setting.dram_uw_max
-        floor_uw = setting.package_floor_uw if package else setting.dram_floor_uw
+        uw_min, uw_max, floor_uw = setting.of(self.kind)
+        if self.kind is ZoneKind.GPU:
+            hardware = self._describe_gpu(setting)
+            uw_max = min(uw_max or hardware.cap_uw_max, hardware.cap_uw_max) or uw_max
         try:
             present_uw = self.read_cap_uw()
         except OSError as error:
@@ -330,7 +348,7 @@ class PowercapZone:
         if not uw_max:
             self.cannot_cap = (
                 f"the highest cap of {self.name} is unknown: set"
-                f" {'package' if package else 'dram'}_max_w in the configuration"
+                f" {self.kind.value}_max_w in the configuration"
             )
             return
         uw_max = min(uw_max, _REGISTER_UW_MAX)
@@ -341,6 +359,19 @@ class PowercapZone:
         floor_uw = uw_min if floor_uw is None else quantised(floor_uw)
         self.limits = CapRange(cap_uw_min=uw_min, cap_uw_max=quantised(uw_max), floor_uw=floor_uw)
         self.window_ns = self._window_ns()
+
+    def _describe_gpu(self, setting: RangeSetting) -> HardwareRange:
+        """The range by the driver's word; notes the most a GPU draws if it cannot be capped."""
+        uw_min = uw_max = 0
+        if self.kind is not ZoneKind.GPU:
+            return HardwareRange(cap_uw_min=0, cap_uw_max=0)
+        for interface in self._capping:
+            try:
+                uw_min, uw_max = interface.min_uw(), interface.max_uw()
+            except (OSError, ValueError) as error:
+                logs.warning("gpu_range_unreadable", zone=self.name, why=error)
+        self.draw_uw_max = uw_max or setting.gpu_uw_max or 0
+        return HardwareRange(cap_uw_min=uw_min, cap_uw_max=uw_max)
 
     def _hardware_max(self, present_uw: int) -> int:
         candidates = []
@@ -420,6 +451,8 @@ def _role(files: ZoneFiles, folder: str) -> tuple[ZoneName, ZoneKind] | None:
     name = _zone_label(files, folder)
     if name.startswith("package-"):
         return ZoneName(name), ZoneKind.PACKAGE
+    if name.startswith("gpu-"):
+        return ZoneName(name), ZoneKind.GPU
     if name == "dram":
         parent = _zone_label(files, folder.rpartition(":")[0])
         suffix = parent.removeprefix("package-")

@@ -34,6 +34,7 @@ _KINDS = {
     ZoneKind.PACKAGE: pb.ZONE_KIND_PACKAGE,
     ZoneKind.DRAM: pb.ZONE_KIND_DRAM,
     ZoneKind.PSYS: pb.ZONE_KIND_PSYS,
+    ZoneKind.GPU: pb.ZONE_KIND_GPU,
 }
 _CAP_STATUS = {
     CapStatus.OK: pb.CAP_STATUS_OK,
@@ -63,14 +64,22 @@ def zone_message(state: ZoneState) -> pb.PowerZone:
         name=zone.name,
         kind=_KINDS[zone.kind],
         cap_uw_min=limits.cap_uw_min if limits else 0,
-        cap_uw_max=limits.cap_uw_max if limits else 0,
+        cap_uw_max=_most_uw(state),
         floor_uw=limits.floor_uw if limits else 0,
         cap_uw=state.cap_uw,
         window_ns=zone.window_ns,
         can_cap=not zone.cannot_cap,
         can_measure=not zone.cannot_measure,
+        not_held_uw=state.over_uw,
         reason="; ".join(filter(None, [zone.cannot_cap, zone.cannot_measure])),
     )
+
+
+def _most_uw(state: ZoneState) -> int:
+    """The highest cap; of a zone that cannot be capped, the most it can draw."""
+    limits = state.zone.limits
+    highest_uw = limits.cap_uw_max if limits else 0
+    return max(highest_uw, state.zone.draw_uw_max) if state.zone.cannot_cap else highest_uw
 
 
 def cap_requests(request: pb.SetCapsRequest) -> list[CapRequest]:
@@ -90,6 +99,7 @@ def cap_result(outcome: CapOutcome) -> pb.CapResult:
         status=_CAP_STATUS[outcome.status],
         message=outcome.message,
         settles_in_ns=outcome.settles_in_ns,
+        not_held_uw=outcome.not_held_uw,
     )
 
 

@@ -28,6 +28,7 @@ class ZoneKind(enum.Enum):
     PACKAGE = "package"
     DRAM = "dram"
     PSYS = "psys"
+    GPU = "gpu"
 
 
 class CapStatus(enum.Enum):
@@ -67,7 +68,10 @@ class CapRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapOutcome:
-    """The answer to one requested cap; ``enforced_uw`` was read back."""
+    """The answer to one requested cap; ``enforced_uw`` was read back.
+
+    ``not_held_uw``: the mean power under the cap before, if that was not held; else 0.
+    """
 
     name: ZoneName
     requested_uw: int
@@ -75,6 +79,7 @@ class CapOutcome:
     status: CapStatus
     message: str = ""
     settles_in_ns: int = 0
+    not_held_uw: int = 0
 
 
 def quantised(cap_uw: int) -> int:

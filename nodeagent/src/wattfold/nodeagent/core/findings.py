@@ -17,6 +17,7 @@ UNLIMITED_UW_MIN = 2_000_000_000
 """No package draws 2 kW: a limit from here on means that there is none."""
 
 GIVE_WRITE = "run the agent as root, or with the capability CAP_DAC_OVERRIDE"
+GIVE_GPU = "run the agent as root; in a container with the capability CAP_SYS_ADMIN"
 GIVE_READ = "run the agent as root, or with the capability CAP_DAC_READ_SEARCH"
 
 
@@ -114,7 +115,13 @@ def measuring(zone: ZoneFacts) -> Finding:
     if zone.energy_denied:
         why = "energy cannot be read by this account (the kernel keeps it for root)"
         return _found(zone, Status.NO, why, GIVE_READ)
-    return _found(zone, Status.NO, zone.cannot_measure, "look for errors of intel_rapl in dmesg")
+    return _found(zone, Status.NO, zone.cannot_measure, _look(zone))
+
+
+def _look(zone: ZoneFacts) -> str:
+    if zone.kind is ZoneKind.GPU:
+        return "look for Xid errors of NVRM in dmesg; nvidia-smi must show the GPU"
+    return "look for errors of intel_rapl in dmesg"
 
 
 def no_packages(machine: MachineFacts) -> Finding:
@@ -151,7 +158,9 @@ def _cannot_cap(zone: ZoneFacts, machine: MachineFacts) -> Finding | None:
     limit = zone.long_term
     if limit is None:
         remedy = "none here: the zone can only be measured"
-        if "AMD" in machine.vendor or "Hygon" in machine.vendor:
+        if zone.kind is ZoneKind.GPU:
+            remedy += "; name the most it draws in gpu_max_w, which is charged to the budget"
+        elif "AMD" in machine.vendor or "Hygon" in machine.vendor:
             remedy = "capping AMD processors needs HSMP: load the driver amd_hsmp"
         return _found(zone, Status.NO, f"cannot be capped: {zone.path} has energy only", remedy)
     if limit.error == "ENODATA":
@@ -159,6 +168,9 @@ def _cannot_cap(zone: ZoneFacts, machine: MachineFacts) -> Finding | None:
         return _found(zone, Status.NO, why, "unlock power limits in the firmware setup, reboot")
     if limit.error in ("EACCES", "EPERM"):
         return _found(zone, Status.NO, "limits cannot be read by this account", GIVE_READ)
+    if not limit.writable and zone.kind is ZoneKind.GPU:
+        why = "the limit cannot be set by this account; the GPU is charged with its highest one"
+        return _found(zone, Status.NO, why, GIVE_GPU)
     if not limit.writable:
         why = "the limit cannot be written: no permission, or the tree is mounted read-only"
         return _found(zone, Status.NO, why, f"{GIVE_WRITE}; in a container mount it writable")
@@ -172,15 +184,20 @@ def _cannot_cap(zone: ZoneFacts, machine: MachineFacts) -> Finding | None:
 
 def _range_remedy(zone: ZoneFacts) -> str:
     kind = zone.kind.value
-    floor = "floor_w" if zone.kind is ZoneKind.PACKAGE else "dram_floor_w"
+    floor = "floor_w" if zone.kind is ZoneKind.PACKAGE else f"{kind}_floor_w"
+    if zone.kind is ZoneKind.GPU and zone.limits is None:
+        return f"check gpu_max_w and gpu_floor_w; else {_look(zone)}"
     if zone.limits is None and zone.long_term is not None and not zone.long_term.error:
         return f"check {kind}_min_w, {kind}_max_w and {floor} in the configuration of the agent"
-    return "look for errors of intel_rapl in dmesg"
+    return _look(zone)
 
 
 def _enabled(zone: ZoneFacts) -> list[Finding]:
     if zone.enabled is not False:
         return []
+    if zone.kind is ZoneKind.GPU:
+        why = "persistence mode is off, so limits are lost when no program uses the GPU"
+        return [_found(zone, Status.OK, f"{why}; the agent switches it on while it runs")]
     if zone.kind is ZoneKind.DRAM:
         why = "limits are switched off (enabled is 0); many processors cannot cap DRAM"
         remedy = (

@@ -46,7 +46,8 @@ _ORIGINALS = "originals.json"
 class ZoneState:
     """One zone at run time. ``cap_uw`` was read back last; ``wanted_uw`` is what was set.
 
-    ``over_uw`` is the mean power of a zone that draws more than its cap, 0 otherwise.
+    ``over_uw`` is the mean power of a zone that draws more than its cap, 0 otherwise. ``refusal``
+    says why the last write failed.
     """
 
     zone: PowercapZone
@@ -59,6 +60,7 @@ class ZoneState:
     readable: bool = True
     set_ns: int = 0
     over_uw: int = 0
+    refusal: str = ""
 
 
 class LeaseGuard(Protocol):
@@ -155,7 +157,9 @@ class NodePower:
         for state in self.zones.values():
             if state.failing:
                 # A limit that is locked from the start (BIOS, driver) is a property of the zone.
-                state.zone.cannot_cap = f"the limit of {state.zone.path.name} cannot be set"
+                state.zone.cannot_cap = (
+                    f"the limit of {state.zone.path.name} cannot be set: {state.refusal}"
+                )
         self._to_floor()
         self.sample()
 
@@ -277,7 +281,7 @@ class NodePower:
         except (OSError, ValueError) as error:
             if not state.failing:
                 logs.warning("cap_not_set", zone=request.name, cap_uw=cap_uw, why=error)
-            state.failing = True
+            state.failing, state.refusal = True, str(error)
             self._read_back(state)
             return _outcome(
                 request, state.cap_uw, CapStatus.DEVICE_ERROR, f"{request.name}: {error}"
@@ -297,6 +301,7 @@ class NodePower:
             status=CapStatus.OK,
             message=_over_text(state),
             settles_in_ns=state.zone.window_ns,
+            not_held_uw=state.over_uw,
         )
 
     def _read_back(self, state: ZoneState) -> None:

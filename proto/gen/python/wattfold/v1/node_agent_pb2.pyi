@@ -87,7 +87,7 @@ class GetInventoryRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PowerZone(_message.Message):
-    __slots__ = ("name", "kind", "cap_uw_min", "cap_uw_max", "floor_uw", "cap_uw", "window_ns", "can_cap", "can_measure", "reason")
+    __slots__ = ("name", "kind", "cap_uw_min", "cap_uw_max", "floor_uw", "cap_uw", "window_ns", "can_cap", "can_measure", "reason", "not_held_uw")
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     CAP_UW_MIN_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class PowerZone(_message.Message):
     CAN_CAP_FIELD_NUMBER: _ClassVar[int]
     CAN_MEASURE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    NOT_HELD_UW_FIELD_NUMBER: _ClassVar[int]
     name: str
     kind: ZoneKind
     cap_uw_min: int
@@ -108,7 +109,8 @@ class PowerZone(_message.Message):
     can_cap: bool
     can_measure: bool
     reason: str
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ZoneKind, str]] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., cap_uw: _Optional[int] = ..., window_ns: _Optional[int] = ..., can_cap: bool = ..., can_measure: bool = ..., reason: _Optional[str] = ...) -> None: ...
+    not_held_uw: int
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ZoneKind, str]] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., cap_uw: _Optional[int] = ..., window_ns: _Optional[int] = ..., can_cap: bool = ..., can_measure: bool = ..., reason: _Optional[str] = ..., not_held_uw: _Optional[int] = ...) -> None: ...
 
 class FrequencyPowerModel(_message.Message):
     __slots__ = ("a", "b", "c", "f_low_ghz", "f_high_ghz")
@@ -179,20 +181,22 @@ class StreamTelemetryRequest(_message.Message):
     def __init__(self, interval_ns: _Optional[int] = ...) -> None: ...
 
 class ZonePower(_message.Message):
-    __slots__ = ("name", "power_uw", "energy_uj", "cap_uw", "valid", "energy_age_ns")
+    __slots__ = ("name", "power_uw", "energy_uj", "cap_uw", "valid", "energy_age_ns", "not_held_uw")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POWER_UW_FIELD_NUMBER: _ClassVar[int]
     ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     CAP_UW_FIELD_NUMBER: _ClassVar[int]
     VALID_FIELD_NUMBER: _ClassVar[int]
     ENERGY_AGE_NS_FIELD_NUMBER: _ClassVar[int]
+    NOT_HELD_UW_FIELD_NUMBER: _ClassVar[int]
     name: str
     power_uw: int
     energy_uj: int
     cap_uw: int
     valid: bool
     energy_age_ns: int
-    def __init__(self, name: _Optional[str] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ..., cap_uw: _Optional[int] = ..., valid: bool = ..., energy_age_ns: _Optional[int] = ...) -> None: ...
+    not_held_uw: int
+    def __init__(self, name: _Optional[str] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ..., cap_uw: _Optional[int] = ..., valid: bool = ..., energy_age_ns: _Optional[int] = ..., not_held_uw: _Optional[int] = ...) -> None: ...
 
 class JobUsage(_message.Message):
     __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes")
@@ -219,7 +223,7 @@ class JobUsage(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class Telemetry(_message.Message):
-    __slots__ = ("node_id", "uptime_ns", "interval_ns", "zones", "jobs", "ended", "lease_remaining_ns", "at_floor", "drift_count")
+    __slots__ = ("node_id", "uptime_ns", "interval_ns", "zones", "jobs", "ended", "lease_remaining_ns", "at_floor", "drift_count", "not_held_count")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     UPTIME_NS_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
@@ -229,6 +233,7 @@ class Telemetry(_message.Message):
     LEASE_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
     AT_FLOOR_FIELD_NUMBER: _ClassVar[int]
     DRIFT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NOT_HELD_COUNT_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     uptime_ns: int
     interval_ns: int
@@ -238,7 +243,8 @@ class Telemetry(_message.Message):
     lease_remaining_ns: int
     at_floor: bool
     drift_count: int
-    def __init__(self, node_id: _Optional[str] = ..., uptime_ns: _Optional[int] = ..., interval_ns: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[ZonePower, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobUsage, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ..., lease_remaining_ns: _Optional[int] = ..., at_floor: bool = ..., drift_count: _Optional[int] = ...) -> None: ...
+    not_held_count: int
+    def __init__(self, node_id: _Optional[str] = ..., uptime_ns: _Optional[int] = ..., interval_ns: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[ZonePower, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobUsage, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ..., lease_remaining_ns: _Optional[int] = ..., at_floor: bool = ..., drift_count: _Optional[int] = ..., not_held_count: _Optional[int] = ...) -> None: ...
 
 class ZoneCap(_message.Message):
     __slots__ = ("name", "cap_uw")
@@ -257,20 +263,22 @@ class SetCapsRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., caps: _Optional[_Iterable[_Union[ZoneCap, _Mapping]]] = ...) -> None: ...
 
 class CapResult(_message.Message):
-    __slots__ = ("name", "requested_uw", "enforced_uw", "status", "message", "settles_in_ns")
+    __slots__ = ("name", "requested_uw", "enforced_uw", "status", "message", "settles_in_ns", "not_held_uw")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REQUESTED_UW_FIELD_NUMBER: _ClassVar[int]
     ENFORCED_UW_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     SETTLES_IN_NS_FIELD_NUMBER: _ClassVar[int]
+    NOT_HELD_UW_FIELD_NUMBER: _ClassVar[int]
     name: str
     requested_uw: int
     enforced_uw: int
     status: CapStatus
     message: str
     settles_in_ns: int
-    def __init__(self, name: _Optional[str] = ..., requested_uw: _Optional[int] = ..., enforced_uw: _Optional[int] = ..., status: _Optional[_Union[CapStatus, str]] = ..., message: _Optional[str] = ..., settles_in_ns: _Optional[int] = ...) -> None: ...
+    not_held_uw: int
+    def __init__(self, name: _Optional[str] = ..., requested_uw: _Optional[int] = ..., enforced_uw: _Optional[int] = ..., status: _Optional[_Union[CapStatus, str]] = ..., message: _Optional[str] = ..., settles_in_ns: _Optional[int] = ..., not_held_uw: _Optional[int] = ...) -> None: ...
 
 class SetCapsResponse(_message.Message):
     __slots__ = ("results",)

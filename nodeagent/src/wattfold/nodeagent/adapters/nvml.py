@@ -1,0 +1,321 @@
+"""Power limits and energy of NVIDIA GPUs, through NVML.
+
+A GPU is shown as a zone folder, ``nvml:GPU-<uuid>``, with a long-term limit, so that all that holds
+for zones of packages holds for it. Its name is its UUID: indices change with the order of starting
+and with what a process may see. ``enabled`` is the persistence mode: without it the driver forgets
+limits as soon as no program uses the GPU. The library stays open for the same reason.
+
+The limit that is read is the higher one of what was set and what the driver enforces: a lower
+enforced one (another limiter, out of band) may be lifted at any time. Instances of a partitioned
+GPU (MIG) have no limit of their own and are no zones. The package nvidia-ml-py is loaded only here,
+and only when it is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.hsmp import JoinedFiles
+from wattfold.nodeagent.adapters.powercap_files import ZoneFiles
+from wattfold.nodeagent.core.gpu_findings import GpuFacts, GpusFacts
+
+DEVICE = Path("/dev/nvidiactl")
+"""Below it lie the names the guard is told; there are no such files."""
+Library = Any
+"""The module pynvml, or one that behaves like it; it comes without types."""
+_LIMIT = "constraint_0_power_limit_uw"
+_MIN = "constraint_0_min_power_uw"
+_MAX = "constraint_0_max_power_uw"
+_UW_PER_MW = 1000
+_VENDOR, _DISPLAY_CLASS = "0x10de", "0x03"
+_ERRNOS = {
+    "NVML_ERROR_NOT_SUPPORTED": errno.EOPNOTSUPP,
+    "NVML_ERROR_NO_PERMISSION": errno.EACCES,
+    "NVML_ERROR_GPU_IS_LOST": errno.ENODEV,
+    "NVML_ERROR_NOT_FOUND": errno.ENODEV,
+    "NVML_ERROR_INVALID_ARGUMENT": errno.EINVAL,
+    "NVML_ERROR_TIMEOUT": errno.ETIMEDOUT,
+}
+_OF_THE_CALL = (errno.EOPNOTSUPP, errno.EACCES)
+"""Errors after which the handle is as good as before."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gpu:
+    uuid: str
+    index: int
+    model: str
+    handle: Any
+    counts_energy: bool = True
+    drawn: list[tuple[int, int]] = field(default_factory=list)
+    """The last power, microwatts, and its time, where energy has to be added up from power."""
+    energy_uj: int = 0
+
+    @property
+    def folder(self) -> str:
+        return f"nvml:{self.uuid}"
+
+    @property
+    def name(self) -> str:
+        return f"gpu-{self.uuid.removeprefix('GPU-')}"
+
+
+class NvmlFiles:
+    """The GPUs of a machine as zones with a limit each. ``library`` must be initialised."""
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+        privileged: bool | None = None,
+    ) -> None:
+        self._library = library
+        self._now_ns = now_ns
+        # NVML cannot be asked who may set limits: it is root.
+        self._privileged = os.geteuid() == 0 if privileged is None else privileged
+        self._gpus: dict[str, _Gpu] = {}
+        self.unopened: dict[int, str] = {}
+        """GPUs that cannot be told apart from others, by index, and why."""
+        for index in range(self._call("nvmlDeviceGetCount")):
+            self._open(index)
+
+    def folders(self) -> list[str]:
+        """The GPUs that could be identified, by UUID."""
+        return sorted(self._gpus)
+
+    def read(self, folder: str, file: str) -> str:
+        """The text of what would be a file. Raises OSError."""
+        gpu = self._gpu(folder)
+        match file:
+            case "name":
+                self._ask(gpu, "nvmlDeviceGetUUID")
+                return gpu.name
+            case "enabled":
+                return str(int(self._persistence(gpu)))
+            case "constraint_0_name" if self._has_limit(gpu):
+                return "long_term"
+            case "constraint_0_power_limit_uw":
+                return str(self._limit_mw(gpu) * _UW_PER_MW)
+            case "constraint_0_min_power_uw":
+                return str(self._range_mw(gpu)[0] * _UW_PER_MW)
+            case "constraint_0_max_power_uw":
+                return str(self._range_mw(gpu)[1] * _UW_PER_MW)
+            case "energy_uj":
+                return str(self._energy_uj(gpu))
+            case "max_energy_range_uj":
+                # 64 bits of millijoules do not wrap. A counter that falls was set back (the driver
+                # was loaded again): with no range, that counts nothing.
+                return "0"
+        raise FileNotFoundError(errno.ENOENT, "NVML has no such value", file)
+
+    def read_counter(self, folder: str, file: str) -> tuple[str, int]:
+        """The text; the counter is as new as the reading. Raises OSError."""
+        return self.read(folder, file), 0
+
+    def write(self, folder: str, file: str, text: str) -> None:
+        """Sets the limit (uW, rounded down to mW) or the persistence mode. Raises OSError."""
+        gpu = self._gpu(folder)
+        if file == _LIMIT:
+            self._ask(gpu, "nvmlDeviceSetPowerManagementLimit", int(text) // _UW_PER_MW)
+        elif file == "enabled":
+            self._ask(gpu, "nvmlDeviceSetPersistenceMode", int(int(text) != 0))
+        else:
+            raise PermissionError(errno.EACCES, "only limit and persistence can be set", file)
+
+    def may(self, folder: str, file: str, mode: int) -> bool:
+        """Whether this account may use the value so, told without trying."""
+        if mode == os.W_OK and not (self._privileged and file in (_LIMIT, "enabled")):
+            return False
+        try:
+            self.read(folder, file)
+        except PermissionError:
+            return False
+        except OSError as error:
+            return error.errno != errno.ENOENT
+        return True
+
+    def path(self, folder: str, file: str = "") -> Path:
+        """A name below the device; the guard knows what it means."""
+        return DEVICE / folder / file
+
+    def close(self) -> None:
+        """Lets the library go. Without persistence mode the driver may forget the limits then."""
+        with contextlib.suppress(OSError):
+            self._call("nvmlShutdown")
+
+    def facts(self) -> tuple[GpuFacts, ...]:
+        """What people know the GPUs by, in the order of the indices."""
+        gpus = sorted(self._gpus.values(), key=lambda gpu: gpu.index)
+        return tuple(
+            GpuFacts(zone=g.name, index=g.index, model=g.model, partitioned=self._partitioned(g))
+            for g in gpus
+        )
+
+    def _open(self, index: int) -> None:
+        try:
+            handle = self._call("nvmlDeviceGetHandleByIndex", index)
+            uuid = self._call("nvmlDeviceGetUUID", handle)
+        except OSError as error:
+            self.unopened[index] = str(error)
+            logs.warning("gpu_not_opened", index=index, why=error)
+            return
+        model = ""
+        with contextlib.suppress(OSError):
+            model = self._call("nvmlDeviceGetName", handle)
+        gpu = _Gpu(uuid=uuid, index=index, model=model, handle=handle)
+        self._gpus[gpu.folder] = gpu
+
+    def _gpu(self, folder: str) -> _Gpu:
+        try:
+            return self._gpus[folder]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, "no such GPU", folder) from None
+
+    def _has_limit(self, gpu: _Gpu) -> bool:
+        try:
+            self._limit_mw(gpu)
+        except OSError as error:
+            # One that is lost, or may not be asked, has a limit all the same.
+            return error.errno != errno.EOPNOTSUPP
+        return True
+
+    def _limit_mw(self, gpu: _Gpu) -> int:
+        limit_mw = int(self._ask(gpu, "nvmlDeviceGetPowerManagementLimit"))
+        try:
+            return max(limit_mw, int(self._ask(gpu, "nvmlDeviceGetEnforcedPowerLimit")))
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            return limit_mw
+
+    def _range_mw(self, gpu: _Gpu) -> tuple[int, int]:
+        try:
+            least, most = self._ask(gpu, "nvmlDeviceGetPowerManagementLimitConstraints")
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            # No range: the limit it starts with is the most it draws.
+            return 0, int(self._ask(gpu, "nvmlDeviceGetPowerManagementDefaultLimit"))
+        return int(least), int(most)
+
+    def _persistence(self, gpu: _Gpu) -> bool:
+        try:
+            return bool(self._ask(gpu, "nvmlDeviceGetPersistenceMode"))
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            raise FileNotFoundError(errno.ENOENT, "it has no persistence mode") from None
+
+    def _partitioned(self, gpu: _Gpu) -> bool:
+        try:
+            current, _pending = self._ask(gpu, "nvmlDeviceGetMigMode")
+        except OSError:
+            return False
+        return bool(current)
+
+    def _energy_uj(self, gpu: _Gpu) -> int:
+        if gpu.counts_energy:
+            try:
+                energy_mj = int(self._ask(gpu, "nvmlDeviceGetTotalEnergyConsumption"))
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                gpu.counts_energy = False
+            else:
+                return energy_mj * _UW_PER_MW
+        power_uw = int(self._ask(gpu, "nvmlDeviceGetPowerUsage")) * _UW_PER_MW
+        now_ns = self._now_ns()
+        for before_ns, before_uw in gpu.drawn:
+            gpu.energy_uj += (before_uw + power_uw) * (now_ns - before_ns) // (2 * NS_PER_S)
+        gpu.drawn = [(now_ns, power_uw)]
+        return gpu.energy_uj
+
+    def _ask(self, gpu: _Gpu, function: str, *arguments: object) -> Any:
+        """A call about one GPU. Raises OSError."""
+        try:
+            if gpu.handle is None:
+                gpu.handle = self._call("nvmlDeviceGetHandleByUUID", gpu.uuid)
+            return self._call(function, gpu.handle, *arguments)
+        except OSError as error:
+            if error.errno not in _OF_THE_CALL:
+                # A GPU that was reset, or is back on the bus, has another one.
+                gpu.handle = None
+            raise
+
+    def _call(self, function: str, *arguments: object) -> Any:
+        """Raises OSError, with the words of the library."""
+        library = self._library
+        try:
+            return getattr(library, function)(*arguments)
+        except library.NVMLError as error:
+            raise _os_error(library, error) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """The GPUs of this machine: ``files`` is None where none can be reached, ``facts`` say why."""
+
+    files: NvmlFiles | None
+    facts: GpusFacts
+
+    def joined_to(self, files: ZoneFiles) -> ZoneFiles:
+        """Zones with those of the GPUs."""
+        return files if self.files is None else JoinedFiles([files, self.files])
+
+
+def find_gpus(host: Path = Path("/"), library: Library | None = None) -> Gpus:
+    """Opens NVML. ``host``: the root of the file system; ``library``: default is pynvml."""
+    pci = _pci_count(host)
+    files, why = None, ""
+    try:
+        opened = library or importlib.import_module("pynvml")
+    except ImportError:
+        why = "the package nvidia-ml-py is not installed"
+    else:
+        try:
+            opened.nvmlInit()
+            files = NvmlFiles(opened)
+        except opened.NVMLError as error:
+            why = str(error)
+        except OSError as error:
+            why = error.strerror or str(error)
+    if why and pci:
+        logs.warning("gpus_out_of_reach", gpus=pci, why=why)
+    facts = GpusFacts(
+        on_bus=pci,
+        why=why,
+        gpus=files.facts() if files else (),
+        unopened=tuple((files.unopened if files else {}).items()),
+    )
+    return Gpus(files=files, facts=facts)
+
+
+def _pci_count(host: Path) -> int:
+    """Display controllers of the vendor on the PCI bus: what should be there."""
+    found = 0
+    for folder in (host / "sys/bus/pci/devices").glob("*"):
+        try:
+            vendor = (folder / "vendor").read_text(encoding="ascii").strip()
+            display = (folder / "class").read_text(encoding="ascii").startswith(_DISPLAY_CLASS)
+        except OSError:
+            continue
+        found += vendor == _VENDOR and display
+    return found
+
+
+def _os_error(library: Library, error: Any) -> OSError:
+    for name, number in _ERRNOS.items():
+        if error.value == getattr(library, name):
+            return OSError(number, f"NVML: {error}")
+    return OSError(errno.EIO, f"NVML: {error}")

@@ -1,0 +1,70 @@
+"""What there is to say of GPUs beyond their zones; no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.nodeagent.core.findings import Finding, Status
+
+_CHARGE = "until then count the most they draw in base_power_w"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFacts:
+    """One GPU as people know it. ``partitioned``: shared out in instances (MIG)."""
+
+    zone: str
+    index: int
+    model: str
+    partitioned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpusFacts:
+    """All of a machine. ``why``: NVML cannot be used; ``unopened``: indices, and why.
+
+    ``on_bus``: those seen on the PCI bus, whether or not there is a driver for them.
+    """
+
+    on_bus: int
+    why: str
+    gpus: tuple[GpuFacts, ...] = ()
+    unopened: tuple[tuple[int, str], ...] = ()
+
+
+def gpus(facts: GpusFacts) -> list[Finding]:
+    """Which GPUs there are, and why not all can be used. Nothing where there are none."""
+    found = [_listed(gpu) for gpu in facts.gpus]
+    found += [_unopened(index, why) for index, why in facts.unopened]
+    if facts.why and facts.on_bus:
+        found.append(_out_of_reach(facts))
+    return found
+
+
+def _listed(gpu: GpuFacts) -> Finding:
+    what = f"GPU {gpu.index} now, {gpu.model or 'of unknown model'}"
+    if gpu.partitioned:
+        what += "; partitioned (MIG): its instances have no caps of their own and share this one"
+    return Finding(subject=gpu.zone, status=Status.OK, finding=what)
+
+
+def _unopened(index: int, why: str) -> Finding:
+    return Finding(
+        subject="gpus",
+        status=Status.NO,
+        finding=f"GPU {index} cannot be opened, so it is neither capped nor measured: {why}",
+        remedy=f"look for Xid errors of NVRM in dmesg, reset the GPU or the node; {_CHARGE}",
+    )
+
+
+def _out_of_reach(facts: GpusFacts) -> Finding:
+    number = f"{facts.on_bus} NVIDIA GPU" + ("s" if facts.on_bus > 1 else "")
+    remedy = "install and load the NVIDIA driver; nvidia-smi must list them"
+    if "nvidia-ml-py" in facts.why:
+        remedy = "pip install 'wattfold[gpu]'"
+    return Finding(
+        subject="gpus",
+        status=Status.NO,
+        finding=f"{number} on the PCI bus, neither capped nor measured: {facts.why}",
+        remedy=f"{remedy}; {_CHARGE}",
+    )
