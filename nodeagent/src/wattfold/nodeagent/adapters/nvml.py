@@ -274,8 +274,13 @@ class Gpus:
         return files if self.files is None else JoinedFiles([files, self.files])
 
 
-def find_gpus(host: Path = Path("/"), library: Library | None = None) -> Gpus:
-    """Opens NVML. ``host``: the root of the file system; ``library``: default is pynvml."""
+def find_gpus(
+    host: Path = Path("/"), library: Library | None = None, *, privileged: bool | None = None
+) -> Gpus:
+    """Opens NVML. ``host``: the root of the file system; ``library``: default is pynvml.
+
+    ``privileged``: whether limits may be set; default is whether this account is root.
+    """
     pci = _pci_count(host)
     files, why = None, ""
     try:
@@ -285,7 +290,7 @@ def find_gpus(host: Path = Path("/"), library: Library | None = None) -> Gpus:
     else:
         try:
             opened.nvmlInit()
-            files = NvmlFiles(opened)
+            files = NvmlFiles(opened, privileged=privileged)
         except opened.NVMLError as error:
             why = str(error)
         except OSError as error:
