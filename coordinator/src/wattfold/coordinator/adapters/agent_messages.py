@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName, valid_name
+from wattfold.contract.units import UW_PER_W
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, ZoneSample
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
@@ -82,6 +83,11 @@ def _zone(message: pb.PowerZone) -> Zone:
         raise MessageError(
             f"zone {message.name}: floor {floor} uW is outside its range {low}..{high} uW",
         )
+    if message.kind == pb.ZONE_KIND_GPU and not message.can_cap and not high:
+        raise MessageError(
+            f"zone {message.name} cannot be capped and the most it draws is unknown: name it in"
+            ' gpu_max_w of its agent, or set gpus = "off" and count it in base_power_w'
+        )
     return Zone(
         name=ZoneName(message.name),
         kind=_CHARGED[message.kind],
@@ -96,7 +102,7 @@ def _zone(message: pb.PowerZone) -> Zone:
 def readings_of_inventory(message: pb.Inventory) -> tuple[ev.ZoneReading, ...]:
     """Caps enforced now."""
     return tuple(
-        ev.ZoneReading(zone=ZoneName(zone.name), cap_uw=zone.cap_uw)
+        ev.ZoneReading(zone=ZoneName(zone.name), cap_uw=zone.cap_uw, not_held_uw=zone.not_held_uw)
         for zone in message.zones
         if zone.kind in _CHARGED and zone.can_cap
     )
@@ -114,6 +120,7 @@ def readings_of_results(results: Iterable[pb.CapResult]) -> tuple[ev.ZoneReading
             zone=ZoneName(result.name),
             cap_uw=result.enforced_uw,
             settles_in_ns=result.settles_in_ns,
+            not_held_uw=result.not_held_uw,
             error="" if result.status == pb.CAP_STATUS_OK else _cap_error(result),
         )
         for result in results
@@ -143,6 +150,24 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         energy_uj=message.energy_uj,
         message=message.message,
     )
+
+
+Powers = dict[ZoneName, int]
+
+
+def not_held(message: pb.Telemetry | pb.Inventory, node: NodeSpec) -> Powers:
+    """Mean power of the zones that draw more than their caps, up to whole watts."""
+    charged = {zone.name for zone in node.zones}
+    return {
+        ZoneName(zone.name): -(-zone.not_held_uw // UW_PER_W) * UW_PER_W
+        for zone in message.zones
+        if zone.not_held_uw and zone.name in charged
+    }
+
+
+def tells_more(told: Powers, found: Powers) -> bool:
+    """Whether other zones do not hold their caps than was told, or draw more."""
+    return told.keys() != found.keys() or any(found[name] > told[name] for name in told)
 
 
 class ClockOffset:

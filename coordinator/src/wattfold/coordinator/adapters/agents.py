@@ -93,6 +93,7 @@ class AgentLink:
         self._reported: set[str] = set()
         self._offset = messages.ClockOffset()
         self._commands: set[asyncio.Task[None]] = set()
+        self._not_held: messages.Powers = {}
 
     async def run(self) -> None:
         """Keeps contact until cancelled, or until the node obeys a newer coordinator."""
@@ -149,6 +150,7 @@ class AgentLink:
         self._offset = messages.ClockOffset()
         processes = tuple(messages.process(entry) for entry in listed.processes)
         self._reported = {p.job_id for p in processes if not p.running}
+        self._not_held = messages.not_held(inventory, spec)
         self._hooks.post(
             ev.NodeConnected(
                 spec=spec,
@@ -177,6 +179,11 @@ class AgentLink:
     def _take(self, message: pb.Telemetry, spec: NodeSpec) -> None:
         sent_ns = self._offset.ours(message.uptime_ns, self._clock.now_ns())
         self._hooks.sampled(messages.sample(message, spec, sent_ns))
+        over = messages.not_held(message, spec)
+        if messages.tells_more(self._not_held, over):
+            self._not_held = over
+            powers = tuple(sorted(over.items()))
+            self._hooks.post(ev.CapsNotHeld(node_id=self.node_id, powers_uw=powers))
         ended = {entry.job_id for entry in message.ended}
         for entry in message.ended:
             if entry.job_id not in self._reported:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
@@ -96,6 +97,15 @@ def _progress(samples: list[JobSample]) -> common_pb2.Progress:
     )
 
 
+def _reasons(node: Node) -> str:
+    """What there is to say of a node, and which of its zones draw more than their caps."""
+    over = [
+        f"{name} does not hold its cap: charged with {w_from_uw(power):.1f} W"
+        for name, power in sorted(node.not_held_uw.items())
+    ]
+    return "; ".join(filter(None, [node.message, *over]))
+
+
 def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node:
     """A node with its zones and who is on it."""
     account = state.ledger.accounts.get(node.node_id)
@@ -103,7 +113,7 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         node_id=node.node_id,
         address=node.address,
         state=_NODE_STATES[node.state],
-        message=node.message,
+        message=_reasons(node),
         committed_uw=account.charge_uw if account else 0,
         measured_uw=sample.power_uw if sample else 0,
         drift_count=sample.drift_count if sample else 0,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.node import Node, NodeSpec
-from wattfold.coordinator.core.targets import clipped_uw, fixed_uw, zone_targets
+from wattfold.coordinator.core.targets import clipped_uw, node_fixed_uw, zone_targets
 
 if TYPE_CHECKING:
     from wattfold.coordinator.core.state import State
@@ -98,8 +98,13 @@ def _entry(state: State, node: Node) -> _Entry:
         return _Entry(
             caps=caps,
             scalable=True,
-            fixed_uw=fixed_uw(spec, dram_cap_uw),
-            dynamic_uw=sum(caps[zone.name] - zone.floor_uw for zone in spec.packages),
+            fixed_uw=node_fixed_uw(node, spec, dram_cap_uw),
+            dynamic_uw=sum(
+                caps[zone.name] - zone.floor_uw
+                for zone in spec.packages
+                # Charged with the most it can draw: its cap adds nothing to that.
+                if zone.name not in node.not_held_uw
+            ),
         )
     if account is not None:
         floors = None
@@ -108,5 +113,5 @@ def _entry(state: State, node: Node) -> _Entry:
             floors = {zone.name: zone.floor_uw for zone in spec.zones if zone.can_cap}
         return _Entry(caps=floors, taken_uw=account.charge_uw)
     if node.awaits_room and spec is not None:
-        return _Entry(taken_uw=fixed_uw(spec, dram_cap_uw))
+        return _Entry(taken_uw=node_fixed_uw(node, spec, dram_cap_uw))
     return _NOTHING

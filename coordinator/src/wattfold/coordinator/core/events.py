@@ -98,12 +98,16 @@ class ProfileStored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneReading:
-    """A cap read back from a node, and after how long it holds on average."""
+    """A cap read back from a node, and after how long it holds on average.
+
+    ``not_held_uw``: the mean power of a zone that draws more than its cap, as far as was told.
+    """
 
     zone: ZoneName
     cap_uw: int
     settles_in_ns: int = 0
     error: str = ""
+    not_held_uw: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +176,14 @@ class CapsUnconfirmed:
     node_id: NodeId
     request_id: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapsNotHeld:
+    """All zones of a node that draw more than their caps, and their mean powers, microwatts."""
+
+    node_id: NodeId
+    powers_uw: tuple[tuple[ZoneName, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +277,7 @@ Event = (
     | LeaseUnconfirmed
     | CapsAnswered
     | CapsUnconfirmed
+    | CapsNotHeld
     | MaskConfirmed
     | MaskFailed
     | JobLaunched

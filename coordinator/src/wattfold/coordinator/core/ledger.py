@@ -1,8 +1,9 @@
 """The power ledger: what every zone of every admitted node may draw, and the limit on the sum.
 
 A zone is charged with the highest of: the cap confirmed by read-back, a cap on its way (or lost on
-its way), and caps lowered less than an averaging window ago. A node adds its base power. So the
-sum is an upper bound of the power at every instant, and `room_uw` of it is what a raise may use.
+its way), and caps lowered less than an averaging window ago. One that was measured above its cap is
+charged with the most it can draw. A node adds its base power. So the sum is an upper bound of the
+power at every instant, and `room_uw` of it is what a raise may use.
 
 A cap lost on its way may still arrive: it stays charged until a read-back that is late enough to
 have seen it.
@@ -21,7 +22,8 @@ class ZoneAccount:
 
     ``uncertain_uw`` was lost on its way and may still take effect before ``uncertain_until_ns``.
     ``asked_uw`` is what was asked for last and answered (0 = nothing): a zone that rounds it down
-    need not be asked again.
+    need not be asked again. ``overdraw_uw`` is charged, whatever its caps, to a zone that does not
+    hold them (0 = it does).
     """
 
     confirmed_uw: int
@@ -29,13 +31,15 @@ class ZoneAccount:
     uncertain_uw: int = 0
     uncertain_until_ns: int = 0
     asked_uw: int = 0
+    overdraw_uw: int = 0
     settling: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def charge_uw(self) -> int:
         """The most the zone may draw now."""
         lowered = max((cap for _, cap in self.settling), default=0)
-        return max(self.confirmed_uw, self.pending_uw or 0, self.uncertain_uw, lowered)
+        caps_uw = max(self.confirmed_uw, self.pending_uw or 0, self.uncertain_uw, lowered)
+        return max(caps_uw, self.overdraw_uw)
 
     def lost_until(self, now_ns: int) -> bool:
         """Whether a cap was lost on its way and can be read back by now."""
@@ -215,11 +219,29 @@ class PowerLedger:
         account, before_uw = self.accounts.get(node_id), self._charge_uw(node_id)
         for name in account.zones.keys() & floors_uw.keys() if account else ():
             assert account is not None
-            charged_uw = account.zones[name].charge_uw
-            account.zones[name] = ZoneAccount(confirmed_uw=floors_uw[name])
+            charged_uw, overdraw_uw = account.zones[name].charge_uw, account.zones[name].overdraw_uw
+            account.zones[name] = ZoneAccount(confirmed_uw=floors_uw[name], overdraw_uw=overdraw_uw)
             if charged_uw > floors_uw[name]:
                 account.zones[name].settling.append((settled_ns[name], charged_uw))
         self._changed(node_id, before_uw)
+
+    def overdraw(self, node_id: NodeId, powers_uw: dict[ZoneName, int], settled_ns: int) -> None:
+        """Charges zones that do not hold their caps with these powers, and no others any more.
+
+        What a zone was charged with that holds its cap again counts until ``settled_ns``. The sum
+        may pass the budget: a breach.
+        """
+        account = self.accounts.get(node_id)
+        if account is None:
+            return
+        before_uw = account.charge_uw
+        for name, zone in account.zones.items():
+            power_uw = powers_uw.get(name, 0)
+            if zone.overdraw_uw > power_uw:
+                zone.settling.append((settled_ns, zone.overdraw_uw))
+            zone.overdraw_uw = power_uw
+        self._changed(node_id, before_uw)
+        self._note_breach(account.charge_uw > before_uw)
 
     def settle(self, now_ns: int) -> bool:
         """Frees what was lowered a window ago. Returns whether anything changed."""

@@ -254,6 +254,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.LeaseUnconfirmed: node_events.lease_unconfirmed,
     ev.CapsAnswered: node_events.caps_answered,
     ev.CapsUnconfirmed: node_events.caps_unconfirmed,
+    ev.CapsNotHeld: node_events.caps_not_held,
     ev.JobSubmitted: job_events.submitted,
     ev.JobCancelRequested: job_events.cancel_requested,
     ev.JobHeld: job_events.held,

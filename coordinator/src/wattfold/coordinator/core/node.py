@@ -98,6 +98,7 @@ class Node:
 
     ``lease_until_ns`` is an upper bound, in coordinator time, of when the agent's lease ends.
     ``lease_reads`` whether the caps in the answer to a renewal are sure to be the newest.
+    ``not_held_uw`` is what zones are charged with that draw more than their caps.
     ``read_uw`` are the caps last read of a node that is not admitted. ``foreign`` are the cores of
     processes the journal does not know. A ``retired`` node is not in the configuration any more
     and goes when nothing it was granted can still hold.
@@ -120,6 +121,7 @@ class Node:
     lease_until_ns: int = 0
     leased: bool = False
     dead_zones: set[ZoneName] = field(default_factory=set)
+    not_held_uw: dict[ZoneName, int] = field(default_factory=dict)
     foreign: dict[JobId, CpuSet] = field(default_factory=dict)
 
     @property

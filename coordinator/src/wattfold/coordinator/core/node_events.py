@@ -10,7 +10,12 @@ from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.node import Node, NodeSpec, NodeState
 from wattfold.coordinator.core.reconcile import next_request
 from wattfold.coordinator.core.state import State
-from wattfold.coordinator.core.targets import fixed_uw
+from wattfold.coordinator.core.targets import node_fixed_uw
+
+_HELD_WINDOWS = 5
+"""An agent needs two to find that a cap is not held: one that was started again, or a load that
+came back, must not be charged less in between."""
+_WINDOW_NS_MIN = 1_000_000_000
 
 
 def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Action]:
@@ -28,8 +33,10 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
     node.lease_request, node.lease_next_ns, node.caps_request = "", now_ns, ""
     node.dead_zones.clear()
     node.foreign.clear()
+    powers_uw = {caps.zone: caps.not_held_uw for caps in event.caps if caps.not_held_uw}
+    _overdraw(state, node, event.spec, powers_uw, now_ns)
     if node.admitted:
-        state.index.set_fixed(node.node_id, fixed_uw(event.spec, state.settings.dram_cap_uw))
+        _count_fixed(state, node, event.spec)
         _read_caps(state, node, event.caps, now_ns)
         node.state, node.message = NodeState.UP, ""
     else:
@@ -70,7 +77,7 @@ def admit(state: State, node: Node) -> None:
     spec = node.spec
     if spec is None or not node.reachable:
         return
-    fixed = fixed_uw(spec, state.settings.dram_cap_uw)
+    fixed = node_fixed_uw(node, spec, state.settings.dram_cap_uw)
     others_uw = state.index.fixed_uw
     if not spec.packages:
         _refuse(node, "it has no power zone that can be capped")
@@ -88,8 +95,12 @@ def recount_fixed(state: State) -> None:
     """Adds up anew what the admitted nodes are charged with at the least."""
     for node in state.nodes.values():
         if node.admitted and node.spec is not None:
-            fixed = fixed_uw(node.spec, state.settings.dram_cap_uw)
-            state.index.set_fixed(node.node_id, fixed)
+            _count_fixed(state, node, node.spec)
+
+
+def _count_fixed(state: State, node: Node, spec: NodeSpec) -> None:
+    fixed = node_fixed_uw(node, spec, state.settings.dram_cap_uw)
+    state.index.set_fixed(node.node_id, fixed)
 
 
 def _refuse(node: Node, reason: str) -> None:
@@ -98,15 +109,17 @@ def _refuse(node: Node, reason: str) -> None:
 
 def _open_account(state: State, node: Node, spec: NodeSpec) -> None:
     charges_uw = _charges(spec, node.read_uw)
-    if spec.base_power_uw + sum(charges_uw.values()) > state.ledger.room_uw:
+    most_uw = sum(max(cap, node.not_held_uw.get(name, 0)) for name, cap in charges_uw.items())
+    if spec.base_power_uw + most_uw > state.ledger.room_uw:
         node.state = NodeState.CONNECTING
         node.message = "waits until the other nodes have made room for it"
         return
     state.ledger.open(node.node_id, spec.base_power_uw, charges_uw)
+    state.ledger.overdraw(node.node_id, node.not_held_uw, 0)
     node.admitted, node.state, node.message = True, NodeState.UP, ""
     node.read_uw = {}
     state.index.unadmitted.pop(node.node_id, None)
-    state.index.set_fixed(node.node_id, fixed_uw(spec, state.settings.dram_cap_uw))
+    _count_fixed(state, node, spec)
     state.index.touch(node.node_id)
     state.plan_needed = "node admitted"
 
@@ -368,6 +381,33 @@ def caps_unconfirmed(state: State, event: ev.CapsUnconfirmed, now_ns: int) -> li
         node.caps_retry_ns = now_ns + state.settings.retry_ns
         state.ledger.lose(node.node_id, seen_by_ns(state, now_ns))
     return []
+
+
+def caps_not_held(state: State, event: ev.CapsNotHeld, now_ns: int) -> list[act.Action]:
+    """A node was measured: zones that draw more than their caps are charged with their most."""
+    node = state.nodes.get(event.node_id)
+    if node is None or node.spec is None:
+        return []
+    before_uw = node.not_held_uw
+    _overdraw(state, node, node.spec, dict(event.powers_uw), now_ns)
+    if node.not_held_uw != before_uw:
+        state.plan_needed = "cap not held" if node.not_held_uw else "cap held again"
+    if node.admitted:
+        _count_fixed(state, node, node.spec)
+    else:
+        admit(state, node)
+    return []
+
+
+def _overdraw(
+    state: State, node: Node, spec: NodeSpec, powers_uw: dict[ZoneName, int], now_ns: int
+) -> None:
+    """Measured powers are means: what is charged is not below the highest cap either."""
+    zones = [zone for zone in spec.zones if powers_uw.get(zone.name)]
+    node.not_held_uw = {z.name: max(powers_uw[z.name], z.cap_uw_max) for z in zones}
+    windows_ns = [max(zone.window_ns, _WINDOW_NS_MIN) for zone in spec.zones]
+    settled_ns = now_ns + _HELD_WINDOWS * max(windows_ns, default=_WINDOW_NS_MIN)
+    state.ledger.overdraw(node.node_id, node.not_held_uw, settled_ns)
 
 
 def _read_caps(

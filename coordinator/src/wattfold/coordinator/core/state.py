@@ -13,7 +13,7 @@ from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
-from wattfold.coordinator.core.targets import assigned_on_uw, fixed_uw
+from wattfold.coordinator.core.targets import assigned_on_uw, fixed_uw, node_fixed_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -146,13 +146,13 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
     reserved_uw = 0
     for node in state.nodes.values():
         if node.usable and node.spec is not None and not node.dead_zones:
-            fixed = fixed_uw(node.spec, state.settings.dram_cap_uw)
+            fixed = node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
             views.append(NodeView(spec=node.spec, fixed_uw=fixed, blocked=_blocked(state, node)))
         elif node.node_id in state.ledger.accounts:
             reserved_uw += state.ledger.accounts[node.node_id].charge_uw
         elif node.awaits_room and node.spec is not None:
             # Waits for admission: its share is kept free, so that the next plan makes room.
-            reserved_uw += fixed_uw(node.spec, state.settings.dram_cap_uw)
+            reserved_uw += node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
     return views, reserved_uw
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.job import Assignment
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.node import Node, NodeSpec, Zone, ZoneKind
 
 CAP_STEP_UW = 125_000
 """RAPL limits are multiples of 1/8 W: a target is rounded down to one."""
@@ -74,6 +74,19 @@ def fixed_uw(node: NodeSpec, dram_cap_uw: int) -> int:
         else:
             total_uw += max(standing_cap_uw(zone, dram_cap_uw), zone.floor_uw)
     return total_uw
+
+
+def node_fixed_uw(node: Node, spec: NodeSpec, dram_cap_uw: int) -> int:
+    """`fixed_uw`, with what zones draw beyond that, whatever their caps."""
+    beyond_uw = 0
+    for zone in spec.zones:
+        # These are never below the highest cap: see `node_events.caps_not_held`.
+        counted_uw = zone.cap_uw_max
+        if zone.can_cap:
+            package = zone.kind is ZoneKind.PACKAGE
+            counted_uw = zone.floor_uw if package else standing_cap_uw(zone, dram_cap_uw)
+        beyond_uw += max(node.not_held_uw.get(zone.name, 0) - counted_uw, 0)
+    return fixed_uw(spec, dram_cap_uw) + beyond_uw
 
 
 def clipped_uw(zone: Zone, cap_uw: int) -> int:
