@@ -1,0 +1,62 @@
+"""Zones in the agents' messages: what is charged, what is refused, what is not held."""
+
+from __future__ import annotations
+
+import pytest
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.adapters.agent_messages import (
+    MessageError,
+    node_spec,
+    not_held,
+    readings_of_inventory,
+    tells_more,
+)
+from wattfold.coordinator.core.node import NodeSpec, ZoneKind
+from wattfold.v1 import node_agent_pb2 as pb
+
+W = 1_000_000
+GPU = "gpu-5a1f2c3d-0000-1111-2222-333344445555"
+
+
+def inventory(**gpu: object) -> pb.Inventory:
+    chosen: dict[str, object] = {"cap_uw_max": 700 * W, "can_cap": False, **gpu}
+    return pb.Inventory(
+        node_id="n0",
+        cpus="0-3",
+        zones=[pb.PowerZone(name=GPU, kind=pb.ZONE_KIND_GPU, **chosen)],
+    )
+
+
+def spec(**gpu: object) -> NodeSpec:
+    return node_spec(inventory(**gpu), NodeId("n0"))
+
+
+def test_a_gpu_is_a_zone_of_the_node() -> None:
+    (zone,) = spec(can_cap=True, cap_uw_min=200 * W, floor_uw=200 * W).zones
+    assert (zone.name, zone.kind, zone.can_cap) == (GPU, ZoneKind.GPU, True)
+
+
+def test_a_gpu_that_may_draw_anything_is_refused() -> None:
+    assert spec().zones[0].cap_uw_max == 700 * W
+    with pytest.raises(MessageError, match="name it in gpu_max_w of its agent"):
+        spec(cap_uw_max=0)
+
+
+def test_a_zone_that_was_not_held_before_contact_is_read() -> None:
+    message = inventory(can_cap=True, cap_uw_min=1, floor_uw=1, not_held_uw=650 * W)
+    assert readings_of_inventory(message)[0].not_held_uw == 650 * W
+
+
+def test_what_is_not_held_is_told_once_and_again_when_it_grows() -> None:
+    def found(power_uw: int, name: str = GPU) -> dict[str, int]:
+        zones = [pb.ZonePower(name=name, not_held_uw=power_uw)]
+        return not_held(pb.Telemetry(zones=zones), spec())
+
+    assert found(0) == found(9 * W, name="psys") == {}
+    assert found(600 * W + 1) == {GPU: 601 * W}
+    assert tells_more({}, found(600 * W))
+    assert not tells_more(found(600 * W), found(590 * W))
+    assert tells_more(found(600 * W), found(602 * W))
+    assert tells_more(found(600 * W), {})
+    assert not tells_more({}, {})
