@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from simulation.cluster import Cluster, Faults, node_spec
-from unit.core.stage import CHECKED, Stage, job_spec, running
+from unit.core.stage import CHECKED, PACKAGE, Stage, job_spec, running
 from unit.core.stage import node_spec as plain_node
 
 from wattfold.contract.cpuset import CpuSet
@@ -102,6 +102,13 @@ class AnyEvents(RuleBasedStateMachine):
         zones = self.state.ledger.accounts
         held_w = zones[node].zones["package-0"].confirmed_uw // W if node in zones else cap_w
         self.stage.leased(node, held_w if cap_w % 3 else 10)
+
+    @rule(node=st.sampled_from(NODES), power_w=st.sampled_from([0, 0, 20, 55, 90]))
+    def measure(self, node: NodeId, power_w: int) -> None:
+        powers = ((PACKAGE, power_w * W),) if power_w else ()
+        self.stage.send(ev.CapsNotHeld(node_id=node, powers_uw=powers))
+        account = self.state.ledger.accounts.get(node)
+        assert account is None or not power_w or account.zones[PACKAGE].charge_uw >= power_w * W
 
     @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), fate=st.integers(0, 3))
     def answer_launch(self, node: NodeId, job: JobId, fate: int) -> None:

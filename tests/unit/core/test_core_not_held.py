@@ -14,7 +14,6 @@ from unit.core.stage import (
     caps,
     node_spec,
     on,
-    reading,
 )
 
 from wattfold.contract.ids import NodeId, ZoneName
@@ -170,7 +169,6 @@ def test_of_a_node_that_is_not_there_nothing_is_charged() -> None:
     stage.connect("n0")
     stage.send(ev.CapsNotHeld(node_id=N0, powers_uw=((ZoneName("gone"), 90 * W),)))
     assert stage.charge_w("n0") == 20
-    assert reading(1).not_held_uw == 0
 
 
 def test_the_ledger_counts_the_higher_of_cap_and_overdraw() -> None:
