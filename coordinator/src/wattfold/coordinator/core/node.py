@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.contract.topology import Topology
 
 
 class ZoneKind(enum.Enum):
@@ -57,6 +58,7 @@ class NodeSpec:
     emulated: bool = False
     mask_mechanism: str = ""
     throttle_mechanism: str = ""
+    topology: Topology = Topology()  # noqa: RUF009 - immutable
 
     @property
     def packages(self) -> tuple[Zone, ...]:
