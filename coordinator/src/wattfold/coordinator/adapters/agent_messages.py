@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName, valid_name
+from wattfold.contract.topology import CpuPlace, Topology
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, ZoneSample
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
@@ -51,7 +53,38 @@ def node_spec(message: pb.Inventory, expected: NodeId) -> NodeSpec:
         emulated=message.emulated,
         mask_mechanism=_short(pb.MaskMechanism.Name(message.mask_mechanism)),
         throttle_mechanism=_short(pb.ThrottleMechanism.Name(message.throttle_mechanism)),
+        topology=_topology(message, cpus),
+        isolated_cpus=_cpus(message.isolated_cpus),
+        offline_cpus=_cpus(message.offline_cpus),
     )
+
+
+def _topology(message: pb.Inventory, cpus: CpuSet) -> Topology:
+    places = {
+        entry.cpu: CpuPlace(
+            cpu=entry.cpu,
+            package=entry.package,
+            numa_node=entry.numa_node,
+            siblings=_siblings(entry, message),
+        )
+        for entry in message.topology
+        if entry.cpu in cpus
+    }
+    return _shared(Topology.of(places.values()))
+
+
+def _siblings(entry: pb.Cpu, message: pb.Inventory) -> CpuSet:
+    if entry.siblings:
+        return _cpus(entry.siblings)
+    # Of an agent that does not tell them.
+    same = (entry.package, entry.core)
+    return CpuSet.of(cpu.cpu for cpu in message.topology if (cpu.package, cpu.core) == same)
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared(topology: Topology) -> Topology:
+    """One object for nodes that are alike: a snapshot of a cluster is sent to the worker often."""
+    return topology
 
 
 def _short(name: str) -> str:

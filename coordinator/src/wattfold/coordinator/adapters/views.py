@@ -119,6 +119,9 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
     message.base_power_uw, message.emulated = spec.base_power_uw, spec.emulated
     message.mask_mechanism = spec.mask_mechanism
     message.throttle_mechanism = spec.throttle_mechanism
+    message.sockets, message.numa_nodes = len(spec.topology.packages), len(spec.topology.numa_nodes)
+    message.smt = spec.topology.smt
+    message.isolated_cpus, message.offline_cpus = str(spec.isolated_cpus), str(spec.offline_cpus)
     if spec.curve is not None:
         message.model.CopyFrom(
             FrequencyPowerModel(

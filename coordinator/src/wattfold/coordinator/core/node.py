@@ -48,7 +48,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """What an agent says of its node. ``zones`` are the ones charged to the budget."""
+    """What an agent says of its node. ``zones`` are the ones charged to the budget.
+
+    ``isolated_cpus`` and ``offline_cpus`` are of its host and not offered.
+    """
 
     node_id: NodeId
     cpus: CpuSet
@@ -59,6 +62,8 @@ class NodeSpec:
     mask_mechanism: str = ""
     throttle_mechanism: str = ""
     topology: Topology = Topology()  # noqa: RUF009 - immutable
+    isolated_cpus: CpuSet = CpuSet()  # noqa: RUF009
+    offline_cpus: CpuSet = CpuSet()  # noqa: RUF009
 
     @property
     def packages(self) -> tuple[Zone, ...]:
