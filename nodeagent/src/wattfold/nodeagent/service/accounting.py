@@ -2,7 +2,7 @@
 
 Two looks of different cost. The quick one (CPU time, by CPU where a cgroup tells it) is taken up to
 ten times a second, the one at every thread as often as its cost allows. Both together stay below
-0.6 % of a core however many threads there are.
+0.5 % of a core however many threads there are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from wattfold.nodeagent.service.jobs import NodeJobs
 from wattfold.nodeagent.service.power import NodePower
 from wattfold.nodeagent.service.records import Job, JobState
 
-_QUICK = Pace(share=0.002, interval_ns_min=100 * NS_PER_MS, interval_ns_max=NS_PER_S)
-_THREADS = Pace(share=0.004, interval_ns_min=100 * NS_PER_MS, interval_ns_max=5 * NS_PER_S)
+_QUICK = Pace(share=0.0015, interval_ns_min=100 * NS_PER_MS, interval_ns_max=NS_PER_S)
+_THREADS = Pace(share=0.003, interval_ns_min=100 * NS_PER_MS, interval_ns_max=5 * NS_PER_S)
 _FULL_EVERY = 4
 """Every so many looks at the threads also finds new processes and reads the switches."""
 _SCAN_AT_ONCE_MAX = 256
@@ -45,7 +45,7 @@ class _Look:
     scanner: ThreadScanner
     members: list[int] = field(default_factory=list)
     by_cpu_ns: list[int] | None = None
-    scanned_ns: int
+    scanned_ns: int = 0
     scans: int = 0
     charged_ns: int = 0
     core_ns: int = 0
@@ -133,7 +133,6 @@ class Accounting:
         if look is None:
             look = _Look(
                 scanner=ThreadScanner(self._files, adopted=adopted),
-                scanned_ns=time.monotonic_ns(),
                 by_cpu_ns=None if adopted else [],
             )
             job.residual.rule = self._rules.alarm
@@ -171,8 +170,8 @@ class Accounting:
         job.memory_bytes_max = max(job.memory_bytes_max, scan.memory_bytes)
         job.voluntary_switches += scan.voluntary
         job.involuntary_switches += scan.involuntary
-        excess = max(0, scan.runnable - len(job.held))
-        job.excess_runnable_ns += excess * (now_ns - look.scanned_ns)
+        since_ns = now_ns - look.scanned_ns if look.scanned_ns else 0
+        job.excess_runnable_ns += max(0, scan.runnable - len(job.held)) * since_ns
         look.scanned_ns = now_ns
         if self._clock.by_cpu_ns(job.id) is None:
             self._count(job, {} if look.skip else scan.used_ns, now_ns)
