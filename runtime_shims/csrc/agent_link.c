@@ -1,5 +1,6 @@
 #include "agent_link.h"
 
+#include "callbacks.h"
 #include "lifecycle.h"
 #include "session.h"
 
@@ -11,11 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define HELPER_STACK_BYTES (512u << 10)
+#define HELPER_SLICE_NS UINT64_C(100000) /* the least the kernel grants */
 #define STOP_WAIT_NS 250000000L
+
+_Atomic uint32_t link_changes = LINK_NO_CHANGE;
 
 static struct {
     struct zmq_api zmq;
@@ -26,6 +31,9 @@ static struct {
     pthread_mutex_t mask_lock;
     wattfold_mask mask;
     _Atomic double done, total;
+    _Atomic uint32_t request;
+    _Atomic bool news; /* a request or a phase to tell */
+    char phase[WATTFOLD_PHASE_CHARS + 1]; /* under mask_lock */
 } helper = {.wake_fd = -1, .mask_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool stopping(void)
@@ -40,21 +48,64 @@ static void mask_received(const wattfold_mask *mask)
     pthread_mutex_unlock(&helper.mask_lock);
 }
 
-static void progress(double *done, double *total)
+static void mask_in_force(const wattfold_mask *mask)
 {
-    *done = atomic_load_explicit(&helper.done, memory_order_relaxed);
-    *total = atomic_load_explicit(&helper.total, memory_order_relaxed);
+    uint32_t changes = atomic_load_explicit(&link_changes, memory_order_relaxed) + 1;
+    if (changes <= LINK_NO_CHANGE) /* has wrapped */
+        changes = LINK_NO_CHANGE + 1;
+    atomic_store_explicit(&link_changes, changes, memory_order_release);
+    callbacks_run(mask);
+}
+
+static void report(struct self_report *report)
+{
+    report->done = atomic_load_explicit(&helper.done, memory_order_relaxed);
+    report->total = atomic_load_explicit(&helper.total, memory_order_relaxed);
+    report->request = atomic_load_explicit(&helper.request, memory_order_relaxed);
+    pthread_mutex_lock(&helper.mask_lock);
+    memcpy(report->phase, helper.phase, sizeof report->phase);
+    pthread_mutex_unlock(&helper.mask_lock);
+}
+
+static bool has_news(void)
+{
+    return atomic_exchange(&helper.news, false);
+}
+
+/* The kernel's struct sched_attr, first version; the C library has none. */
+struct slice_attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+/* All cores run busy threads, and the helper must not wait until one of them has used up its turn:
+ * asking for short turns lets it be chosen as soon as it wakes (Linux 6.12 and later, EEVDF; earlier
+ * kernels ignore it). It gets no more time in all. Inherited by libzmq's threads. */
+static void ask_for_short_turns(void)
+{
+    struct slice_attributes attributes = {.size = sizeof attributes};
+    const long known = syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0);
+    if (known != 0 || attributes.policy != 0 /* SCHED_OTHER */)
+        return;
+    attributes.runtime_ns = HELPER_SLICE_NS;
+    (void)syscall(SYS_sched_setattr, 0, &attributes, 0); /* without it: later, not wrong */
 }
 
 static void *helper_main(void *nothing)
 {
     (void)nothing;
     pthread_setname_np(pthread_self(), "wattfold");
+    ask_for_short_turns();
     const struct session_ports ports = {
         .wake_fd = atomic_load(&helper.wake_fd),
         .stopping = stopping,
         .mask_received = mask_received,
-        .progress = progress,
+        .mask_in_force = mask_in_force,
+        .report = report,
+        .has_news = has_news,
     };
     const char *detail = NULL;
     bool program_over = false;
@@ -134,6 +185,8 @@ void link_after_fork(void)
     const int fd = atomic_exchange(&helper.wake_fd, -1);
     if (fd >= 0)
         close(fd);
+    pthread_mutex_init(&helper.mask_lock, NULL);
+    callbacks_after_fork();
 }
 
 void link_mask(wattfold_mask *out)
@@ -147,4 +200,35 @@ void link_progress(double done, double total)
 {
     atomic_store_explicit(&helper.done, done, memory_order_relaxed);
     atomic_store_explicit(&helper.total, total, memory_order_relaxed);
+}
+
+static bool plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+static void tell_soon(void)
+{
+    atomic_store(&helper.news, true);
+    link_wake();
+}
+
+void link_phase(const char *name)
+{
+    char kept[WATTFOLD_PHASE_CHARS + 1] = "";
+    for (unsigned i = 0; i < WATTFOLD_PHASE_CHARS && name[i] != '\0'; i++)
+        kept[i] = plain(name[i]) ? name[i] : '_';
+    pthread_mutex_lock(&helper.mask_lock);
+    const bool changed = strcmp(kept, helper.phase) != 0;
+    memcpy(helper.phase, kept, sizeof kept);
+    pthread_mutex_unlock(&helper.mask_lock);
+    if (changed)
+        tell_soon();
+}
+
+void link_request(unsigned cores)
+{
+    if (atomic_exchange(&helper.request, cores) != cores)
+        tell_soon();
 }

@@ -6,7 +6,15 @@
 #include "config.h"
 #include "wattfold.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#define LINK_NO_CHANGE 1u
+
+/* LINK_NO_CHANGE and then one more for every mask received (never 0, which threads that have not looked
+ * yet start from). */
+extern _Atomic uint32_t link_changes;
 
 /* Starts the helper. `runtime` names the OpenMP runtime found, for HELLO. NULL on success, else what failed. */
 const char *link_start(const struct config *config, const char *runtime);
@@ -25,5 +33,9 @@ void link_mask(wattfold_mask *out);
 
 /* What the program reports of itself. */
 void link_progress(double done, double total);
+void link_phase(const char *name);
+
+/* The number of cores the program would like; told to the agent soon. */
+void link_request(unsigned cores);
 
 #endif

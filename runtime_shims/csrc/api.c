@@ -1,5 +1,7 @@
 /* The functions of wattfold.h while the shim is loaded. */
 #include "agent_link.h"
+#include "callbacks.h"
+#include "interface.h"
 #include "lifecycle.h"
 #include "teams.h"
 
@@ -9,25 +11,31 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static __thread uint32_t polled __attribute__((tls_model("initial-exec")));
-
-EXPORT int wattfold_poll(wattfold_mask *out)
+/* The first poll of every thread comes here, so that a program without OpenMP starts the helper. */
+static int take(wattfold_mask *out, uint32_t *seen)
 {
-    if (!shim_running())
+    const bool running = shim_running();
+    const uint32_t changes = atomic_load_explicit(&link_changes, memory_order_acquire);
+    if (changes == *seen)
         return 0;
-    const uint32_t count = word_count(atomic_load_explicit(&team_word, memory_order_acquire));
-    if (__builtin_expect(count == polled, 1))
+    *seen = changes;
+    if (!running || changes == LINK_NO_CHANGE)
         return 0;
-    polled = count;
     if (out != NULL)
         link_mask(out);
     return 1;
 }
 
-EXPORT void wattfold_progress(double done, double total)
+static int get_mask(wattfold_mask *out)
 {
-    if (shim_running() && isfinite(done) && isfinite(total) && done >= 0 && total >= 0)
-        link_progress(done, total);
+    wattfold_mask mask;
+    if (!shim_running())
+        return 0;
+    link_mask(&mask);
+    if (mask.seq == 0)
+        return 0;
+    *out = mask;
+    return 1;
 }
 
 static unsigned affinity_cores(void)
@@ -36,11 +44,11 @@ static unsigned affinity_cores(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
 }
 
-EXPORT unsigned wattfold_cores(void)
+static unsigned cores(void)
 {
+    wattfold_mask mask;
     if (!shim_running())
         return affinity_cores();
-    wattfold_mask mask;
     link_mask(&mask);
     if (mask.seq != 0)
         return mask.cores;
@@ -48,7 +56,79 @@ EXPORT unsigned wattfold_cores(void)
     return launch != 0 ? launch : affinity_cores();
 }
 
-EXPORT const char *wattfold_version(void)
+static int on_change(wattfold_callback callback, void *context)
+{
+    return callback != NULL && shim_running() ? callbacks_add(callback, context) : -1;
+}
+
+static void progress(double done, double total)
+{
+    if (shim_running() && isfinite(done) && isfinite(total) && done >= 0 && total >= 0)
+        link_progress(done, total);
+}
+
+static void phase(const char *name)
+{
+    if (shim_running())
+        link_phase(name == NULL ? "" : name);
+}
+
+static int request(unsigned wanted)
+{
+    if (!shim_running())
+        return 0;
+    link_request(wanted);
+    return 1;
+}
+
+static const char *version(void)
 {
     return WATTFOLD_SHIM_VERSION;
+}
+
+EXPORT const struct wattfold_interface *wattfold_interface(uint32_t abi);
+
+EXPORT const struct wattfold_interface *wattfold_interface(uint32_t abi)
+{
+    static const struct wattfold_interface table = {
+        .bytes = sizeof table,
+        .changes = (const volatile uint32_t *)&link_changes,
+        .take = take,
+        .get_mask = get_mask,
+        .cores = cores,
+        .on_change = on_change,
+        .off_change = callbacks_remove,
+        .progress = progress,
+        .phase = phase,
+        .request = request,
+        .version = version,
+    };
+    return abi == WATTFOLD_ABI_VERSION ? &table : NULL;
+}
+
+/* Programs linked with version 1 of libwattfold.a find the functions by these names. */
+EXPORT int poll_1(wattfold_mask *out) __asm__("wattfold_poll");
+EXPORT void progress_1(double done, double total) __asm__("wattfold_progress");
+EXPORT unsigned cores_1(void) __asm__("wattfold_cores");
+EXPORT const char *version_1(void) __asm__("wattfold_version");
+
+EXPORT int poll_1(wattfold_mask *out)
+{
+    static __thread uint32_t seen __attribute__((tls_model("initial-exec")));
+    return take(out, &seen);
+}
+
+EXPORT void progress_1(double done, double total)
+{
+    progress(done, total);
+}
+
+EXPORT unsigned cores_1(void)
+{
+    return cores();
+}
+
+EXPORT const char *version_1(void)
+{
+    return version();
 }

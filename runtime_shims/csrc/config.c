@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define LAUNCH_CPUS_MAX 1048576u
 
@@ -49,5 +50,9 @@ const char *config_read(struct config *config)
         return "WATTFOLD_RESIZE_MODE must be fixed, mask or team";
     if (!read_count(getenv("WATTFOLD_LAUNCH_CPUS"), &config->launch_cpus))
         return "WATTFOLD_LAUNCH_CPUS must be a number from 1 to 1048576";
+    const char *policy = getenv("OMP_WAIT_POLICY");
+    config->waits_passively = policy != NULL && strcasecmp(policy, "passive") == 0;
+    config->waits_as_told =
+        policy != NULL || getenv("KMP_BLOCKTIME") != NULL || getenv("KMP_LIBRARY") != NULL;
     return NULL;
 }

@@ -11,6 +11,8 @@ struct config {
     char endpoint[128]; /* ipc:// and at most 107 bytes of path (sun_path) */
     enum resize_mode mode;
     uint32_t launch_cpus; /* 0: not told */
+    bool waits_passively; /* OMP_WAIT_POLICY=passive */
+    bool waits_as_told;   /* the user has said how long idle threads of LLVM's or Intel's runtime spin */
 };
 
 /* Whether a manager is there at all (WATTFOLD_SHIM_ENDPOINT is set and not empty). */

@@ -3,10 +3,7 @@
  * Signatures follow libgomp's binary interface (GOMP_1.0 to GOMP_5.0): `num_threads` is 0 without a
  * clause, 1 for a serial region, else the clause. Programs of gcc before 4.9 call the *_start forms,
  * run the body themselves and then call GOMP_parallel_end. */
-#include "agent_link.h"
-#include "lifecycle.h"
-#include "runtime.h"
-#include "teams.h"
+#include "regions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +24,7 @@ typedef void (*loop_start_fn)(body, void *, unsigned, long, long, long, long);
 typedef void (*loop_runtime_start_fn)(body, void *, unsigned, long, long, long);
 typedef void (*sections_start_fn)(body, void *, unsigned, unsigned);
 
-static inline runtime_function real_entry(const struct runtime *runtime, enum gomp_entry index)
+static inline runtime_function real_entry(const struct runtime *runtime, enum runtime_entry index)
 {
     if (__builtin_expect(runtime->entry[index] == NULL, 0)) {
         dprintf(STDERR_FILENO, "wattfold: the OpenMP runtime lacks entry point %d\n", (int)index);
@@ -36,42 +33,19 @@ static inline runtime_function real_entry(const struct runtime *runtime, enum go
     return runtime->entry[index];
 }
 
-/* At the first region, when the launcher did not say: what the program itself would use. */
-static __attribute__((noinline)) void learn_launch_size(const struct runtime *runtime)
-{
-    uint32_t unknown = 0;
-    const int threads = runtime->max_threads();
-    atomic_compare_exchange_strong(&team_launch, &unknown, threads > 0 ? (uint32_t)threads : 1);
-}
-
-/* Returns the num_threads argument to pass on. */
 static inline unsigned enter(const struct runtime *runtime, struct region *region, unsigned asked)
 {
-    region->lane = NULL;
-    if (!shim_running() || runtime->active_level() > 0)
-        return asked;
-    struct lane *lane = team_lane != NULL ? team_lane : lane_claim();
-    if (__builtin_expect(lane == NULL, 0)) {
-        shim_fail("out of memory", "cannot account a parallel region");
-        return asked;
-    }
-    /* Never more than the program's own setting: it may have sized its arrays by it. */
-    const uint32_t want = asked != 0 ? asked : (uint32_t)runtime->max_threads();
-    if (shim_config.mode != MODE_TEAM) {
-        region_count(lane, want);
-        return asked;
-    }
-    if (__builtin_expect(atomic_load_explicit(&team_launch, memory_order_relaxed) == 0, 0))
-        learn_launch_size(runtime);
-    const uint32_t team = region_begin(region, lane, want);
-    region_count(lane, team);
-    return team == want ? asked : team;
+    const unsigned threads = region_enter(runtime, region, asked);
+    if (!runtime->is_gnu && team_lane != NULL)
+        team_lane->relayed = true; /* it will be reported to the OMPT tool too */
+    return threads;
 }
 
 static inline void leave(const struct region *region)
 {
-    if (region->lane != NULL && region_end(region))
-        link_wake();
+    if (team_lane != NULL)
+        team_lane->relayed = false;
+    region_leave(region);
 }
 
 /* The *_start forms keep the open region with the thread until GOMP_parallel_end. */
@@ -98,7 +72,7 @@ static void close_region(void)
 
 EXPORT void GOMP_parallel(body fn, void *data, unsigned num_threads, unsigned flags)
 {
-    const struct runtime *runtime = runtime_for(__builtin_return_address(0));
+    const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);
     struct region region;
     num_threads = enter(runtime, &region, num_threads);
     REAL(runtime, GOMP_PARALLEL, parallel_fn)(fn, data, num_threads, flags);
@@ -107,7 +81,7 @@ EXPORT void GOMP_parallel(body fn, void *data, unsigned num_threads, unsigned fl
 
 EXPORT unsigned GOMP_parallel_reductions(body fn, void *data, unsigned num_threads, unsigned flags)
 {
-    const struct runtime *runtime = runtime_for(__builtin_return_address(0));
+    const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);
     struct region region;
     num_threads = enter(runtime, &region, num_threads);
     const unsigned used =
@@ -119,7 +93,7 @@ EXPORT unsigned GOMP_parallel_reductions(body fn, void *data, unsigned num_threa
 EXPORT void GOMP_parallel_sections(body fn, void *data, unsigned num_threads, unsigned count,
                                    unsigned flags)
 {
-    const struct runtime *runtime = runtime_for(__builtin_return_address(0));
+    const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);
     struct region region;
     num_threads = enter(runtime, &region, num_threads);
     REAL(runtime, GOMP_PARALLEL_SECTIONS, sections_fn)(fn, data, num_threads, count, flags);
@@ -130,7 +104,7 @@ EXPORT void GOMP_parallel_sections(body fn, void *data, unsigned num_threads, un
     EXPORT void name(body fn, void *data, unsigned num_threads, long start, long end, long incr,   \
                      long chunk, unsigned flags)                                                   \
     {                                                                                              \
-        const struct runtime *runtime = runtime_for(__builtin_return_address(0));                  \
+        const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);                  \
         struct region region;                                                                      \
         num_threads = enter(runtime, &region, num_threads);                                        \
         REAL(runtime, index, loop_fn)(fn, data, num_threads, start, end, incr, chunk, flags);      \
@@ -147,7 +121,7 @@ LOOP(GOMP_parallel_loop_nonmonotonic_guided, GOMP_LOOP_NONMONOTONIC_GUIDED)
     EXPORT void name(body fn, void *data, unsigned num_threads, long start, long end, long incr,   \
                      unsigned flags)                                                               \
     {                                                                                              \
-        const struct runtime *runtime = runtime_for(__builtin_return_address(0));                  \
+        const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);                  \
         struct region region;                                                                      \
         num_threads = enter(runtime, &region, num_threads);                                        \
         REAL(runtime, index, loop_runtime_fn)(fn, data, num_threads, start, end, incr, flags);     \
@@ -160,14 +134,14 @@ LOOP_RUNTIME(GOMP_parallel_loop_maybe_nonmonotonic_runtime, GOMP_LOOP_MAYBE_NONM
 
 EXPORT void GOMP_parallel_start(body fn, void *data, unsigned num_threads)
 {
-    const struct runtime *runtime = runtime_for(__builtin_return_address(0));
+    const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);
     num_threads = open_region(runtime, num_threads);
     REAL(runtime, GOMP_START, start_fn)(fn, data, num_threads);
 }
 
 EXPORT void GOMP_parallel_end(void)
 {
-    const struct runtime *runtime = runtime_for(__builtin_return_address(0));
+    const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);
     REAL(runtime, GOMP_END, end_fn)();
     close_region();
 }
@@ -176,7 +150,7 @@ EXPORT void GOMP_parallel_end(void)
     EXPORT void name(body fn, void *data, unsigned num_threads, long start, long end, long incr,   \
                      long chunk)                                                                   \
     {                                                                                              \
-        const struct runtime *runtime = runtime_for(__builtin_return_address(0));                  \
+        const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);                  \
         num_threads = open_region(runtime, num_threads);                                           \
         REAL(runtime, index, loop_start_fn)(fn, data, num_threads, start, end, incr, chunk);       \
     }
@@ -188,7 +162,7 @@ LOOP_START(GOMP_parallel_loop_guided_start, GOMP_LOOP_GUIDED_START)
 EXPORT void GOMP_parallel_loop_runtime_start(body fn, void *data, unsigned num_threads, long start,
                                              long end, long incr)
 {
-    const struct runtime *runtime = runtime_for(__builtin_return_address(0));
+    const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);
     num_threads = open_region(runtime, num_threads);
     REAL(runtime, GOMP_LOOP_RUNTIME_START, loop_runtime_start_fn)
     (fn, data, num_threads, start, end, incr);
@@ -196,7 +170,7 @@ EXPORT void GOMP_parallel_loop_runtime_start(body fn, void *data, unsigned num_t
 
 EXPORT void GOMP_parallel_sections_start(body fn, void *data, unsigned num_threads, unsigned count)
 {
-    const struct runtime *runtime = runtime_for(__builtin_return_address(0));
+    const struct runtime *runtime = runtime_for(__builtin_return_address(0), GOMP_PARALLEL);
     num_threads = open_region(runtime, num_threads);
     REAL(runtime, GOMP_SECTIONS_START, sections_start_fn)(fn, data, num_threads, count);
 }

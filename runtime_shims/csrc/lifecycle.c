@@ -28,7 +28,11 @@ static void start_locked(void)
     if (problem == NULL) {
         if (shim_config.launch_cpus != 0)
             atomic_store(&team_launch, shim_config.launch_cpus);
-        problem = link_start(&shim_config, runtime_name());
+        const char *runtime = runtime_name();
+        if (shim_config.mode == MODE_TEAM && strcmp(runtime, "static-libgomp?") == 0)
+            dprintf(STDERR_FILENO, "wattfold: libgomp is linked into this program; its teams cannot be "
+                                   "resized\n");
+        problem = link_start(&shim_config, runtime);
     }
     if (problem != NULL) {
         shim_fail(problem, NULL);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* A text of libgomp's error reports: in the read-only data of a program that holds a copy of it. */
@@ -15,7 +16,7 @@ static const char libgomp_text[] = "\nlibgomp: ";
 _Atomic(struct call_site *) call_sites[CALL_SITE_BUCKETS];
 static _Atomic(struct runtime *) runtimes;
 
-static const char *const entry_names[GOMP_ENTRIES] = {
+static const char *const entry_names[RUNTIME_ENTRIES] = {
     [GOMP_PARALLEL] = "GOMP_parallel",
     [GOMP_PARALLEL_REDUCTIONS] = "GOMP_parallel_reductions",
     [GOMP_PARALLEL_SECTIONS] = "GOMP_parallel_sections",
@@ -34,6 +35,9 @@ static const char *const entry_names[GOMP_ENTRIES] = {
     [GOMP_LOOP_GUIDED_START] = "GOMP_parallel_loop_guided_start",
     [GOMP_LOOP_RUNTIME_START] = "GOMP_parallel_loop_runtime_start",
     [GOMP_SECTIONS_START] = "GOMP_parallel_sections_start",
+    [KMPC_PUSH_NUM_THREADS] = "__kmpc_push_num_threads",
+    [OMP_GET_MAX_THREADS] = "omp_get_max_threads",
+    [OMP_SET_NUM_THREADS] = "omp_set_num_threads",
 };
 
 static runtime_function function(void *library, const char *name)
@@ -68,26 +72,40 @@ static void *library_of(const void *caller)
     return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-static int loaded_runtime(struct dl_phdr_info *info, size_t size, void *path)
+struct search {
+    const char *path;
+    bool gnu_too;
+};
+
+static int loaded_runtime(struct dl_phdr_info *info, size_t size, void *search_of_process)
 {
     (void)size;
-    if (info->dlpi_name == NULL || (!is_libgomp(info->dlpi_name) && !is_libomp(info->dlpi_name)))
+    struct search *search = search_of_process;
+    if (info->dlpi_name == NULL ||
+        !(is_libomp(info->dlpi_name) || (search->gnu_too && is_libgomp(info->dlpi_name))))
         return 0;
-    *(const char **)path = info->dlpi_name;
+    search->path = info->dlpi_name;
     return 1;
 }
 
-/* Handles stay open: the runtime must not be unloaded while we point into it. */
-static void *provider(const void *caller)
+static void *any_loaded(bool gnu_too)
 {
-    if (dlsym(RTLD_NEXT, entry_names[GOMP_PARALLEL]) != NULL)
-        return RTLD_NEXT;
-    void *library = library_of(caller);
-    if (library != NULL && dlsym(library, entry_names[GOMP_PARALLEL]) != NULL)
+    struct search search = {NULL, gnu_too};
+    dl_iterate_phdr(loaded_runtime, &search);
+    return search.path == NULL ? NULL : dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* Handles stay open: the runtime must not be unloaded while we point into it. */
+static void *provider(const void *caller, const char *symbol)
+{
+    /* All entries must come from one library: two runtimes may be in the global scope. */
+    const void *next = dlsym(RTLD_NEXT, symbol);
+    void *library = library_of(next != NULL ? next : caller);
+    if (next != NULL)
+        return library != NULL ? library : RTLD_NEXT;
+    if (library != NULL && dlsym(library, symbol) != NULL)
         return library;
-    const char *path = NULL;
-    dl_iterate_phdr(loaded_runtime, &path);
-    return path == NULL ? NULL : dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    return any_loaded(true);
 }
 
 static _Noreturn void give_up(const char *what)
@@ -96,25 +114,45 @@ static _Noreturn void give_up(const char *what)
     abort();
 }
 
+/* In which file a function of the runtime is: "" when that cannot be told. */
+static const char *file_of(runtime_function found)
+{
+    Dl_info info;
+    void *address;
+    memcpy(&address, &found, sizeof address);
+    return address != NULL && dladdr(address, &info) != 0 && info.dli_fname != NULL ? info.dli_fname
+                                                                                  : "";
+}
+
 static struct runtime *runtime_build(void *library)
 {
     struct runtime *runtime = calloc(1, sizeof *runtime);
     if (runtime == NULL)
         give_up("out of memory at the first parallel region");
-    for (int i = 0; i < GOMP_ENTRIES; i++)
+    for (int i = 0; i < RUNTIME_ENTRIES; i++)
         runtime->entry[i] = function(library, entry_names[i]);
     runtime->active_level = (int (*)(void))function(library, "omp_get_active_level");
     runtime->max_threads = (int (*)(void))function(library, "omp_get_max_threads");
-    if (runtime->active_level == NULL || runtime->max_threads == NULL)
-        give_up("the OpenMP runtime lacks omp_get_active_level or omp_get_max_threads");
+    runtime->level = (int (*)(void))function(library, "omp_get_level");
+    runtime->team_size = (int (*)(int))function(library, "omp_get_team_size");
+    runtime->max_active_levels = (int (*)(void))function(library, "omp_get_max_active_levels");
+    runtime->set_num_threads = (void (*)(int))function(library, "omp_set_num_threads");
+    runtime->pause = (int (*)(int, int))function(library, "omp_pause_resource");
+    runtime->initial_device = (int (*)(void))function(library, "omp_get_initial_device");
+    runtime->set_blocktime = (void (*)(int))function(library, "kmp_set_blocktime");
+    if (runtime->active_level == NULL || runtime->max_threads == NULL || runtime->level == NULL ||
+        runtime->team_size == NULL || runtime->max_active_levels == NULL ||
+        runtime->set_num_threads == NULL)
+        give_up("the OpenMP runtime lacks functions of OpenMP 3.0");
+    runtime->is_gnu = is_libgomp(file_of(runtime->entry[GOMP_PARALLEL]));
     return runtime;
 }
 
-static const struct runtime *runtime_of(void *library)
+static const struct runtime *runtime_of(void *library, enum runtime_entry entry)
 {
-    const runtime_function parallel = function(library, entry_names[GOMP_PARALLEL]);
+    const runtime_function wanted = function(library, entry_names[entry]);
     for (struct runtime *known = atomic_load(&runtimes); known != NULL; known = known->next)
-        if (known->entry[GOMP_PARALLEL] == parallel)
+        if (known->entry[entry] == wanted)
             return known;
     /* Two threads may build the same table at once: one too many, both right. */
     struct runtime *runtime = runtime_build(library);
@@ -124,12 +162,14 @@ static const struct runtime *runtime_of(void *library)
     return runtime;
 }
 
-const struct runtime *runtime_find(const void *caller)
+const struct runtime *runtime_find(const void *caller, enum runtime_entry entry)
 {
-    void *library = provider(caller);
+    void *library = provider(caller, entry_names[entry]);
+    if (library == NULL && (entry == OMP_GET_MAX_THREADS || entry == OMP_SET_NUM_THREADS))
+        return NULL;
     if (library == NULL)
         give_up("a parallel region starts, but no OpenMP runtime is loaded");
-    const struct runtime *runtime = runtime_of(library);
+    const struct runtime *runtime = runtime_of(library, entry);
     struct call_site *site = malloc(sizeof *site);
     if (site == NULL)
         return runtime;
@@ -140,6 +180,14 @@ const struct runtime *runtime_find(const void *caller)
     while (!atomic_compare_exchange_weak(bucket, &site->next, site))
         ;
     return runtime;
+}
+
+const struct runtime *runtime_holding(const void *address)
+{
+    void *library = library_of(address);
+    if (library == NULL || dlsym(library, entry_names[KMPC_PUSH_NUM_THREADS]) == NULL)
+        library = any_loaded(false);
+    return library == NULL ? NULL : runtime_of(library, KMPC_PUSH_NUM_THREADS);
 }
 
 struct survey {
@@ -183,4 +231,26 @@ const char *runtime_name(void)
     if (survey.libomp)
         return "libomp";
     return survey.main_holds_libgomp ? "static-libgomp?" : "none";
+}
+
+static bool takes_our_tool(void)
+{
+    const char *tools = getenv("OMP_TOOL");
+    void *library = any_loaded(false);
+    Dl_info first, own;
+    if ((tools != NULL && strcasecmp(tools, "disabled") == 0) || library == NULL)
+        return false;
+    /* A runtime with the tool interface defines the symbol itself, weakly. */
+    const bool offers_tools = dlsym(library, "ompt_start_tool") != NULL;
+    dlclose(library);
+    void *found = dlsym(RTLD_DEFAULT, "ompt_start_tool");
+    return offers_tools && found != NULL && dladdr(found, &first) != 0 &&
+           dladdr(libgomp_text, &own) != 0 && first.dli_fbase == own.dli_fbase;
+}
+
+bool runtime_in_front(const char *name)
+{
+    if (strcmp(name, "libomp") == 0)
+        return takes_our_tool();
+    return strcmp(name, "libgomp") == 0 || strcmp(name, "none") == 0;
 }

@@ -7,10 +7,11 @@
 #define WATTFOLD_RUNTIME_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum gomp_entry {
+enum runtime_entry {
     GOMP_PARALLEL,
     GOMP_PARALLEL_REDUCTIONS,
     GOMP_PARALLEL_SECTIONS,
@@ -29,15 +30,27 @@ enum gomp_entry {
     GOMP_LOOP_GUIDED_START,
     GOMP_LOOP_RUNTIME_START,
     GOMP_SECTIONS_START,
-    GOMP_ENTRIES
+    KMPC_PUSH_NUM_THREADS,
+    OMP_GET_MAX_THREADS,
+    OMP_SET_NUM_THREADS,
+    RUNTIME_ENTRIES
 };
 
 typedef void (*runtime_function)(void);
 
 struct runtime {
-    runtime_function entry[GOMP_ENTRIES]; /* NULL: this runtime lacks it */
+    runtime_function entry[RUNTIME_ENTRIES]; /* NULL: this runtime lacks it */
     int (*active_level)(void);
     int (*max_threads)(void);
+    int (*level)(void);
+    int (*team_size)(int level);
+    int (*max_active_levels)(void);
+    void (*set_num_threads)(int threads);
+    /* NULL where the runtime lacks them. */
+    int (*pause)(int kind, int device);
+    int (*initial_device)(void);
+    void (*set_blocktime)(int milliseconds);
+    bool is_gnu;
     struct runtime *next;
 };
 
@@ -56,18 +69,27 @@ static inline size_t call_site_bucket(const void *caller)
     return (address ^ (address >> 8) ^ (address >> 16)) % CALL_SITE_BUCKETS;
 }
 
-/* Slow path of runtime_for. Ends the process when there is no runtime at all. */
-const struct runtime *runtime_find(const void *caller);
+/* Slow path of runtime_for. When there is no runtime at all: ends the process for a region, NULL for a
+ * question (a program may ask without one: a weak reference finds our function). */
+const struct runtime *runtime_find(const void *caller, enum runtime_entry entry);
 
-static inline const struct runtime *runtime_for(const void *caller)
+/* The runtime a call of `entry` from this place would have reached without the shim. */
+static inline const struct runtime *runtime_for(const void *caller, enum runtime_entry entry)
 {
     const struct call_site *site =
         atomic_load_explicit(&call_sites[call_site_bucket(caller)], memory_order_acquire);
     for (; site != NULL; site = site->next)
         if (site->caller == caller)
             return site->runtime;
-    return runtime_find(caller);
+    return runtime_find(caller, entry);
 }
+
+/* The LLVM or Intel runtime this address is part of, else one that is loaded; NULL when there is none. */
+const struct runtime *runtime_holding(const void *address);
+
+/* Whether regions of the runtime found can be seen and limited. Not for one linked into the program, nor
+ * for an LLVM or Intel runtime that was told to take no tool or finds another one first. */
+bool runtime_in_front(const char *name);
 
 /* What OpenMP runtime the process has now: "libgomp", "libomp", "static-libgomp?" or "none". */
 const char *runtime_name(void);

@@ -1,22 +1,29 @@
 #include "session.h"
 
+#include "binding.h"
 #include "cpulist.h"
 #include "process.h"
+#include "runtime.h"
 #include "teams.h"
 #include "wire.h"
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define STATUS_PERIOD_NS UINT64_C(500000000)
+#define NEWS_PERIOD_NS UINT64_C(20000000) /* the least between two STATUS */
+#define BINDINGS 6                       /* times threads are bound again after a mask */
+#define BINDING_NS UINT64_C(20000000)    /* between them */
 #define RETRY_MS 10       /* connected, but the pipe takes nothing yet */
 #define RECONNECT_MS 50
 #define RECONNECT_MS_MAX 1000
 #define BYE_LINGER_MS 50
 #define QUEUE_MESSAGES 64 /* also the most received in one turn */
+#define STATUS_TEXT_BYTES 96
 #define MONITOR "inproc://wattfold-monitor"
 
 struct session {
@@ -25,12 +32,15 @@ struct session {
     const char *runtime;
     const struct session_ports *ports;
     void *context, *socket, *monitor;
+    bool binds; /* the user wants threads bound to cores */
+    unsigned bindings_due;
     bool connected, hello_due, ack_due, ack_follows, program_over;
     uint64_t seq;       /* of the newest mask */
     uint64_t acked_seq; /* of the newest mask acknowledged */
     uint32_t mask_cores;
     uint32_t limit;
-    uint64_t next_status_ns;
+    uint64_t next_status_ns, last_status_ns;
+    struct self_report told; /* with the last STATUS */
     struct wire_message reported; /* last STATUS, or what HELLO said */
     unsigned char frame[WIRE_HEADER_BYTES + WIRE_TEXT_BYTES_MAX];
     wattfold_mask mask;
@@ -55,6 +65,8 @@ static uint32_t team_in_force(const struct session *session)
 static struct wire_message describe(const struct session *session, enum wire_type type)
 {
     const struct team_totals totals = teams_totals();
+    struct self_report self;
+    session->ports->report(&self);
     struct wire_message message = {
         .type = (uint16_t)type,
         .seq = session->acked_seq,
@@ -63,15 +75,16 @@ static struct wire_message describe(const struct session *session, enum wire_typ
         .time_ns = now_ns(),
         .regions = totals.regions,
         .max_team = totals.max_team,
+        .done = self.done,
+        .total = self.total,
     };
-    session->ports->progress(&message.done, &message.total);
     return message;
 }
 
 static bool say(struct session *session, const struct wire_message *message, const char *text)
 {
-    unsigned char frame[WIRE_HEADER_BYTES + 32];
-    const size_t text_bytes = strnlen(text, 32);
+    unsigned char frame[WIRE_HEADER_BYTES + STATUS_TEXT_BYTES];
+    const size_t text_bytes = strnlen(text, STATUS_TEXT_BYTES);
     wire_pack(message, frame);
     memcpy(frame + WIRE_HEADER_BYTES, text, text_bytes);
     const int sent =
@@ -136,6 +149,26 @@ static void hear_monitor(struct session *session)
     }
 }
 
+/* The agent moves all threads after it was acknowledged, and does not say when. */
+static void bind_soon(struct session *session)
+{
+    const uint64_t soon = now_ns() + BINDING_NS;
+    if (session->next_status_ns > soon)
+        session->next_status_ns = soon;
+}
+
+static void bind_threads(struct session *session)
+{
+    if (!session->binds)
+        return;
+    binding_learn();
+    if (session->bindings_due == 0)
+        return;
+    binding_apply(&session->mask);
+    if (--session->bindings_due > 1)
+        bind_soon(session); /* the last one at the normal time */
+}
+
 static void take_mask(struct session *session, const struct wire_message *message, size_t bytes)
 {
     const char *text = (const char *)session->frame + WIRE_HEADER_BYTES;
@@ -151,8 +184,15 @@ static void take_mask(struct session *session, const struct wire_message *messag
         session->config->mode == MODE_TEAM && (message->flags & WIRE_FLAG_TEAM_FOLLOWS) != 0;
     if (session->ack_follows)
         session->limit = message->cores;
+    if (session->binds) {
+        binding_learn();
+        binding_set_mask(&session->mask);
+        session->bindings_due = BINDINGS;
+        bind_soon(session);
+    }
     session->ports->mask_received(&session->mask);
     teams_publish(session->limit);
+    session->ports->mask_in_force(&session->mask);
     session->ack_due = true;
 }
 
@@ -182,8 +222,7 @@ static bool teams_obey(const struct session *session, const struct team_totals *
 {
     if (!session->ack_follows)
         return true;
-    const bool in_front = strcmp(session->runtime, "libgomp") == 0 ||
-                          strcmp(session->runtime, "none") == 0 || totals->regions > 0;
+    const bool in_front = totals->regions > 0 || runtime_in_front(session->runtime);
     return in_front && totals->running_max <= session->limit;
 }
 
@@ -210,6 +249,7 @@ static void greet(struct session *session)
         return;
     session->hello_due = false;
     session->reported = hello;
+    session->told = (struct self_report){0}; /* the agent may be another one */
 }
 
 static bool same(const struct wire_message *a, const struct wire_message *b)
@@ -218,16 +258,45 @@ static bool same(const struct wire_message *a, const struct wire_message *b)
            a->cores == b->cores && a->max_team == b->max_team;
 }
 
+/* Words "key=value": the wish of an evolving program and the phase it is in, when it has said so. */
+static void write_status_text(const struct self_report *self, char text[STATUS_TEXT_BYTES])
+{
+    int used = 0;
+    text[0] = '\0';
+    if (self->request != 0)
+        used = snprintf(text, STATUS_TEXT_BYTES, "request=%u", self->request);
+    if (self->phase[0] != '\0')
+        snprintf(text + used, STATUS_TEXT_BYTES - (size_t)used, "%sphase=%s", used == 0 ? "" : " ",
+                 self->phase);
+}
+
 static void report(struct session *session)
 {
     if (now_ns() < session->next_status_ns)
         return;
-    session->next_status_ns = now_ns() + STATUS_PERIOD_NS;
+    session->last_status_ns = now_ns();
+    session->next_status_ns = session->last_status_ns + STATUS_PERIOD_NS;
     const struct wire_message status = describe(session, WIRE_STATUS);
-    if (session->connected && !session->hello_due && !same(&status, &session->reported) &&
-        say(session, &status, ""))
+    struct self_report self;
+    char text[STATUS_TEXT_BYTES];
+    session->ports->report(&self);
+    write_status_text(&self, text);
+    const bool news = !same(&status, &session->reported) || self.request != session->told.request ||
+                      strcmp(self.phase, session->told.phase) != 0;
+    if (session->connected && !session->hello_due && news && say(session, &status, text)) {
         session->reported = status;
+        session->told = self;
+    }
     session->program_over = process_is_over();
+    bind_threads(session);
+}
+
+/* The program wants to be heard: soon, but not more often than the agent should bear. */
+static void hear_program(struct session *session)
+{
+    const uint64_t soonest = session->last_status_ns + NEWS_PERIOD_NS;
+    if (session->ports->has_news() && session->next_status_ns > soonest)
+        session->next_status_ns = soonest;
 }
 
 static long timeout_ms(const struct session *session)
@@ -258,6 +327,7 @@ static bool turn(struct session *session)
         hear_agent(session);
     greet(session);
     acknowledge(session);
+    hear_program(session);
     report(session);
     return true;
 }
@@ -273,6 +343,7 @@ const char *session_run(const struct zmq_api *zmq, const struct config *config, 
     session.ports = ports;
     session.limit = TEAM_UNLIMITED;
     session.next_status_ns = now_ns() + STATUS_PERIOD_NS;
+    session.binds = binding_wanted();
     if (!open_sockets(&session))
         problem = "cannot open the channel to the agent";
     while (problem == NULL && !session.program_over && !ports->stopping())

@@ -9,12 +9,21 @@
 
 #include <stdbool.h>
 
+/* What the program says of itself. */
+struct self_report {
+    double done, total;
+    uint32_t request; /* cores it would like, 0: no wish */
+    char phase[WATTFOLD_PHASE_CHARS + 1];
+};
+
 /* What the helper shares with the threads of the program. */
 struct session_ports {
     int wake_fd;
     bool (*stopping)(void);
     void (*mask_received)(const wattfold_mask *mask);
-    void (*progress)(double *done, double *total);
+    void (*mask_in_force)(const wattfold_mask *mask); /* the teams have been told */
+    void (*report)(struct self_report *report);
+    bool (*has_news)(void); /* since the last call, something that should not wait long */
 };
 
 /* Runs until told to stop, or until the program has no thread of its own left. NULL on a normal end,

@@ -1,26 +1,43 @@
 #include "teams.h"
 
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 _Atomic uint64_t team_word = TEAM_UNLIMITED;
 _Atomic uint32_t team_launch;
+bool team_remote_fence;
 __thread struct lane *team_lane;
 
 static _Atomic(struct lane *) lanes;
 static pthread_key_t exit_key;
 
+static void lane_reset(struct lane *lane)
+{
+    lane->depth = 0;
+    lane->reported_depth = 0;
+    lane->restore_due = 0;
+    lane->clause_stated = false;
+    lane->relayed = false;
+    lane->waits_shortly = false;
+    lane->quiet_word = TEAM_UNLIMITED;
+}
+
 static void release(void *lane_of_thread)
 {
     struct lane *lane = lane_of_thread;
     team_lane = NULL;
-    lane->depth = 0;
+    lane_reset(lane);
     atomic_store(&lane->team, 0);
     atomic_store_explicit(&lane->taken, 0, memory_order_release);
 }
 
 bool teams_init(void)
 {
+    team_remote_fence =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     return pthread_key_create(&exit_key, release) == 0;
 }
 
@@ -43,7 +60,7 @@ static struct lane *append(void)
     atomic_init(&lane->max_team, 0);
     atomic_init(&lane->regions, 0);
     atomic_init(&lane->taken, 1);
-    lane->depth = 0;
+    lane_reset(lane);
     lane->next = atomic_load(&lanes);
     while (!atomic_compare_exchange_weak(&lanes, &lane->next, lane))
         ;
@@ -67,6 +84,8 @@ void teams_publish(uint32_t limit)
 {
     const uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
     atomic_store(&team_word, ((uint64_t)(word_count(word) + 1) << 32) | limit);
+    if (team_remote_fence && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+        abort(); /* cannot be: it was registered; going on could acknowledge what is not true */
 }
 
 struct team_totals teams_totals(void)

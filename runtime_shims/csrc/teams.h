@@ -2,8 +2,10 @@
  *
  * The limit is one atomic word. A thread that starts an outermost region publishes its team size in a
  * record of its own (a lane) and then reads the word again; the helper thread stores the word and then
- * reads the lanes. All four accesses are sequentially consistent, so that one of the two always sees
- * the other (Dekker): either the region obeys the new limit, or the helper sees that it runs. */
+ * reads the lanes. One of the two must always see the other (Dekker): either the region obeys the new
+ * limit, or the helper sees that it runs. That needs a full fence on both sides. The kernel can put the
+ * one of the program's threads where the helper asks for it (membarrier(2)), so that regions pay for
+ * none; where it cannot, all four accesses are sequentially consistent. */
 #ifndef WATTFOLD_TEAMS_H
 #define WATTFOLD_TEAMS_H
 
@@ -29,9 +31,21 @@ struct lane {
     _Atomic uint64_t regions;
     _Atomic int taken;
     struct lane *next;
-    /* Regions begun by GOMP_*_start and not yet ended; used by the owner alone. */
+    /* From here on used by the owner alone. Regions begun by GOMP_*_start and not yet ended. */
     unsigned depth;
     struct region open[LANE_STACK];
+    /* Regions an OMPT runtime has reported and not yet ended. */
+    unsigned reported_depth;
+    struct reported {
+        struct region region;
+        int level;   /* of the code around the region */
+        int restore; /* the program's own setting, to be put back; 0: unchanged */
+    } reported[LANE_STACK];
+    int restore_due, restore_level; /* a setting that could not be put back when the region ended */
+    bool clause_stated; /* the next region has a num_threads clause */
+    bool relayed;        /* a region is passed on to a runtime that reports it too */
+    bool waits_shortly;  /* the runtime was told how long idle threads may spin */
+    uint64_t quiet_word; /* limit word for which idle threads were let go */
 };
 
 struct team_totals {
@@ -44,6 +58,9 @@ struct team_totals {
 extern _Atomic uint64_t team_word;
 /* Most threads the program was launched for; 0 until known. Teams never grow beyond it. */
 extern _Atomic uint32_t team_launch;
+
+/* Whether the helper fences for all threads; set before the first region. */
+extern bool team_remote_fence;
 
 extern __thread struct lane *team_lane __attribute__((tls_model("initial-exec")));
 
@@ -71,18 +88,31 @@ struct team_totals teams_totals(void);
 /* In a forked child: the threads of the parent are not there. */
 void teams_after_fork(void);
 
-/* Starts an outermost region that asks for `want` threads; returns how many it gets. */
-static inline uint32_t region_begin(struct region *region, struct lane *lane, uint32_t want)
+static inline void lane_publish(struct lane *lane, uint32_t team)
+{
+    if (__builtin_expect(team_remote_fence, 1)) {
+        atomic_store_explicit(&lane->team, team, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        atomic_store(&lane->team, team);
+    }
+}
+
+/* Starts a region that asks for `want` threads inside `outer` threads (1: it is an outermost one);
+ * returns how many it gets. What is limited and published is the product. */
+static inline uint32_t region_begin(struct region *region, struct lane *lane, uint32_t want,
+                                    uint32_t outer)
 {
     uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
     const uint32_t launch = atomic_load_explicit(&team_launch, memory_order_relaxed);
     region->lane = lane;
     region->prev = atomic_load_explicit(&lane->team, memory_order_relaxed);
     for (;;) {
-        uint32_t team = want < launch ? want : launch;
-        if (team > word_limit(word))
-            team = word_limit(word);
-        atomic_store(&lane->team, team > region->prev ? team : region->prev);
+        uint32_t limit = word_limit(word) < launch ? word_limit(word) : launch;
+        if (outer > 1)
+            limit = limit / outer > 0 ? limit / outer : 1;
+        const uint32_t team = want < limit ? want : limit;
+        lane_publish(lane, team * outer > region->prev ? team * outer : region->prev);
         const uint64_t now = atomic_load(&team_word);
         if (now == word) {
             region->word = word;
@@ -95,7 +125,7 @@ static inline uint32_t region_begin(struct region *region, struct lane *lane, ui
 /* Ends it. True when a mask came in meanwhile: the helper may be waiting for this end. */
 static inline bool region_end(const struct region *region)
 {
-    atomic_store(&region->lane->team, region->prev);
+    lane_publish(region->lane, region->prev);
     return atomic_load(&team_word) != region->word;
 }
 

@@ -44,21 +44,21 @@ def test_jobs_end_and_the_budget_holds(policy: Policy) -> None:
     nodes = [node_spec(f"n{i}") for i in range(4)]
     cluster = Cluster(nodes, policy, 150 * W)
     for index in range(12):
-        cluster.later(index * 3 * S, lambda i=index: cluster.submit(str(i), job(10 + i)))
+        cluster.clock.later(index * 3 * S, lambda i=index: cluster.go(str(i), job(10 + i)))
     cluster.run(40 * S)
     cluster.run(600 * S, lambda: finished(cluster))
     states = {j.state for j in cluster.core.state.jobs.values()}
     assert states == {JobState.COMPLETED}
-    assert cluster.peak_uw > 120 * W, "the budget should be used, not only kept"
+    assert cluster.meter.peak_bound_uw > 120 * W, "the budget should be used, not only kept"
 
 
 def test_wse_shrinks_for_newcomers_and_expands_again() -> None:
     cluster = Cluster([node_spec("n0")], POLICIES[0], 60 * W)
-    cluster.submit("a", job(1000))
+    cluster.go("a", job(1000))
     cluster.run(5 * S)
     first = cluster.core.state.jobs[JobId("a")]
     assert len(first.ranks["n0"].held) == 4
-    cluster.submit("b", job(1000))
+    cluster.go("b", job(1000))
     cluster.run(10 * S)
     assert len(first.ranks["n0"].held) < 4
     assert cluster.core.state.jobs[JobId("b")].state is JobState.RUNNING
@@ -83,12 +83,12 @@ def test_faults_never_break_budget_or_masks(seed: int) -> None:
         kind = rng.choice(list(JobKind)[1:])
         at_ns = rng.randint(0, 60) * S
         spec = job(rng.randint(2, 30), 1, 2, kind)
-        cluster.later(at_ns, lambda i=index, s=spec: cluster.submit(str(i), s))
+        cluster.clock.later(at_ns, lambda i=index, s=spec: cluster.go(str(i), s))
     for _ in range(4):
         node, at_ns, for_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 60) * S, rng.randint(1, 15)
-        cluster.later(at_ns, lambda n=node, f=for_ns: cluster.cut(n, f * S))
-    cluster.later(25 * S, lambda: cluster.crash_coordinator(rng.randint(1, 12) * S))
-    cluster.later(50 * S, lambda: cluster.set_budget(cluster.budget_uw - 20 * W, 15 * S))
+        cluster.clock.later(at_ns, lambda n=node, f=for_ns: cluster.cut(NodeId(n), f * S))
+    cluster.clock.later(25 * S, lambda: cluster.kill_coordinator(rng.randint(1, 12) * S))
+    cluster.clock.later(50 * S, lambda: cluster.set_budget(cluster.budget_uw - 20 * W, 15 * S))
     cluster.run(61 * S)
     cluster.run(2000 * S, lambda: finished(cluster))
     for j in cluster.core.state.jobs.values():
@@ -108,25 +108,25 @@ def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> Non
     )
     for index in range(25):
         spec = job(rng.randint(2, 30), 1, 2, rng.choice(list(JobKind)[1:]))
-        cluster.later(rng.randint(0, 60) * S, lambda i=index, s=spec: cluster.submit(str(i), s))
+        cluster.clock.later(rng.randint(0, 60) * S, lambda i=index, s=spec: cluster.go(str(i), s))
     for _ in range(4):
         node, at_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 70) * S
         for_ns = rng.randint(1, 10) * S
         dead_ns = min(for_ns, 4 * S)
         fault = rng.choice(
             [
-                lambda n=node, f=for_ns: cluster.cut(n, f),
-                lambda n=node, f=dead_ns: cluster.kill_agent(n, f),
-                lambda n=node: cluster.cut(n, S // 10),
+                lambda n=node, f=for_ns: cluster.cut(NodeId(n), f),
+                lambda n=node, f=dead_ns: cluster.kill_agent(NodeId(n), f),
+                lambda n=node: cluster.cut(NodeId(n), S // 10),
             ]
         )
-        cluster.later(at_ns, fault)
+        cluster.clock.later(at_ns, fault)
     for at_s in (20, 45):
         away_ns = rng.choice([S // 20, S, 8 * S])
-        cluster.later(at_s * S, lambda a=away_ns: cluster.crash_coordinator(a))
+        cluster.clock.later(at_s * S, lambda a=away_ns: cluster.kill_coordinator(a))
     for _ in range(3):
         name = JobId(str(rng.randint(0, 24)))
-        cluster.later(
+        cluster.clock.later(
             rng.randint(61, 70) * S,
             lambda n=name: cluster.post(ev.JobCancelRequested(job_id=n)),
         )
@@ -139,9 +139,9 @@ def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> Non
 def test_replay_gives_the_same_state() -> None:
     cluster = Cluster([node_spec("n0"), node_spec("n1")], POLICIES[0], 100 * W)
     for index in range(5):
-        cluster.submit(str(index), job(5 + index))
+        cluster.go(str(index), job(5 + index))
     cluster.run(8 * S)
-    fresh = CoordinatorCore(100 * W)
+    fresh = CoordinatorCore(100 * W, cluster.core.state.settings)
     for event, time_ns in cluster.journal:
         fresh.handle(event, time_ns)
     assert fresh.state == cluster.core.state
@@ -150,7 +150,7 @@ def test_replay_gives_the_same_state() -> None:
 def test_a_lower_budget_is_kept_within_its_deadline() -> None:
     cluster = Cluster([node_spec(f"n{i}") for i in range(4)], POLICIES[0], 200 * W)
     for index in range(6):
-        cluster.submit(str(index), job(100))
+        cluster.go(str(index), job(100))
     cluster.run(10 * S)
     assert cluster.core.state.ledger.committed_uw > 150 * W
     cluster.set_budget(110 * W, 2 * S)
@@ -161,7 +161,7 @@ def test_a_lower_budget_is_kept_within_its_deadline() -> None:
 
 def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on() -> None:
     cluster = Cluster([node_spec("n0"), node_spec("n1", base_w=80)], POLICIES[0], 60 * W)
-    cluster.submit("a", job(3))
+    cluster.go("a", job(3))
     cluster.run(60 * S, lambda: finished(cluster))
     assert cluster.core.state.jobs[JobId("a")].state is JobState.COMPLETED
     refused = cluster.core.state.nodes["n1"]
@@ -172,7 +172,7 @@ def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on() -> None:
 def test_a_retired_node_goes_when_its_lease_is_over_and_its_jobs_are_lost() -> None:
     cluster = Cluster([node_spec("n0"), node_spec("n1")], POLICIES[0], 120 * W)
     for index in range(2):
-        cluster.submit(str(index), job(500, 4, 4, JobKind.RIGID))
+        cluster.go(str(index), job(500, 4, 4, JobKind.RIGID))
     cluster.run(5 * S)
     assert {j.state for j in cluster.core.state.jobs.values()} == {JobState.RUNNING}
     cluster.agents[NodeId("n1")].connected = False
@@ -188,9 +188,9 @@ def test_a_retired_node_goes_when_its_lease_is_over_and_its_jobs_are_lost() -> N
 
 def test_a_job_submitted_while_another_starts_gets_its_share() -> None:
     cluster = Cluster([node_spec("n0")], POLICIES[0], 60 * W)
-    cluster.faults.delay_ns = 2 * S
-    cluster.submit("a", job(1000))
+    cluster.messages.faults = Faults(delay_ns=2 * S)
+    cluster.go("a", job(1000))
     cluster.run(1 * S)
-    cluster.submit("b", job(1000))
+    cluster.go("b", job(1000))
     cluster.run(25 * S)
     assert cluster.core.state.jobs[JobId("b")].state is JobState.RUNNING

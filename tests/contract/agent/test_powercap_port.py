@@ -81,7 +81,7 @@ def test_a_snapshot_can_be_restored(root):
     package = discover(root, RANGES)[1]
     before = package.snapshot()
     package.write_cap_uw(30_000_000)
-    assert package.restore(before) == []
+    assert package.restore(before) == {}
     assert package.read_cap_uw() == 95_000_000
 
 

@@ -89,6 +89,7 @@ async def play(folder: Path, steps) -> None:
             if not power.lease.live(0):
                 assert enforced <= FLOORS[name]
     power.stop()
+    power.forget()
     assert int(files["package-0"].read_text()) == 95_000_000
     assert int(files["dram-0"].read_text()) == 35_000_000
     store.close()

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from simulation.cluster import Cluster, Faults, node_spec
-from unit.core.stage import Stage, job_spec, running
+from unit.core.stage import CHECKED, Stage, job_spec, running
 from unit.core.stage import node_spec as plain_node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
+from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, JobState, Share
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, JobState, Share, SizeUnit
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
 
 S, W = 1_000_000_000, 1_000_000
@@ -163,7 +166,7 @@ class AnyEvents(RuleBasedStateMachine):
     def replay(self, cut: float) -> None:
         """From the start, or from a checkpoint at any event, the same state comes out."""
         history = self.stage.history
-        core = CoordinatorCore(self._first_budget)
+        core = CoordinatorCore(self._first_budget, CHECKED)
         at = round(cut * len(history))
         for event, now_ns in history[:at]:
             core.handle(event, now_ns)
@@ -172,6 +175,16 @@ class AnyEvents(RuleBasedStateMachine):
             kind, body = codec.dump_event(event)
             core.handle(codec.load_event(kind, body), now_ns)
         assert core.state == self.state
+
+    @rule()
+    def look_at_everything(self) -> None:
+        """A core that looks at all of its state on every event does the same."""
+        part = CoordinatorCore(self._first_budget, CHECKED)
+        whole = CoordinatorCore(self._first_budget, CHECKED)
+        for event, now_ns in self.stage.history:
+            whole.look_at_everything()
+            assert part.handle(event, now_ns) == whole.handle(event, now_ns)
+        assert part.state == whole.state
 
     @invariant()
     def what_is_planned_is_within_the_budget(self) -> None:
@@ -231,10 +244,10 @@ def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
             kind=JobKind.MALLEABLE,
             size_max=4,
         )
-        cluster.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.submit(str(i), s))
-    cluster.later(6 * S, lambda: cluster.cut("n0", 9 * S))
+        cluster.clock.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.go(str(i), s))
+    cluster.clock.later(6 * S, lambda: cluster.cut(NodeId("n0"), 9 * S))
     cluster.run(15 * S)
-    core = CoordinatorCore(110 * W)
+    core = CoordinatorCore(110 * W, CHECKED)
     at = round(cut * len(cluster.journal))
     for event, now_ns in cluster.journal[:at]:
         core.handle(event, now_ns)
@@ -242,6 +255,41 @@ def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
     for event, now_ns in cluster.journal[at:]:
         core.handle(event, now_ns)
     assert core.state == cluster.core.state
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_looking_at_what_was_touched_is_enough(seed: int) -> None:
+    """On a cluster with faults, jobs on cores and on nodes, and a budget that comes and goes."""
+    rng = random.Random(seed)
+    nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)]
+    faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.03, delay_ns=200_000_000)
+    policy = Parm(solver="greedy", resize_interval_ns=S) if seed % 2 else FifoEasy()
+    cluster = Cluster(nodes, policy, 140 * W, seed, faults)
+    for index in range(10):
+        spec = JobSpec(
+            name="s",
+            app="s",
+            argv=("run", str(rng.randint(2, 30))),
+            kind=rng.choice(list(JobKind)),
+            unit=rng.choice(list(SizeUnit)),
+            size_max=2,
+            time_ns=20 * S,
+        )
+        cluster.clock.later(rng.randint(0, 9) * S, partial(cluster.go, str(index), spec))
+    for at_s in (8, 15):
+        change = partial(cluster.set_budget, rng.randint(90, 160) * W, 10 * S)
+        cluster.clock.later(at_s * S, change)
+    cluster.clock.later(6 * S, partial(cluster.cut, NodeId("n0"), 9 * S))
+    cluster.clock.later(12 * S, partial(cluster.kill_coordinator, 2 * S))
+    cluster.run(25 * S)
+    whole = CoordinatorCore(140 * W, CHECKED)
+    actions: list[act.Action] = []
+    for event, now_ns in cluster.journal:
+        whole.look_at_everything()
+        actions += whole.handle(event, now_ns)
+    assert actions == cluster.actions
+    assert whole.state == cluster.core.state
 
 
 class AnyLedger(RuleBasedStateMachine):

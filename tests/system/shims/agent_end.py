@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -91,6 +92,13 @@ class AgentEnd:
             if message.type is kind:
                 return message
         return None
+
+    def wait_until(self, holds: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
+        """Hears the shim until a condition on the outside world holds, looked at often."""
+        end = time.monotonic() + deadline_s
+        while not holds():
+            assert time.monotonic() < end, f"not within {deadline_s} s"
+            self.poll(ShimMessageType.HELLO, 0.005)
 
     def resize(self, cores: int) -> ShimMessage:
         """Sends a mask and waits for its acknowledgement."""

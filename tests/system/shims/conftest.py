@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from system.shims.agent_end import AgentEnd
-from system.shims.programs_build import compile_program
+from system.shims.programs_build import clang_missing, compile_program
 from system.shims.puppet import Launcher
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,9 +40,24 @@ def shim(built_shims: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def puppet(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The OpenMP program that does what it is told."""
+def gcc_puppet(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The OpenMP program that does what it is told, on GNU's runtime."""
     return compile_program("puppet.c", built_shims, tmp_path_factory.mktemp("programs"), "-fopenmp")
+
+
+@pytest.fixture
+def puppet(gcc_puppet: Path) -> Path:
+    """The one most tests use; a test file may run its tests on others too."""
+    return gcc_puppet
+
+
+@pytest.fixture(scope="session")
+def clang_puppet(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, built by clang: it runs on LLVM's runtime."""
+    folder = tmp_path_factory.mktemp("clang")
+    if missing := clang_missing(folder):
+        pytest.skip(missing)
+    return compile_program("puppet.c", built_shims, folder, "-fopenmp", compiler="clang")
 
 
 @pytest.fixture

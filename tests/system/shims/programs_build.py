@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,12 +13,17 @@ COMPILER = os.environ.get("CC", "gcc")
 
 
 def compile_program(
-    source: str, built: Path, folder: Path, *flags: str, libraries: tuple[str, ...] = ()
+    source: str,
+    built: Path,
+    folder: Path,
+    *flags: str,
+    libraries: tuple[str, ...] = (),
+    compiler: str = COMPILER,
 ) -> Path:
     """Builds one program or library into a folder; ``libraries`` come after it in the link."""
     program = folder / Path(source).stem
     command = [
-        COMPILER,
+        compiler,
         *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", *flags),
         *("-I", str(INCLUDE), "-o", str(program)),
         *(str(PROGRAMS / source), str(built / "libwattfold.a"), *libraries, "-ldl"),
@@ -33,3 +39,18 @@ def compiler_file(name: str) -> Path:
         [COMPILER, f"-print-file-name={name}"], capture_output=True, text=True, check=True
     )
     return Path(done.stdout.strip()).resolve()
+
+
+def clang_missing(folder: Path) -> str | None:
+    """Why clang cannot build OpenMP programs here; None if it can."""
+    if shutil.which("clang") is None:
+        return "no clang (apt-get install clang libomp-dev)"
+    source = folder / "empty.c"
+    source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+    done = subprocess.run(
+        ["clang", "-fopenmp", "-o", str(folder / "empty"), str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return None if done.returncode == 0 else f"clang has no OpenMP (libomp-dev): {done.stderr}"

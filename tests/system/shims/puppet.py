@@ -73,13 +73,17 @@ class Launcher:
                 process.kill()
             process.communicate()
 
+    def preload(self, *more: Path) -> str:
+        """What is preloaded: the shim, and then other libraries. Sanitizers want to be first."""
+        first = os.environ.get("WATTFOLD_TEST_PRELOAD", "").split()
+        return " ".join([*first, str(self.shim), *map(str, more)])
+
     def start(
         self, *command: str | Path, mode: str = "team", cpus: int = 4, **more: str | None
     ) -> Puppet:
         """Starts a program for ``cpus`` threads. A variable given as None is left out."""
         variables: dict[str, str | None] = {
-            # Sanitizers want to be first.
-            "LD_PRELOAD": f"{os.environ.get('WATTFOLD_TEST_PRELOAD', '')} {self.shim}".strip(),
+            "LD_PRELOAD": self.preload(),
             "WATTFOLD_SHIM_ENDPOINT": self.endpoint,
             "WATTFOLD_JOB_ID": "job-1",
             "WATTFOLD_RESIZE_MODE": mode,

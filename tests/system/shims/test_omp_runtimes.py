@@ -37,6 +37,31 @@ def test_a_libgomp_loaded_late_and_privately(
     assert host.finish() == (0, "")
 
 
+UNLOADING_HOST = """
+import ctypes, os, sys
+from _ctypes import dlclose
+for line in sys.stdin:
+    for _ in range(3):
+        library = ctypes.CDLL(line.strip(), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        team = library.extension_team()
+        dlclose(library._handle)
+    print(team, flush=True)
+"""
+
+
+def test_extensions_that_are_unloaded_and_loaded_again(
+    launch: Launcher, agent: AgentEnd, built_shims: Path, tmp_path: Path
+) -> None:
+    flags = ("-fopenmp", "-shared", "-fPIC")
+    extension = compile_program("extension.c", built_shims, tmp_path, *flags)
+    host = launch.start(sys.executable, "-c", UNLOADING_HOST)
+    assert host.ask(str(extension)) == "4"
+    agent.expect(ShimMessageType.HELLO)
+    assert agent.resize(3).cores == 3
+    assert host.ask(str(extension)) == "3"
+    assert host.finish() == (0, "")
+
+
 def test_each_extension_keeps_its_own_libgomp(
     launch: Launcher, agent: AgentEnd, built_shims: Path, tmp_path: Path
 ) -> None:
@@ -80,3 +105,7 @@ def test_a_static_libgomp_is_reported_and_never_acknowledged_for(
     agent.send_mask(1)
     assert agent.poll(ShimMessageType.ACK, 0.3) is None
     assert program.team() == 4
+    code, errors = program.finish()
+    assert code == 0
+    assert errors.startswith("wattfold: libgomp is linked into this program")
+    assert errors.count("\n") == 1

@@ -36,6 +36,20 @@ OLD_FORMS = (
 )
 
 
+@pytest.fixture(params=["libgomp", "libomp"])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The OpenMP runtime under test."""
+    return str(request.param)
+
+
+@pytest.fixture
+def puppet(runtime: str, request: pytest.FixtureRequest) -> Path:
+    """The program that runs on it."""
+    path = request.getfixturevalue("gcc_puppet" if runtime == "libgomp" else "clang_puppet")
+    assert isinstance(path, Path)
+    return path
+
+
 @pytest.fixture
 def team(launch: Launcher, agent: AgentEnd, puppet: Path) -> Puppet:
     """The puppet in team mode, launched for 4, known to the agent."""
@@ -45,11 +59,11 @@ def team(launch: Launcher, agent: AgentEnd, puppet: Path) -> Puppet:
 
 
 def test_says_hello_before_its_first_region(
-    launch: Launcher, agent: AgentEnd, puppet: Path
+    launch: Launcher, agent: AgentEnd, puppet: Path, runtime: str
 ) -> None:
     program = launch.start(puppet)
     hello = agent.expect(ShimMessageType.HELLO)
-    assert hello.text == "libgomp"
+    assert hello.text == runtime
     assert (hello.pid, hello.regions, hello.cores) == (program.process.pid, 0, 4)
 
 
@@ -152,7 +166,7 @@ def test_every_kind_of_region_is_clamped(team: Puppet, agent: AgentEnd, kind: st
     assert agent.expect(ShimMessageType.BYE).max_team == 4
 
 
-def test_the_puppet_really_uses_every_entry_point(puppet: Path, shim: Path) -> None:
+def test_the_puppet_really_uses_every_entry_point(gcc_puppet: Path, shim: Path) -> None:
     def symbols(path: Path, *options: str) -> set[str]:
         listed = subprocess.run(
             ["nm", "-D", *options, path], capture_output=True, text=True, check=True
@@ -161,16 +175,47 @@ def test_the_puppet_really_uses_every_entry_point(puppet: Path, shim: Path) -> N
 
     interposed = {s for s in symbols(shim, "--defined-only") if s.startswith("GOMP_")}
     assert len(interposed) == 18
-    assert interposed <= symbols(puppet, "--undefined-only")
+    assert interposed <= symbols(gcc_puppet, "--undefined-only")
 
 
-def test_nested_regions_are_left_alone(team: Puppet, agent: AgentEnd) -> None:
+def test_nested_regions_share_the_mask(team: Puppet, agent: AgentEnd) -> None:
+    assert team.ask("nested 2 3") == "2 3"  # no mask yet: the program's own affair
+    agent.resize(4)
+    assert team.ask("nested 2 2") == "2 2"
+    assert team.ask("nested 2 3") == "2 2"
+    assert team.ask("nested 4 3") == "4 1"
     agent.resize(2)
-    assert team.ask("nested 4 3") == "2 3"
+    assert team.ask("nested 4 3") == "2 1"
     # An outer region of one thread is serial: the inner one is the outermost that runs in parallel.
     assert team.ask("nested 1 4") == "1 2"
     assert agent.resize(1).cores == 1
     assert team.ask("nested 4 3") == "1 1"
+
+
+def test_running_nested_regions_hold_the_acknowledgement_back(
+    team: Puppet, agent: AgentEnd
+) -> None:
+    agent.resize(4)
+    assert team.ask("hold nested 2 2") == "inside 2 2"
+    # Each team alone would fit, all threads together do not.
+    agent.send_mask(2)
+    assert agent.poll(ShimMessageType.ACK, 0.3) is None
+    assert team.ask("go on") == "outside"
+    assert agent.expect(ShimMessageType.ACK).seq == agent.seq
+
+
+def test_resizes_amid_signals(team: Puppet, agent: AgentEnd) -> None:
+    team.send("storm 300")
+    for cores in (1, 4, 2, 3) * 5:
+        agent.resize(cores)
+    assert team.answer() == "lost 0 signals 1"
+    assert team.team() == 3
+
+
+def test_threads_that_come_and_go_obey_too(team: Puppet, agent: AgentEnd) -> None:
+    agent.resize(2)
+    assert team.ask("crowd 10 2") == "larger 0"
+    assert agent.resize(3).regions == 10 * 4 * 20
 
 
 def test_regions_of_other_threads_are_clamped_and_accounted(team: Puppet, agent: AgentEnd) -> None:
@@ -238,3 +283,18 @@ def test_garbage_is_dropped(team: Puppet, agent: AgentEnd) -> None:
     assert agent.resize(2).seq == 1
     assert [m.seq for m in agent.heard if m.type is ShimMessageType.ACK] == [1]
     assert team.team() == 2
+
+
+@pytest.mark.parametrize("policy", ["active", None])
+def test_no_idle_thread_of_libgomp_is_left_to_spin(
+    launch: Launcher, agent: AgentEnd, gcc_puppet: Path, policy: str | None
+) -> None:
+    program = launch.start(gcc_puppet, cpus=2, OMP_WAIT_POLICY=policy)
+    agent.expect(ShimMessageType.HELLO)
+    assert program.team() == 2
+    assert program.threads().count("puppet") == 2
+    agent.resize(1)
+    assert program.team() == 1
+    assert program.threads().count("puppet") == 1
+    agent.resize(2)
+    assert program.team() == 2

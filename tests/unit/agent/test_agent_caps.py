@@ -9,6 +9,7 @@ from wattfold.nodeagent.core.caps import (
     CapStatus,
     judge,
     lowering_first,
+    passed,
     quantised,
     quantised_up,
 )
@@ -57,3 +58,11 @@ def test_lower_caps_are_written_first():
 def test_a_floor_outside_the_range_is_refused():
     with pytest.raises(ValueError, match=r"floor 20.0 W is outside"):
         CapRange(cap_uw_min=25_000_000, cap_uw_max=95_000_000, floor_uw=20_000_000)
+
+
+@pytest.mark.parametrize(
+    ("power_w", "already", "over"),
+    [(106, False, False), (106.1, False, True), (103.1, True, True), (103, True, False)],
+)
+def test_a_power_passes_a_cap_by_more_than_the_hardware_may_be_wrong(power_w, already, over):
+    assert passed(int(power_w * 1e6), 100_000_000, already=already) is over

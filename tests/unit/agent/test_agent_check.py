@@ -11,6 +11,7 @@ from wattfold.nodeagent import check
 from wattfold.nodeagent.adapters.config import load
 from wattfold.nodeagent.adapters.host_findings import folder
 from wattfold.nodeagent.adapters.powercap import RangeSetting
+from wattfold.nodeagent.adapters.powercap_files import RealFiles
 from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
 from wattfold.nodeagent.core.findings import LimitFacts, MachineFacts, Status, capping, measuring
 
@@ -161,15 +162,23 @@ def test_an_unlimited_client_is_fit_and_its_twin_named(tmp_path):
     report = examined(tmp_path)
     assert report.able
     assert one_saying(report, "package-0", "unlimited").status is Status.OK
-    assert one_saying(report, "package-0", "intel-rapl-mmio:0 limits it too, to 4090 W")
+    assert one_saying(report, "package-0", "intel-rapl-mmio:0 limits it too, to 4090 W; the agent")
     assert one_saying(report, "package-0", "from 23.75 to 95 W")
 
 
-def test_a_lower_twin_limits_what_caps_can_do(tmp_path):
+@pytest.mark.parametrize(
+    ("settable", "status", "words"),
+    [(True, Status.OK, "sets both"), (False, Status.LIMITED, "cannot be set; the lower")],
+)
+def test_a_lower_twin_matters_if_it_cannot_be_set(tmp_path, settable, status, words):
     client(tmp_path / "tree", twin_uw=45_000_000)
-    report = examined(tmp_path)
-    assert report.capping is Status.LIMITED
-    assert "package_max_w" in one_saying(report, "package-0", "to 45 W").remedy
+    zone = examined(tmp_path).zones[0]
+    twin = dataclasses.replace(zone.twins[0], settable=settable)
+    found = capping(dataclasses.replace(zone, twins=(twin,)), BARE_METAL)
+    about = next(f for f in found if "to 45 W" in f.finding)
+    assert about.status is status
+    assert words in about.finding
+    assert ("package_max_w" in about.remedy) is not settable
 
 
 def test_amd_measures_only(tmp_path):
@@ -199,11 +208,11 @@ def test_a_missing_tree_is_explained(tmp_path, vendor, flags, driver, mark, find
     assert remedy in one_saying(report, "packages", finding).remedy
 
 
-def test_only_mmio_zones_are_no_packages(tmp_path):
-    zone(tmp_path / "tree" / "intel-rapl-mmio:0", "package-0")
+def test_a_package_behind_the_second_interface_alone_is_one(tmp_path):
+    package(tmp_path / "tree" / "intel-rapl-mmio:0", "package-0")
     report = examined(tmp_path)
-    assert not report.able
-    assert "intel_rapl_msr" in one_saying(report, "packages", "only ones of intel-rapl-mmio").remedy
+    assert report.able
+    assert report.zones[0].path == "intel-rapl-mmio:0"
 
 
 # ---- single doubts -----------------------------------------------------------------------------
@@ -211,7 +220,7 @@ def test_only_mmio_zones_are_no_packages(tmp_path):
 
 def one_zone(tmp_path: Path, **changed):
     package(tmp_path / "intel-rapl:0", "package-0")
-    (facts,) = read_zones(tmp_path, RangeSetting())
+    (facts,) = read_zones(RealFiles(tmp_path), RangeSetting())
     return dataclasses.replace(facts, **changed)
 
 
@@ -237,7 +246,6 @@ DENIED = LimitFacts(limit_uw=165_000_000, writable=False)
             Status.LIMITED,
             "30 W, is below the long-term one, 165 W",
         ),
-        ({"doubled_at": ("intel-rapl:7",)}, Status.LIMITED, "not intel-rapl:7"),
     ],
 )
 def test_each_doubt_of_a_zone_is_said(tmp_path, changed, status, words):
@@ -266,7 +274,7 @@ def test_permission_bits_hold_for_root_too(tmp_path):
     path = package(tmp_path / "intel-rapl:0", "package-0")
     (path / "constraint_0_power_limit_uw").chmod(0o444)
     (path / "energy_uj").chmod(0o000)
-    (facts,) = read_zones(tmp_path, RangeSetting())
+    (facts,) = read_zones(RealFiles(tmp_path), RangeSetting())
     assert facts.long_term is not None
     assert not facts.long_term.writable
     assert facts.short_term is not None

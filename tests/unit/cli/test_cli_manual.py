@@ -60,7 +60,7 @@ def test_every_option_in_the_manual_exists() -> None:
         option
         for _, command in commands(cli)
         for parameter in command.params
-        for option in parameter.opts
+        for option in (*parameter.opts, *parameter.secondary_opts)
     }
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page)) - {"--help"}
     assert mentioned <= known

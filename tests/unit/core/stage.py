@@ -17,6 +17,7 @@ from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobSpec, Sha
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import Plan, PlanningRound
+from wattfold.coordinator.core.state import CoreSettings
 
 S = 1_000_000_000
 W = 1_000_000
@@ -24,6 +25,7 @@ PACKAGE = ZoneName("package-0")
 WINDOW_NS = S
 LEASE_NS = 9 * S
 TIMEOUT_NS = 2 * S
+CHECKED = CoreSettings(check_every=1)
 BASE_W, FLOOR_W, MAX_W = 10, 10, 50
 
 
@@ -122,7 +124,7 @@ class Stage:
     """A core, its time, and answers to what it asks for."""
 
     def __init__(self, budget_w: float = 1000, start: bool = True) -> None:
-        self.core = CoordinatorCore(round(budget_w * W))
+        self.core = CoordinatorCore(round(budget_w * W), CHECKED)
         self.now_ns = 0
         self.asked: dict[type, str] = {}
         self.wake_ns = 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from unit.core.stage import (
+    CHECKED,
     LEASE_NS,
     PACKAGE,
     TIMEOUT_NS,
@@ -439,7 +440,7 @@ def test_replaying_the_history_gives_the_same_state() -> None:
     stage.cancel("a")
     stage.start(2)
     stage.connect("n0", 50, (running("a", "0-3"),))
-    core = CoordinatorCore(80 * W)
+    core = CoordinatorCore(80 * W, CHECKED)
     for event, now_ns in stage.history:
         core.handle(event, now_ns)
     assert core.state == stage.core.state
@@ -455,7 +456,7 @@ def test_the_standing_cap_of_dram_is_raised_and_charged() -> None:
         window_ns=0,
     )
     stage = Stage(60, start=False)
-    stage.core = CoordinatorCore(60 * W, CoreSettings(dram_cap_uw=18 * W))
+    stage.core = CoordinatorCore(60 * W, CoreSettings(dram_cap_uw=18 * W, check_every=1))
     stage.start()
     stage.register("n0")
     spec = node_spec(zones=(package(), dram))

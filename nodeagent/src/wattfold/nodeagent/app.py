@@ -22,9 +22,13 @@ from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choose_masks
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
+from wattfold.nodeagent.adapters.hsmp import with_hsmp
+from wattfold.nodeagent.adapters.msr import MsrRanges
 from wattfold.nodeagent.adapters.powercap import discover
+from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
 from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
+from wattfold.nodeagent.adapters.tree_process import TreeProcess
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.errors import Refused
@@ -83,11 +87,21 @@ async def run(config: Config) -> None:
         use_cgroups=masks.mechanism is not MaskMechanism.AFFINITY,
     )
     emulation = _emulate(config, clock)
+    machine = _emulated_machine(config)
     changes = Changes()
     boot_id = host.boot_id()
-    zones = discover(config.powercap_root, config.ranges, stamped=emulation is not None)
+    files: ZoneFiles = RealFiles(config.powercap_root, stamped=emulation is not None)
+    if not emulation and not machine:
+        files = with_hsmp(files)
+    zones = discover(
+        files,
+        config.ranges,
+        ranges=None if emulation or machine else MsrRanges(),
+    )
     guarding = Guarding(store)
-    power = NodePower(zones, store, boot_id, changes.notify, guarding)
+    # Limits do not outlive an emulated machine, however long this host has been up.
+    limits_id = f"{boot_id}/{machine.instance}" if machine else boot_id
+    power = NodePower(zones, store, limits_id, changes.notify, guarding)
     if not power.zones:
         logs.warning("no_power_zones", root=config.powercap_root)
     power.start()
@@ -137,6 +151,9 @@ async def run(config: Config) -> None:
         emulation.firmware.stop()
         emulation.throttle.close()
     await guarding.stop()
+    power.forget()
+    if machine:
+        machine.stop()
     masks.close()
     clock.close()
     _remove_socket(config.listen)
@@ -198,6 +215,15 @@ def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
     return _Emulation(firmware=firmware, model=model, throttle=throttle)
 
 
+def _emulated_machine(config: Config) -> TreeProcess | None:
+    if config.fixture is None:
+        return None
+    record = config.run_dir / "powercap-tree.json"
+    machine = TreeProcess(config.fixture.path, config.powercap_root, record)
+    machine.start()
+    return machine
+
+
 def _inventory(
     config: Config, boot_id: str, masks: MaskControl, emulation: _Emulation | None
 ) -> pb.Inventory:
@@ -215,7 +241,7 @@ def _inventory(
         offline_cpus=str(host.offline_cpus()),
         memory_bytes=host.memory_bytes(),
         base_power_uw=config.base_power_uw,
-        emulated=emulation is not None,
+        emulated=emulation is not None or config.fixture is not None,
         mask_mechanism=wire.MASKS[masks.mechanism],
         throttle_mechanism=_throttle_number(emulation),
     )

@@ -10,15 +10,21 @@ import argparse
 import json
 import sys
 import textwrap
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wattfold.nodeagent.adapters import host_findings
 from wattfold.nodeagent.adapters.config import Config, ConfigError, add_flags, load_flags
-from wattfold.nodeagent.adapters.zone_facts import read_machine, read_twins, read_zones
+from wattfold.nodeagent.adapters.hsmp import with_hsmp
+from wattfold.nodeagent.adapters.msr import MsrRanges
+from wattfold.nodeagent.adapters.powercap_files import RealFiles
+from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
 from wattfold.nodeagent.core import findings
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.findings import Finding, MachineFacts, Status, ZoneFacts
+from wattfold.nodeagent.emulation.memory_files import MemoryFiles
+from wattfold.nodeagent.emulation.tree_model import TreeModel
 
 EXIT_ABLE = 0
 EXIT_LIMITED = 1
@@ -77,6 +83,7 @@ def examine(config: Config, host: Path = Path("/")) -> Report:
         *host_findings.shim(config),
     )
     power = _emulated() if config.emulation else _power(config, host)
+    about = [host_findings.account(), *_fixture_findings(config)]
     starting = findings.worst(
         f.status for f in around if f.subject in _NEEDED and f.status is Status.NO
     )
@@ -86,7 +93,7 @@ def examine(config: Config, host: Path = Path("/")) -> Report:
         capping=power.capping,
         measuring=power.measuring,
         starting=starting,
-        findings=(host_findings.account(), *power.findings, *around),
+        findings=(*about, *power.findings, *around),
         zones=power.zones,
     )
 
@@ -97,6 +104,16 @@ class _Power:
     measuring: Status
     findings: tuple[Finding, ...]
     zones: tuple[ZoneFacts, ...]
+
+
+def _fixture_findings(config: Config) -> list[Finding]:
+    if config.fixture is None:
+        return []
+    origins = Counter(origin.value for origin in config.fixture.origins.values())
+    counted = ", ".join(f"{count} {origin}" for origin, count in sorted(origins.items()))
+    machine = config.fixture.machine
+    what = f"emulated: {machine.title} (source: {machine.source}); of its values {counted}"
+    return [Finding(subject="machine", status=Status.OK, finding=what)]
 
 
 def _emulated() -> _Power:
@@ -117,14 +134,20 @@ def _emulated() -> _Power:
 
 
 def _power(config: Config, host: Path) -> _Power:
-    root = config.powercap_root
-    machine = read_machine(root, host)
-    zones = tuple(read_zones(root, config.ranges))
+    files = with_hsmp(RealFiles(config.powercap_root), host / "dev/hsmp")
+    machine = read_machine(config.powercap_root, host)
+    if config.fixture is not None:
+        files = MemoryFiles(TreeModel(config.fixture.machine))
+        machine = replace(machine, root=config.fixture.machine.title, root_exists=True)
+        machine = replace(machine, vendor=config.fixture.machine.vendor, rapl_driver=True)
+        machine = replace(machine, virtual=False, container="")
+    ranges = MsrRanges(host) if config.fixture is None else None
+    zones = tuple(read_zones(files, config.ranges, ranges))
     by_kind = sorted(zones, key=lambda zone: list(ZoneKind).index(zone.kind))
     found = [finding for zone in by_kind for finding in _zone_findings(zone, machine)]
     packages = [zone for zone in zones if zone.kind is ZoneKind.PACKAGE]
     if not packages:
-        missing = findings.no_packages(machine, twins=bool(read_twins(root)))
+        missing = findings.no_packages(machine)
         return _Power(
             capping=Status.NO, measuring=Status.NO, findings=(missing, *found), zones=zones
         )

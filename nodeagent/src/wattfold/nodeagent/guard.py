@@ -22,6 +22,7 @@ import json
 import os
 import select
 import signal
+import struct
 import sys
 import time
 from typing import Any
@@ -35,6 +36,10 @@ _RETRY_MS = 500
 _PATIENCE_NS = 500_000_000
 _STUCK_S = 10
 """A device that does not take a write must not keep the lock from a new agent."""
+_HSMP = "/dev/hsmp"
+_HSMP_MESSAGE = struct.Struct("=IHH8IHxx")
+_HSMP_COMMAND = 3 << 30 | _HSMP_MESSAGE.size << 16 | 0xF8 << 8
+"""As in adapters/hsmp.py, which this script cannot import."""
 _IGNORED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -150,6 +155,9 @@ def _claim(state_dir: str, instance: str) -> int | None:
 def _write(path: str, text: str) -> str:
     """Writes one value unless the file holds it already; why it failed, or nothing."""
     try:
+        if path.startswith(_HSMP + "/"):
+            _limit_socket(path, int(text) // 1000)
+            return ""
         if _holds(path, text):
             return ""
         # Never created: a zone or group that is gone has nothing to limit.
@@ -161,6 +169,16 @@ def _write(path: str, text: str) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+def _limit_socket(path: str, limit_mw: int) -> None:
+    """Sends a limit to a socket of an AMD processor, for which there is no file."""
+    socket = int(path.split("/")[3].rpartition(":")[2])
+    fd = os.open(_HSMP, os.O_RDWR)
+    try:
+        fcntl.ioctl(fd, _HSMP_COMMAND, _HSMP_MESSAGE.pack(5, 1, 0, limit_mw, *[0] * 7, socket))
+    finally:
+        os.close(fd)
 
 
 def _holds(path: str, text: str) -> bool:

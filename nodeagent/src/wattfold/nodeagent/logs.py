@@ -23,12 +23,14 @@ def start_logging() -> None:
 
 def info(event: str, **values: object) -> None:
     """Something that is as it should be."""
-    _LOGGER.info(_line(event, values))
+    if _LOGGER.isEnabledFor(logging.INFO):
+        _LOGGER.info(_line(event, values))
 
 
 def warning(event: str, **values: object) -> None:
     """Something a person may want to look at."""
-    _LOGGER.warning(_line(event, values))
+    if _LOGGER.isEnabledFor(logging.WARNING):
+        _LOGGER.warning(_line(event, values))
 
 
 def _line(event: str, values: dict[str, object]) -> str:

@@ -4,10 +4,12 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -213,6 +215,27 @@ static void hold(bool old_form, unsigned clause)
     }
 }
 
+/* As above, in two levels: the threads of the outer team are all inside regions of their own. */
+static void hold_nested(int outer, int inner)
+{
+    char line[64];
+    omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(outer)
+    {
+#pragma omp parallel num_threads(inner)
+        {
+#pragma omp barrier
+            if (omp_get_ancestor_thread_num(1) == 0 && omp_get_thread_num() == 0) {
+                printf("inside %d %d\n", omp_get_team_size(1), omp_get_num_threads());
+                fflush(stdout);
+                if (fgets(line, sizeof line, stdin) == NULL)
+                    exit(3);
+            }
+        }
+    }
+    omp_set_max_active_levels(1);
+}
+
 /* Outer team and the largest inner one. */
 static void nested(int outer, int inner)
 {
@@ -244,6 +267,61 @@ static void forked(void)
     printf("status %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
+static volatile sig_atomic_t signals;
+
+static void on_alarm(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* Regions while signals come in as fast as a timer gives them: how many regions lost work. */
+static void storm(int regions)
+{
+    const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    const struct sigaction action = {.sa_handler = on_alarm};
+    int lost = 0;
+    sigaction(SIGALRM, &action, NULL);
+    signals = 0;
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < regions || signals < 20; i++) {
+        region(i % 2 ? "parallel" : "dynamic", 0);
+        lost += sum != ITEMS * (ITEMS - 1) / 2;
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("lost %d signals %d\n", lost, signals >= 20);
+}
+
+/* Threads that come and go, each with regions of its own: how many teams were larger than allowed. */
+static void *short_life(void *most)
+{
+    int larger = 0;
+    for (int i = 0; i < 20; i++) {
+        int size = 0;
+#pragma omp parallel reduction(max : size)
+        size = omp_get_num_threads();
+        larger += size > *(int *)most;
+    }
+    return larger > 0 ? most : NULL;
+}
+
+static void crowd(int rounds, int most)
+{
+    int larger = 0;
+    for (int i = 0; i < rounds; i++) {
+        pthread_t threads[4];
+        void *result;
+        for (int t = 0; t < 4; t++)
+            if (pthread_create(&threads[t], NULL, short_life, &most) != 0)
+                exit(3);
+        for (int t = 0; t < 4; t++) {
+            pthread_join(threads[t], &result);
+            larger += result != NULL;
+        }
+    }
+    printf("larger %d\n", larger);
+}
+
 static void *leave_in_region(void *nothing)
 {
     (void)nothing;
@@ -253,6 +331,44 @@ static void *leave_in_region(void *nothing)
         exit(7);
     }
     return NULL;
+}
+
+static _Atomic int called;
+static _Atomic unsigned called_cores;
+static int callback = -1;
+
+static void note(const wattfold_mask *mask, void *context)
+{
+    called_cores = mask->cores;
+    ++*(_Atomic int *)context;
+}
+
+static bool obey_interface(const char *line)
+{
+    char name[64] = "";
+    unsigned wanted = 0;
+    if (strcmp(line, "listen\n") == 0) {
+        callback = wattfold_on_change(note, &called);
+        printf("%d\n", callback >= 0);
+    } else if (strcmp(line, "called\n") == 0) {
+        printf("%d %u\n", called, called_cores);
+    } else if (strcmp(line, "ignore\n") == 0) {
+        wattfold_off_change(callback);
+        puts("ignored");
+    } else if (sscanf(line, "request %u", &wanted) == 1) {
+        printf("%d\n", wattfold_request(wanted));
+    } else if (sscanf(line, "phase %63[^\n]", name) == 1) {
+        wattfold_phase(name);
+        puts("named");
+    } else if (strcmp(line, "mask\n") == 0) {
+        wattfold_mask mask = {0};
+        const int known = wattfold_get_mask(&mask);
+        printf("%d %llu %u\n", known, (unsigned long long)mask.seq, mask.cores);
+    } else {
+        return false;
+    }
+    fflush(stdout);
+    return true;
 }
 
 static bool obey(const char *line)
@@ -266,10 +382,19 @@ static bool obey(const char *line)
     } else if (sscanf(line, "hold %d %d", &a, &b) == 2) {
         hold(a != 0, (unsigned)b);
         puts("outside");
+    } else if (sscanf(line, "hold nested %d %d", &a, &b) == 2) {
+        hold_nested(a, b);
+        puts("outside");
     } else if (sscanf(line, "nested %d %d", &a, &b) == 2) {
         nested(a, b);
     } else if (sscanf(line, "set %d", &a) == 1) {
         omp_set_num_threads(a);
+        printf("%d\n", omp_get_max_threads());
+    } else if (sscanf(line, "storm %d", &a) == 1) {
+        storm(a);
+    } else if (sscanf(line, "crowd %d %d", &a, &b) == 2) {
+        crowd(a, b);
+    } else if (strcmp(line, "max\n") == 0) {
         printf("%d\n", omp_get_max_threads());
     } else if (sscanf(line, "thread %d", &a) == 1) {
         pthread_t thread;
@@ -306,7 +431,7 @@ int main(void)
 {
     char line[128];
     while (fgets(line, sizeof line, stdin) != NULL)
-        if (!obey(line)) {
+        if (!obey_interface(line) && !obey(line)) {
             fprintf(stderr, "not a command: %s", line);
             return 2;
         }

@@ -38,6 +38,7 @@ _COMMANDS = {
     "profiles": "profiles:profiles",
     "workload": "workload:workload",
     "simulate": "simulate:simulate",
+    "reproduce": "reproduce:reproduce",
     "completion": "completion:completion",
 }
 

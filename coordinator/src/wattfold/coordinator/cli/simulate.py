@@ -8,10 +8,17 @@ from typing import Any
 
 import click
 
+from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.cli.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.exit_codes import ExitCode
+from wattfold.coordinator.cli.parsing import DURATION_NS
 from wattfold.coordinator.cli.session import Session, session_command
-from wattfold.coordinator.cli.simulate_check import StartCheck, check_starts
+from wattfold.coordinator.cli.simulate_check import StartCheck, check_starts, read_starts
+from wattfold.coordinator.cli.simulate_messages import (
+    message_options,
+    response_table,
+    responses_of,
+)
 from wattfold.coordinator.cli.simulate_options import (
     cases_of,
     job_options,
@@ -19,7 +26,8 @@ from wattfold.coordinator.cli.simulate_options import (
     policy_options,
     seed_options,
 )
-from wattfold.coordinator.cli.simulate_run import Finished, Stopped, run_cases
+from wattfold.coordinator.cli.simulate_outcome import Finished, Stopped
+from wattfold.coordinator.cli.simulate_run import run_cases
 from wattfold.coordinator.cli.workload_describe import odd_row_table
 from wattfold.coordinator.cli.workload_options import (
     LOG_FILE,
@@ -39,6 +47,7 @@ from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
 @odd_row_options
 @machine_options
 @policy_options
+@message_options
 @seed_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write files there.")
 @click.option(
@@ -57,6 +66,13 @@ from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
     type=LOG_FILE,
     metavar="FILE",
     help="Compare all starts with a CSV file of job_id,start; exit code 1 if any differs.",
+)
+@click.option(
+    "--checkpoint-every",
+    type=DURATION_NS,
+    default="30s",
+    show_default=True,
+    help="How often a run with --out notes how far it is, against a crash.",
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes. Default: all cores.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
@@ -78,6 +94,7 @@ def simulate(session: Session, **options: Any) -> None:
     formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
     with expected_failures(), _simulation_failures():
         cases = cases_of(options, folder)
+        expected = read_starts(options["check_path"]) if options["check_path"] else None
         finished = run_cases(
             session,
             cases,
@@ -85,15 +102,12 @@ def simulate(session: Session, **options: Any) -> None:
             formats=formats[options["formats"]],
             workers=options["workers"],
             dask=options["dask"],
+            checkpoint_every_s=options["checkpoint_every"] / NS_PER_S,
         )
         if isinstance(finished, Stopped):
-            warn(finished.message)
+            warn(f"wattfold: {finished.message}")
             raise click.exceptions.Exit(ExitCode.INTERRUPTED)
-        checks = (
-            [check_starts(run.record, options["check_path"]) for run in finished]
-            if (options["check_path"])
-            else []
-        )
+        checks = [check_starts(run.record, expected) for run in finished if expected is not None]
         if options["odd_rows_path"]:
             write_odd_rows(finished[0].report, options["odd_rows_path"])
         pictures = _draw(finished, folder, cases[0].source.name) if options["figures"] else []
@@ -111,6 +125,11 @@ class _simulation_failures:  # noqa: N801 - a context, used as a function
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, SimulationError | CheckpointError | DaskUnavailableError):
             raise CliError(str(error)) from error
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            where = f"{error.filename}: " if error.filename else ""
+            raise CliError(f"{where}{error.strerror or error}") from error
+        if isinstance(error, MemoryError):
+            raise CliError("out of memory: fewer jobs, nodes or workers need less") from error
 
 
 def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> list[Path]:
@@ -144,7 +163,11 @@ def _show(
     if session.json:
         session.print_json(
             {
-                "runs": [metrics_document(run.metrics) for run in finished],
+                "runs": [
+                    metrics_document(run.metrics)
+                    | {"lowered_budgets": responses_of(run.record) or None}
+                    for run in finished
+                ],
                 "odd_rows": len(report.rows),
                 "checks": [check.document() for check in checks],
                 "folder": str(folder) if folder else None,
@@ -158,6 +181,10 @@ def _show(
         for run in finished
     ]
     session.print(metrics_table([run.metrics for run in finished], names=names))
+    for run in finished:
+        if answers := responses_of(run.record):
+            click.echo()
+            session.print(response_table(answers))
     if report.rows:
         click.echo()
         session.print(odd_row_table(report))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattfold.contract.units import NS_PER_S
+from wattfold.contract.units import NS_PER_S, ns_from_s
 from wattfold.coordinator.simulation.pool.record import RunRecord
 
 _SHOWN = 3
@@ -52,9 +54,9 @@ class StartCheck:
         }
 
 
-def check_starts(record: RunRecord, path: Path) -> StartCheck:
-    """Compares with a CSV file of ``job_id,start`` (s), gzip or not. Raises ValueError."""
-    expected = _read(path)
+def check_starts(record: RunRecord, wanted_ns: Mapping[int, int]) -> StartCheck:
+    """Compares with what `read_starts` gave."""
+    expected = dict(wanted_ns)
     agreeing = unknown = 0
     examples: list[str] = []
     starts = zip(record.jobs.job_ids.tolist(), record.columns.start_ns.tolist(), strict=True)
@@ -62,10 +64,13 @@ def check_starts(record: RunRecord, path: Path) -> StartCheck:
         wanted = expected.pop(job_id, None)
         if wanted is None:
             unknown += 1
-        elif round(wanted * NS_PER_S) == start_ns:
+        elif wanted == start_ns:
             agreeing += 1
         elif len(examples) < _SHOWN:
-            examples.append(f"job {job_id} starts at {start_ns / NS_PER_S:g} s, not {wanted:g} s")
+            examples.append(
+                f"job {job_id} starts at {start_ns / NS_PER_S:.10g} s, "
+                f"not {wanted / NS_PER_S:.10g} s"
+            )
     return StartCheck(
         policy=record.policy,
         jobs=len(record.jobs),
@@ -76,19 +81,35 @@ def check_starts(record: RunRecord, path: Path) -> StartCheck:
     )
 
 
-def _read(path: Path) -> dict[int, float]:
+def read_starts(path: Path) -> dict[int, int]:
+    """The starts (ns) of a CSV file with the columns ``job_id,start`` (s), gzip or not.
+
+    Raises ValueError with the name of the file and the line.
+    """
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: broken gzip data: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not a CSV file: {error}") from error
     rows = csv.DictReader(io.StringIO(text))
-    if not {"job_id", "start"} <= set(rows.fieldnames or ()):
-        raise ValueError(f"{path}: expected the columns job_id,start")
-    starts: dict[int, float] = {}
-    for row in rows:
-        try:
-            starts[int(row["job_id"])] = float(row["start"])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}, line {rows.line_num}: not an id and a start") from error
+    starts: dict[int, int] = {}
+    try:
+        if not {"job_id", "start"} <= set(rows.fieldnames or ()):
+            raise ValueError(f"{path}: expected the columns job_id,start")
+        for row in rows:
+            job_id, start_ns = _start_of(row, path, rows.line_num)
+            starts[job_id] = start_ns
+    except csv.Error as error:
+        raise ValueError(f"{path}: not a CSV file: {error}") from error
     return starts
+
+
+def _start_of(row: Mapping[str, str], path: Path, line: int) -> tuple[int, int]:
+    try:
+        return int(row["job_id"]), ns_from_s(float(row["start"]))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}, line {line}: not an id and a start") from error

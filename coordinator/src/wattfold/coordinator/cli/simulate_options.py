@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,9 +10,16 @@ from typing import Any, TypeVar
 
 import click
 
-from wattfold.contract.units import w_from_uw
+from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.cli.errors import BadRequestError
-from wattfold.coordinator.cli.parsing import DURATION_NS, POWERS_UW, Parsed, parse_power_uw
+from wattfold.coordinator.cli.parsing import (
+    DURATION_NS,
+    MAX_SIZE,
+    POWERS_UW,
+    Parsed,
+    parse_power_uw,
+)
+from wattfold.coordinator.cli.simulate_messages import message_level
 from wattfold.coordinator.cli.workload_options import LOG_FILE, policy_of
 from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -27,6 +35,26 @@ from wattfold.coordinator.simulation.runs.case import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+MAX_JOBS = 10_000_000
+MAX_CHOICES = 1000
+"""Sizes or caps a job; the time of a planning round grows with their product."""
+MAX_SEEDS = 10_000
+
+
+class Real(click.FloatRange):
+    """A finite number within a range; click itself takes NaN for one of every range."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number, or click's own failure."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
 
 def parse_torus(text: str) -> tuple[int, ...]:
     """Reads `8x8x16`. Raises ValueError."""
@@ -34,6 +62,18 @@ def parse_torus(text: str) -> tuple[int, ...]:
     if not all(part.isdecimal() and 0 < int(part) < 10**6 for part in parts):
         raise ValueError(f"not the sides of a torus: {text!r}; expected for example 8x8x16")
     return tuple(int(part) for part in parts)
+
+
+def parse_priority(text: str) -> tuple[int, float]:
+    """Reads `12=2.5`: a user's number and weight. Raises ValueError."""
+    user, _, weight = text.partition("=")
+    try:
+        found = int(user), float(weight)
+    except ValueError:
+        found = 0, 0.0
+    if not 0 < found[1] < 1e6:
+        raise ValueError(f"not a user and a weight above zero: {text!r}; expected for example 7=2")
+    return found
 
 
 def parse_watts(text: str) -> float:
@@ -51,11 +91,16 @@ class BudgetText:
         """The budget; ``full_uw`` where none was given. Raises ValueError."""
         if not self.text:
             return Budget.constant(full_uw)
-        if Path(self.text).suffix:
-            path = Path(self.text)
+        path = Path(self.text)
+        try:
+            return Budget.constant(parse_power_uw(self.text))
+        except ValueError:
             if path.suffix == ".csv" or path.exists():
                 return read_budget(path)
-        return Budget.constant(parse_power_uw(self.text))
+            raise ValueError(
+                f"budget: neither a power nor a file: {self.text!r}; expected for example 4.75MW "
+                "or budget.csv"
+            ) from None
 
 
 TORUS = Parsed("sides", parse_torus)
@@ -75,21 +120,31 @@ job_options = _options(
     click.option("--log", type=LOG_FILE, metavar="FILE", help="A log in SWF, plain or gzip."),
     click.option("--model", type=click.Choice(MODELS), help="Draw the jobs from a model instead."),
     click.option(
-        "--jobs", type=click.IntRange(1), default=1000, show_default=True, help="Jobs of a model."
+        "--jobs",
+        type=click.IntRange(1, MAX_JOBS),
+        default=1000,
+        show_default=True,
+        help="Jobs of a model.",
     ),
-    click.option("--load", type=float, default=1.0, show_default=True, help="Of model poisson."),
+    click.option(
+        "--load",
+        type=Real(0, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Of model poisson.",
+    ),
     click.option("--first", type=click.IntRange(0), default=0, help="Leave out so many jobs."),
     click.option("--count", type=click.IntRange(1), help="Take at most so many jobs."),
     click.option(
         "--gamma",
-        type=click.FloatRange(0),
+        type=Real(0),
         default=1.0,
         show_default=True,
         help="Multiply the times between arrivals.",
     ),
     click.option(
         "--procs-per-node",
-        type=click.IntRange(1),
+        type=click.IntRange(1, MAX_SIZE),
         default=1,
         show_default=True,
         help="Processors of the log that make a node.",
@@ -108,8 +163,16 @@ job_options = _options(
         "from the seed where a policy or --run-times needs them.",
     ),
     click.option(
+        "--priority",
+        "priorities",
+        type=Parsed("priority", parse_priority),
+        multiple=True,
+        metavar="USER=WEIGHT",
+        help="Weight of a user's jobs; 1 for all others. May be repeated.",
+    ),
+    click.option(
         "--malleable",
-        type=click.FloatRange(0, 1),
+        type=Real(0, 1),
         default=1.0,
         show_default=True,
         metavar="SHARE",
@@ -118,7 +181,9 @@ job_options = _options(
 )
 
 machine_options = _options(
-    click.option("--nodes", type=click.IntRange(1), required=True, help="Nodes of the machine."),
+    click.option(
+        "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
+    ),
     click.option("--base", type=WATTS, default="38", show_default=True, help="Watts beside zones."),
     click.option("--dram", type=WATTS, default="18", show_default=True, help="DRAM cap of a node."),
     click.option("--cap-min", type=WATTS, default="25", show_default=True, help="Package floor."),
@@ -154,9 +219,19 @@ policy_options = _options(
         type=click.Choice([model.value for model in RunTimeModel]),
         help="What progress follows. Default: pass where jobs have profiles, else ideal.",
     ),
-    click.option("--alpha", type=float, default=0.28, show_default=True, help="Eq. 8 of PARM."),
-    click.option("--sizes", "sizes_count", type=click.IntRange(1), default=8, show_default=True),
-    click.option("--levels", "levels_count", type=click.IntRange(1), default=6, show_default=True),
+    click.option(
+        "--alpha", type=Real(0, 10), default=0.28, show_default=True, help="Eq. 8 of PARM."
+    ),
+    click.option(
+        "--sizes", "sizes_count", type=click.IntRange(1, MAX_CHOICES), default=8, show_default=True
+    ),
+    click.option(
+        "--levels",
+        "levels_count",
+        type=click.IntRange(1, MAX_CHOICES),
+        default=6,
+        show_default=True,
+    ),
     click.option("--caps", type=POWERS_UW, metavar="W,W,...", help="Caps of PARM for all jobs."),
     click.option(
         "--resize-interval",
@@ -165,12 +240,18 @@ policy_options = _options(
         show_default=True,
         help="A job is resized at most once in it.",
     ),
-    click.option("--gap", type=click.FloatRange(0), default=1e-3, show_default=True),
+    click.option("--gap", type=Real(0), default=1e-3, show_default=True),
     click.option(
         "--solver",
         type=click.Choice(["lagrangian", "glpk", "highs", "greedy"]),
         default="lagrangian",
         show_default=True,
+    ),
+    click.option(
+        "--dram-levels",
+        type=POWERS_UW,
+        metavar="W,W,...",
+        help="PARM: DRAM caps to choose from. Default: the standing one.",
     ),
     click.option("--price-resizes", is_flag=True, help="PARM sees what a resize costs."),
     click.option("--free-resizes", is_flag=True, help="Resizes cost nothing."),
@@ -186,7 +267,9 @@ policy_options = _options(
 
 seed_options = _options(
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
-    click.option("--seeds", type=click.IntRange(1), default=1, help="So many seeds from --seed."),
+    click.option(
+        "--seeds", type=click.IntRange(1, MAX_SEEDS), default=1, help="So many seeds from --seed."
+    ),
 )
 
 
@@ -195,12 +278,16 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     if (options["log"] is None) == (options["model"] is None):
         raise BadRequestError("name the jobs: either --log FILE or --model NAME")
     names: Sequence[str] = list(dict.fromkeys(options["policies"])) or ["easy"]
+    if options["placement"] == "cuboid" and not options["torus"]:
+        raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
     run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
     source = _source(options, names, run_times)
     machine = _machine(options)
+    _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
+    messages = message_level(options)
     cases = []
     for name in names:
         for seed in range(options["seed"], options["seed"] + options["seeds"]):
@@ -213,9 +300,24 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 model=run_times,
                 placement=options["placement"],
                 resize_costs=not options["free_resizes"],
+                messages=messages,
             )
             cases.append(_in_folder(case, folder))
     return cases
+
+
+def _check_caps(machine: Machine, options: dict[str, Any]) -> None:
+    """Caps that nodes cannot hold would be refused by each policy in its own words, or not."""
+    caps = list(options["caps"] or ())
+    if options["cap"] is not None:
+        caps.append(uw_from_w(options["cap"]))
+    least, most = w_from_uw(machine.cap_uw_min), w_from_uw(machine.cap_uw_max)
+    for cap_uw in caps:
+        if not machine.cap_uw_min <= cap_uw <= machine.cap_uw_max:
+            raise BadRequestError(
+                f"a cap of {w_from_uw(cap_uw):g} W is outside {least:g} to {most:g} W "
+                "(--cap-min and --cap-max)"
+            )
 
 
 def _in_folder(case: SimulationCase, folder: Path | None) -> SimulationCase:
@@ -241,6 +343,7 @@ def _source(
         annotations=options["annotations"],
         profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
         malleable_share=options["malleable"],
+        priorities=options["priorities"],
     )
 
 
@@ -260,7 +363,7 @@ def _policy(name: str, options: dict[str, Any]) -> PolicyChoice:
     return PolicyChoice(
         name=name,
         size=options["size"],
-        cap_uw=round(options["cap"] * 1e6) if options["cap"] is not None else None,
+        cap_uw=uw_from_w(options["cap"]) if options["cap"] is not None else None,
         alpha=options["alpha"],
         sizes_count=options["sizes_count"],
         levels_count=options["levels_count"],
@@ -269,4 +372,5 @@ def _policy(name: str, options: dict[str, Any]) -> PolicyChoice:
         gap=options["gap"],
         solver=options["solver"],
         price_resizes=options["price_resizes"],
+        dram_levels_uw=options["dram_levels"] or (),
     )

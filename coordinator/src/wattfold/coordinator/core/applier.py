@@ -15,7 +15,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import Assignment, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.plan import Plan
 from wattfold.coordinator.core.state import State, snapshot
-from wattfold.coordinator.core.targets import assigned_uw
+from wattfold.coordinator.core.targets import assigned_on_uw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,17 +134,17 @@ def _starts(
     # Power is counted as the policy saw it: what nodes out of reach and jobs on their way out
     # draw is reserved in the snapshot already.
     seen = snapshot(state, now_ns)
-    specs = [view.spec for view in seen.nodes]
+    specs = {view.spec.node_id: view.spec for view in seen.nodes}
     left_uw = seen.spendable_uw
     taken = _Claims(state)
     for assignment in (*changes, *_kept(changes, state)):
         taken.add(assignment)
         if state.jobs[assignment.job_id].state is not JobState.ENDING:
-            left_uw -= assigned_uw(assignment, specs)
+            left_uw -= assigned_on_uw(assignment, specs)
     accepted: list[Assignment] = []
     for assignment in starts:
         reason = taken.clash(assignment)
-        needed_uw = assigned_uw(assignment, specs)
+        needed_uw = assigned_on_uw(assignment, specs)
         if not reason and needed_uw > left_uw:
             reason = (
                 f"needs {needed_uw / 1e6:.2f} W above the floors, {left_uw / 1e6:.2f} W are left"

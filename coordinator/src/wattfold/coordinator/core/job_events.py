@@ -21,6 +21,7 @@ def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Act
         done_at_ns=now_ns,
         reason="held by its user" if event.held else "new",
     )
+    state.index.add_job(state.jobs[event.job_id])
     state.submissions += 1
     if event.key:
         state.keys[event.key] = event.job_id
@@ -49,6 +50,7 @@ def _begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
     The answer to a first try may have been lost, hence the command to end it all the same.
     """
     job.state = JobState.ENDING
+    state.index.touch_job(job)
     out: list[act.Action] = []
     for rank in job.ranks.values():
         if not (rank.launching or rank.running or rank.end):
@@ -113,8 +115,12 @@ def _all_running(state: State, job: Job, now_ns: int) -> None:
         job.started_ns = now_ns
         job.done_at_ns = now_ns
         # While it was being started its size stood; now it may make room for one that waits.
-        if job.resizable and any(j.state is JobState.PENDING for j in state.jobs.values()):
+        if job.resizable and _anyone_waits(state):
             state.plan_needed = "job running"
+
+
+def _anyone_waits(state: State) -> bool:
+    return any(job.state is JobState.PENDING for job in state.index.open.values())
 
 
 def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act.Action]:
@@ -217,6 +223,7 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
         job.state, job.done = JobState.COMPLETED, 1.0
     job.exit_code = failed.exit_code if failed else 0
     job.ended_ns, job.target, job.reason = now_ns, None, ""
+    state.index.end_job(job)
     state.plan_needed = "job ended"
 
 

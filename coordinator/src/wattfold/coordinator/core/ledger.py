@@ -37,6 +37,10 @@ class ZoneAccount:
         lowered = max((cap for _, cap in self.settling), default=0)
         return max(self.confirmed_uw, self.pending_uw or 0, self.uncertain_uw, lowered)
 
+    def lost_until(self, now_ns: int) -> bool:
+        """Whether a cap was lost on its way and can be read back by now."""
+        return bool(self.uncertain_uw) and now_ns >= self.uncertain_until_ns
+
     def too_high(self, cap_uw: int, now_ns: int) -> bool:
         """Whether a command is needed to bring it down to a cap, or to learn that it is there."""
         settled = now_ns >= self.uncertain_until_ns
@@ -72,11 +76,39 @@ class PowerLedger:
     over_deadline_ns: int = 0
     breaches: int = 0
     in_breach: bool = False
+    touched: set[NodeId] = field(init=False, compare=False, repr=False, default_factory=set)
+    """Nodes whose accounts have changed, or may be judged anew; derived, for `reconcile`."""
+    _sum_uw: int = field(init=False, compare=False, repr=False, default=0)
+    _timed: set[NodeId] = field(init=False, compare=False, repr=False, default_factory=set)
+    """Nodes with lowered or lost caps."""
+
+    def __post_init__(self) -> None:
+        self._sum_uw = self.recounted_uw()
+        self._timed = set(self.accounts)
 
     @property
     def committed_uw(self) -> int:
         """Sum of the committed power of all admitted nodes."""
+        return self._sum_uw
+
+    def recounted_uw(self) -> int:
+        """`committed_uw` added up anew: the two must agree."""
         return sum(account.charge_uw for account in self.accounts.values())
+
+    def _charge_uw(self, node_id: NodeId) -> int:
+        account = self.accounts.get(node_id)
+        return account.charge_uw if account else 0
+
+    def _changed(self, node_id: NodeId, before_uw: int) -> None:
+        """Takes a change of an account into the sum. ``before_uw`` was its charge."""
+        self._sum_uw += self._charge_uw(node_id) - before_uw
+        self.touched.add(node_id)
+        account = self.accounts.get(node_id)
+        zones = account.zones.values() if account else ()
+        if any(zone.settling or zone.uncertain_uw for zone in zones):
+            self._timed.add(node_id)
+        else:
+            self._timed.discard(node_id)
 
     @property
     def room_uw(self) -> int:
@@ -93,7 +125,9 @@ class PowerLedger:
             raise LedgerError(
                 f"node {node_id} needs {account.charge_uw} uW but {self.room_uw} uW are free",
             )
+        before_uw = self._charge_uw(node_id)
         self.accounts[node_id] = account
+        self._changed(node_id, before_uw)
         self._sample()
 
     def reopen(self, node_id: NodeId, base_uw: int, caps_uw: dict[ZoneName, int]) -> None:
@@ -101,28 +135,33 @@ class PowerLedger:
 
         Zones that stay keep their charge. The sum may pass the budget: a breach.
         """
-        before_uw = self.committed_uw
+        before_uw = self._charge_uw(node_id)
         old = self.accounts[node_id].zones
         zones = {n: old.get(n) or ZoneAccount(confirmed_uw=cap) for n, cap in caps_uw.items()}
         self.accounts[node_id] = NodeAccount(base_uw=base_uw, zones=zones)
-        self._note_breach(self.committed_uw > before_uw)
+        self._changed(node_id, before_uw)
+        self._note_breach(self._charge_uw(node_id) > before_uw)
 
     def close(self, node_id: NodeId) -> None:
         """Takes a node out, together with its charge."""
+        before_uw = self._charge_uw(node_id)
         self.accounts.pop(node_id, None)
+        self._changed(node_id, before_uw)
 
     def may_raise(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> bool:
         """Whether these caps, once in flight, keep the sum within the budget."""
-        return self._increase_uw(node_id, caps_uw) <= max(self.room_uw, 0)
+        return self.increase_uw(node_id, caps_uw) <= max(self.room_uw, 0)
 
     def send(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> None:
         """Charges caps on their way. Raises LedgerError for a raise that does not fit."""
-        increase = self._increase_uw(node_id, caps_uw)
+        increase = self.increase_uw(node_id, caps_uw)
         if increase > 0 and increase > self.room_uw:
             raise LedgerError(f"raise of {increase} uW on {node_id} exceeds {self.room_uw} uW free")
+        before_uw = self._charge_uw(node_id)
         for name, cap_uw in caps_uw.items():
             zone = self.accounts[node_id].zones[name]
             zone.pending_uw = zone.asked_uw = cap_uw
+        self._changed(node_id, before_uw)
         self._sample()
 
     def confirm(
@@ -137,7 +176,7 @@ class PowerLedger:
         account = self.accounts.get(node_id)
         if account is None or name not in account.zones:
             return
-        zone = account.zones[name]
+        zone, node_uw = account.zones[name], account.charge_uw
         charged_uw = zone.charge_uw
         before_uw = max(zone.confirmed_uw, zone.pending_uw or 0)
         if zone.pending_uw is None:
@@ -147,6 +186,7 @@ class PowerLedger:
         zone.pending_uw, zone.confirmed_uw = None, cap_uw
         if before_uw > cap_uw:
             zone.settling.append((settled_ns, before_uw))
+        self._changed(node_id, node_uw)
         self._note_breach(cap_uw > charged_uw)
 
     def lose(self, node_id: NodeId, until_ns: int) -> None:
@@ -154,12 +194,13 @@ class PowerLedger:
 
         ``until_ns`` is late enough that a read-back which arrives after it has seen them.
         """
-        account = self.accounts.get(node_id)
+        account, before_uw = self.accounts.get(node_id), self._charge_uw(node_id)
         for zone in account.zones.values() if account else ():
             if zone.pending_uw is not None:
                 zone.uncertain_uw = max(zone.uncertain_uw, zone.pending_uw)
                 zone.uncertain_until_ns = until_ns
                 zone.pending_uw, zone.asked_uw = None, 0
+        self._changed(node_id, before_uw)
 
     def fall_to_floor(
         self,
@@ -171,22 +212,26 @@ class PowerLedger:
 
         As with any lowered cap, that counts once an averaging window has passed.
         """
-        account = self.accounts.get(node_id)
+        account, before_uw = self.accounts.get(node_id), self._charge_uw(node_id)
         for name in account.zones.keys() & floors_uw.keys() if account else ():
             assert account is not None
             charged_uw = account.zones[name].charge_uw
             account.zones[name] = ZoneAccount(confirmed_uw=floors_uw[name])
             if charged_uw > floors_uw[name]:
                 account.zones[name].settling.append((settled_ns[name], charged_uw))
+        self._changed(node_id, before_uw)
 
     def settle(self, now_ns: int) -> bool:
         """Frees what was lowered a window ago. Returns whether anything changed."""
         changed = False
-        for account in self.accounts.values():
-            for zone in account.zones.values():
-                kept = [entry for entry in zone.settling if entry[0] > now_ns]
-                changed |= len(kept) != len(zone.settling)
-                zone.settling = kept
+        for node_id in list(self._timed):
+            before_uw, zones = self._charge_uw(node_id), self.accounts[node_id].zones.values()
+            due = any(until <= now_ns for zone in zones for until, _ in zone.settling)
+            for zone in zones if due else ():
+                zone.settling = [entry for entry in zone.settling if entry[0] > now_ns]
+            changed |= due
+            if due or any(zone.lost_until(now_ns) for zone in zones):
+                self._changed(node_id, before_uw)
         if (self.over_deadline_ns or self.in_breach) and self.room_uw >= 0:
             self.over_deadline_ns, self.in_breach = 0, False
         return changed
@@ -194,14 +239,15 @@ class PowerLedger:
     def next_settling_ns(self, now_ns: int) -> int | None:
         """When the next lowered or lost cap is settled, None if there is none."""
         times: list[int] = []
-        for account in self.accounts.values():
-            for zone in account.zones.values():
+        for node_id in self._timed:
+            for zone in self.accounts[node_id].zones.values():
                 times += [until for until, _ in zone.settling]
                 if zone.uncertain_uw:
                     times.append(zone.uncertain_until_ns)
         return min((time for time in times if time > now_ns), default=None)
 
-    def _increase_uw(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> int:
+    def increase_uw(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> int:
+        """How much these caps, once in flight, add to the charge of a node."""
         zones = self.accounts[node_id].zones
         return sum(max(cap - zones[name].charge_uw, 0) for name, cap in caps_uw.items())
 

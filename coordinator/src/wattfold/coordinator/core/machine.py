@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import job_events, node_events
 from wattfold.coordinator.core.applier import accept
+from wattfold.coordinator.core.index import Touched
+from wattfold.coordinator.core.invariants import check_invariants, check_part
 from wattfold.coordinator.core.job import Assignment, Job, JobState
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node, NodeState
@@ -24,7 +27,6 @@ from wattfold.coordinator.core.state import (
     CoreSettings,
     State,
     StoredProfile,
-    check_invariants,
     profile_key,
     snapshot,
 )
@@ -40,21 +42,51 @@ class CoordinatorCore:
             settings=settings or CoreSettings(),
             ledger=PowerLedger(budget_uw=budget_uw),
         )
+        self._unchecked = 0
 
     def handle(self, event: ev.Event, now_ns: int, cause: str = "") -> list[act.Action]:
         """Takes one event in and returns what to do, checked against all invariants."""
         state = self.state
+        if state.index.touched.everything:
+            node_events.recount_fixed(state)
+        state.index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
+        node_id = _node_of(event)
+        if node_id is not None:
+            state.index.touch(node_id)
         out += _HANDLERS[type(event)](state, event, now_ns)
+        part = state.index.touched
         out += reconcile(state, now_ns, cause)
         out += _solve(state, now_ns, cause)
         out += _wake(state, now_ns, cause)
-        check_invariants(state)
+        self._check(part)
         return out
+
+    def look_at_everything(self) -> None:
+        """Lets the next event look at all nodes and jobs; the answer is the same."""
+        self.state.index.touch_everything()
+
+    def _check(self, touched: Touched) -> None:
+        """All of the state from time to time, and after every event what it touched."""
+        state = self.state
+        self._unchecked += 1
+        if touched.everything or self._unchecked >= state.settings.check_every:
+            self._unchecked = 0
+            check_invariants(state)
+            return
+        jobs = [state.jobs[job_id] for job_id in touched.jobs if job_id in state.jobs]
+        check_part(state, [n for n in touched.nodes if n in state.nodes], jobs)
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """What a policy may plan with now."""
         return snapshot(self.state, now_ns)
+
+
+def _node_of(event: ev.Event) -> NodeId | None:
+    """The node an event is about."""
+    if isinstance(event, ev.NodeConnected):
+        return event.spec.node_id
+    return getattr(event, "node_id", None)
 
 
 def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
@@ -66,7 +98,7 @@ def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
     if not any(node.reachable for node in state.nodes.values()):
         return []
     state.plan_needed = ""
-    if not any(not job.final and job.state is not JobState.HELD for job in state.jobs.values()):
+    if not any(job.state is not JobState.HELD for job in state.index.open.values()):
         return []
     state.rounds += 1
     state.solving = state.rounds
@@ -77,15 +109,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """Asks for the next time at which something is due without an event."""
     times: list[int | None] = [state.ledger.next_settling_ns(now_ns), state.revisit_ns or None]
     times.append(state.ledger.over_deadline_ns or None)
-    for node in state.nodes.values():
-        if node.reachable and node.admitted and not node.lease_request:
-            times.append(node.lease_next_ns)
-        if node.caps_retry_ns > now_ns:
-            times.append(node.caps_retry_ns)
-        if node.state is NodeState.SILENT:
-            times.append(node.lease_until_ns)
-    for job in state.placed():
-        times += [rank.retry_ns for rank in job.ranks.values() if rank.retry_ns > now_ns]
+    times.append(state.index.next_due_ns())
     due = [time for time in times if time is not None and time > now_ns]
     if not due:
         return []
@@ -111,6 +135,7 @@ def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[ac
     for job in state.placed():
         for rank in job.ranks.values():
             rank.signalled, rank.retry_ns = False, 0
+    state.index.touch_everything()
     return []
 
 
@@ -123,6 +148,7 @@ def _budget(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Acti
     for node in state.nodes.values():
         if not node.admitted:
             node_events.admit(state, node)
+    state.index.touch_everything()
     return []
 
 
@@ -130,9 +156,11 @@ def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act
     del now_ns
     node = state.nodes.get(event.node_id)
     if node is None:
-        state.nodes[event.node_id] = Node(node_id=event.node_id, address=event.address)
+        node = state.nodes[event.node_id] = Node(node_id=event.node_id, address=event.address)
+        state.index.add_node(node)
     else:
         node.address, node.retired = event.address, False
+        state.index.retired.pop(event.node_id, None)
     return []
 
 
@@ -141,6 +169,7 @@ def _retired(state: State, event: ev.NodeRetired, now_ns: int) -> list[act.Actio
     if node is None:
         return []
     node.retired = True
+    state.index.retired[event.node_id] = node
     if node.reachable:
         node_events.lose_contact(state, node, now_ns)
     node.message = "not in the configuration any more"
@@ -162,23 +191,27 @@ def _proposed(state: State, event: ev.PlanProposed, now_ns: int) -> list[act.Act
     if accepted.refusals:
         state.revisit_ns = state.revisit_ns or now_ns + state.settings.retry_ns
     for assignment in accepted.changes:
-        _retarget(state.jobs[assignment.job_id], assignment, now_ns)
+        _retarget(state, state.jobs[assignment.job_id], assignment, now_ns)
     starting = {assignment.job_id for assignment in accepted.starts}
     for job in state.placed():
         if job.state is JobState.STARTING and not job.ranks and job.job_id not in starting:
             job.state, job.target = JobState.PENDING, None
+            state.index.displace(job)
     for assignment in accepted.starts:
         job = state.jobs[assignment.job_id]
         job.state, job.target, job.reason = JobState.STARTING, assignment, ""
+        state.index.place(job)
     return []
 
 
-def _retarget(job: Job, assignment: Assignment, now_ns: int) -> None:
+def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> None:
     job.advance_progress(now_ns)
     if job.target is not None and job.target.shares != assignment.shares:
         job.resizes += 1
         job.resized_ns = now_ns
-    job.target = assignment
+    before, job.target = job.target, assignment
+    if before is None or (before.shares, before.cap_uw) != (assignment.shares, assignment.cap_uw):
+        state.index.touch_job(job)
     job.reason = ""
 
 
@@ -186,7 +219,7 @@ def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Ac
     if event.round.number == state.solving:
         state.solving, state.last_round = 0, event.round
         state.revisit_ns = now_ns + state.settings.retry_ns
-        for job in state.jobs.values():
+        for job in state.index.open.values():
             if job.state is JobState.PENDING:
                 job.reason = f"no plan: {event.reason}"
     return []
@@ -196,7 +229,7 @@ def _profile(state: State, event: ev.ProfileStored, now_ns: int) -> list[act.Act
     profile = event.profile
     entry = StoredProfile(stored=event, stored_ns=now_ns)
     state.profiles[profile_key(profile.app, profile.unit)] = entry
-    if any(job.spec.app == profile.app and not job.final for job in state.jobs.values()):
+    if any(job.spec.app == profile.app for job in state.index.open.values()):
         state.plan_needed = "profile changed"
     return []
 

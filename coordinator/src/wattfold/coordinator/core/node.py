@@ -65,20 +65,18 @@ class NodeSpec:
     isolated_cpus: CpuSet = CpuSet()  # noqa: RUF009
     offline_cpus: CpuSet = CpuSet()  # noqa: RUF009
 
-    @property
-    def packages(self) -> tuple[Zone, ...]:
-        """The zones a policy chooses caps for."""
-        return tuple(z for z in self.zones if z.kind is ZoneKind.PACKAGE and z.can_cap)
+    packages: tuple[Zone, ...] = field(init=False, compare=False, repr=False)
+    """The zones a policy chooses caps for. Derived, as are the sums: policies ask all the time."""
+    package_floor_uw: int = field(init=False, compare=False, repr=False)
+    """Sum of the floors of the packages."""
+    package_max_uw: int = field(init=False, compare=False, repr=False)
+    """Sum of the greatest caps of the packages."""
 
-    @property
-    def package_floor_uw(self) -> int:
-        """Sum of the floors of the packages."""
-        return sum(zone.floor_uw for zone in self.packages)
-
-    @property
-    def package_max_uw(self) -> int:
-        """Sum of the greatest caps of the packages."""
-        return sum(zone.cap_uw_max for zone in self.packages)
+    def __post_init__(self) -> None:
+        packages = tuple(z for z in self.zones if z.kind is ZoneKind.PACKAGE and z.can_cap)
+        object.__setattr__(self, "packages", packages)
+        object.__setattr__(self, "package_floor_uw", sum(z.floor_uw for z in packages))
+        object.__setattr__(self, "package_max_uw", sum(z.cap_uw_max for z in packages))
 
 
 def like(one: NodeSpec, other: NodeSpec) -> bool:

@@ -29,6 +29,7 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
     node.dead_zones.clear()
     node.foreign.clear()
     if node.admitted:
+        state.index.set_fixed(node.node_id, fixed_uw(event.spec, state.settings.dram_cap_uw))
         _read_caps(state, node, event.caps, now_ns)
         node.state, node.message = NodeState.UP, ""
     else:
@@ -41,7 +42,7 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
 
 def _outside(state: State, node: Node, spec: NodeSpec) -> str:
     """What is wrong with a node that came back without the cores its jobs are on."""
-    for job in state.placed():
+    for job in state.on_node(node.node_id):
         rank = job.ranks.get(node.node_id)
         if rank is not None and not rank.occupied <= spec.cpus:
             return (
@@ -70,11 +71,7 @@ def admit(state: State, node: Node) -> None:
     if spec is None or not node.reachable:
         return
     fixed = fixed_uw(spec, state.settings.dram_cap_uw)
-    others_uw = sum(
-        fixed_uw(other.spec, state.settings.dram_cap_uw)
-        for other in state.nodes.values()
-        if other.admitted and other.spec is not None
-    )
+    others_uw = state.index.fixed_uw
     if not spec.packages:
         _refuse(node, "it has no power zone that can be capped")
     elif others_uw + fixed > state.ledger.budget_uw:
@@ -85,6 +82,14 @@ def admit(state: State, node: Node) -> None:
         )
     else:
         _open_account(state, node, spec)
+
+
+def recount_fixed(state: State) -> None:
+    """Adds up anew what the admitted nodes are charged with at the least."""
+    for node in state.nodes.values():
+        if node.admitted and node.spec is not None:
+            fixed = fixed_uw(node.spec, state.settings.dram_cap_uw)
+            state.index.set_fixed(node.node_id, fixed)
 
 
 def _refuse(node: Node, reason: str) -> None:
@@ -100,6 +105,9 @@ def _open_account(state: State, node: Node, spec: NodeSpec) -> None:
     state.ledger.open(node.node_id, spec.base_power_uw, charges_uw)
     node.admitted, node.state, node.message = True, NodeState.UP, ""
     node.read_uw = {}
+    state.index.unadmitted.pop(node.node_id, None)
+    state.index.set_fixed(node.node_id, fixed_uw(spec, state.settings.dram_cap_uw))
+    state.index.touch(node.node_id)
     state.plan_needed = "node admitted"
 
 
@@ -138,7 +146,7 @@ def _take_processes(
             node.foreign[reading.job_id] = reading.cpus
             out.append(_end_stray(state, node, reading))
     there = {reading.job_id for reading in processes}
-    for job in state.placed():
+    for job in state.on_node(node.node_id):
         if job.job_id not in there:
             out += _missing(state, job, node, now_ns)
     return out
@@ -188,7 +196,9 @@ def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action
 
 def silent(state: State, event: ev.NodeSilent, now_ns: int) -> list[act.Action]:
     """An agent does not answer: charged as it was until its lease has surely run out."""
-    node = state.nodes[event.node_id]
+    node = state.nodes.get(event.node_id)
+    if node is None:
+        return []  # Taken out of the configuration meanwhile.
     if node.reachable or node.state is NodeState.CONNECTING:
         lose_contact(state, node, now_ns)
         node.message = event.reason
@@ -207,10 +217,11 @@ def lose_contact(state: State, node: Node, now_ns: int) -> None:
         latest_ns = now_ns + longest_lease_ns(state)
         bound_ns = node.lease_until_ns or latest_ns
         node.lease_until_ns = min(max(bound_ns, now_ns + 1), latest_ns)
-    for job in state.placed():
+    for job in state.on_node(node.node_id):
         rank = job.ranks.get(node.node_id)
         if rank is not None:
             rank.signalled = False
+    state.index.touch(node.node_id)
 
 
 def longest_lease_ns(state: State) -> int:
@@ -229,8 +240,10 @@ def seen_by_ns(state: State, now_ns: int) -> int:
 
 def pass_time(state: State, now_ns: int) -> list[act.Action]:
     """What time alone changes: lowered caps count, leases of silent nodes end."""
+    index = state.index
     freed = state.ledger.settle(now_ns)
-    for node in state.nodes.values():
+    due = state.nodes if index.touched.everything else sorted(index.touched.nodes)
+    for node in [state.nodes[node_id] for node_id in due if node_id in state.nodes]:
         if node.state is NodeState.SILENT and now_ns >= node.lease_until_ns and node.spec:
             node.state = NodeState.DOWN
             node.message = f"its lease has run out; {node.message}"
@@ -238,15 +251,17 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
             state.ledger.fall_to_floor(node.node_id, _floors(node.spec), settled_ns)
             freed, state.plan_needed = True, "node down"
     out: list[act.Action] = []
-    for node in [node for node in state.nodes.values() if node.gone]:
+    retired = sorted(index.retired, key=index.node_order)
+    for node in [index.retired[node_id] for node_id in retired if index.retired[node_id].gone]:
         out += _remove(state, node, now_ns)
         freed = True
-    for node in state.nodes.values():
-        if node.admitted or not node.reachable or node.caps_request:
+    for node in list(index.unadmitted.values()):
+        if not node.reachable or node.caps_request:
             continue
         at_floor = 0 < node.caps_retry_ns <= now_ns
         if freed or at_floor:
             node.caps_retry_ns = 0 if at_floor else node.caps_retry_ns
+            index.touch(node.node_id)
             admit(state, node)
     return out
 
@@ -254,7 +269,7 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
 def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
     """Takes a retired node out of the ledger; what ran there is lost."""
     out: list[act.Action] = []
-    for job in state.placed():
+    for job in state.on_node(node.node_id):
         rank = job.ranks.get(node.node_id)
         if rank is not None and rank.end is None:
             why = f"its node {node.node_id} was taken out of the configuration"
@@ -265,6 +280,8 @@ def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
             )
     state.ledger.close(node.node_id)
     del state.nodes[node.node_id]
+    state.index.drop_node(node.node_id)
+    state.cap_targets.drop(node.node_id)
     return [action for action in out if getattr(action, "node_id", "") != node.node_id]
 
 

@@ -11,30 +11,95 @@ a late node need no special case. The order of a transition comes out of two rul
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import NodeId, ZoneName
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, SizeUnit
-from wattfold.coordinator.core.node import Node, NodeSpec
+from wattfold.coordinator.core.cap_targets import Caps
+from wattfold.coordinator.core.index import Touched
+from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, Rank, SizeUnit
+from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.state import State
-from wattfold.coordinator.core.targets import clipped_uw, fixed_uw, zone_targets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What to look at: these nodes, and these jobs on all of their nodes."""
+
+    nodes: tuple[Node, ...]
+    node_ids: frozenset[NodeId]
+    jobs: frozenset[JobId]
+
+    def ranks(self, job: Job) -> list[Rank]:
+        """The processes of a job to look at, in their order."""
+        ranks = list(job.ranks.values())
+        if job.job_id in self.jobs:
+            return ranks
+        return [rank for rank in ranks if rank.node_id in self.node_ids]
 
 
 def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
-    """The steps to take now, lowering first. Marks them as under way in the state."""
-    out: list[act.Action] = []
-    out += _leases(state, now_ns, cause)
-    targets = _cap_targets(state)
-    out += _lower(state, targets, now_ns, cause)
-    out += _lower_strangers(state, now_ns, cause)
-    for job in state.placed():
+    """The steps to take now, lowering first. Marks them as under way in the state.
+
+    Looks at what was touched since the last call. What was not has been looked at, found as wanted
+    or waiting for something that touches it, and would be again.
+    """
+    look = _take_touched(state)
+    out = _leases(state, look.nodes, now_ns, cause)
+    anew = state.cap_targets.update(state, look.node_ids)
+    capped = state.nodes.keys() if anew else look.node_ids
+    out += _lower(state, state.cap_targets.in_order(state, capped), now_ns, cause)
+    out += _lower_strangers(state, look.nodes, now_ns, cause)
+    for job in _jobs(state, look):
         if job.state is JobState.ENDING:
-            out += _terminate(state, job, cause)
+            out += _terminate(state, job, look.ranks(job), cause)
         elif job.target is not None:
-            out += _masks(state, job, now_ns, cause)
-            out += _launches(state, job, now_ns, cause)
-    out += _raise(state, targets, now_ns, cause)
+            out += _masks(state, job, look.ranks(job), now_ns, cause)
+            out += _launches(state, job, look, now_ns, cause)
+    out += _raise(state, capped, now_ns, cause)
+    for node in look.nodes:
+        state.index.set_due(node.node_id, _due_ns(state, node, now_ns))
     return out
+
+
+def _take_touched(state: State) -> _Look:
+    index, ledger = state.index, state.ledger
+    touched, index.touched = index.touched, Touched(everything=False)
+    if touched.everything:
+        nodes = tuple(state.nodes.values())
+        jobs = frozenset(job.job_id for job in state.placed())
+    else:
+        known = [n for n in touched.nodes | ledger.touched if n in state.nodes]
+        nodes = tuple(state.nodes[n] for n in sorted(known, key=index.node_order))
+        jobs = frozenset(touched.jobs)
+    ledger.touched.clear()
+    return _Look(nodes=nodes, node_ids=frozenset(node.node_id for node in nodes), jobs=jobs)
+
+
+def _jobs(state: State, look: _Look) -> list[Job]:
+    """Jobs to look at, in order of submission."""
+    found = {job.job_id: job for node in look.nodes for job in state.on_node(node.node_id)}
+    for job_id in look.jobs:
+        job = state.index.open.get(job_id)
+        if job is not None and job.state in PLACED_STATES:
+            found[job_id] = job
+    return state.index.ordered(found.values())
+
+
+def _due_ns(state: State, node: Node, now_ns: int) -> int | None:
+    """When something about a node is due without an event."""
+    times = [node.caps_retry_ns]
+    if node.reachable and node.admitted and not node.lease_request:
+        times.append(node.lease_next_ns)
+    if node.state is NodeState.SILENT:
+        times.append(node.lease_until_ns)
+    for job in state.on_node(node.node_id):
+        rank = job.ranks.get(node.node_id)
+        if rank is not None:
+            times.append(rank.retry_ns)
+    return min((time for time in times if time > now_ns), default=None)
 
 
 def next_request(state: State) -> str:
@@ -43,16 +108,9 @@ def next_request(state: State) -> str:
     return f"{state.epoch}-{state.requests}"
 
 
-def assignments_on(state: State, node_id: NodeId) -> list[Assignment]:
-    """Targets of the placed jobs that have cores on a node."""
-    return [
-        job.target for job in state.placed() if job.target is not None and job.target.on(node_id)
-    ]
-
-
-def _leases(state: State, now_ns: int, cause: str) -> list[act.Action]:
+def _leases(state: State, nodes: Iterable[Node], now_ns: int, cause: str) -> list[act.Action]:
     out: list[act.Action] = []
-    for node in state.nodes.values():
+    for node in nodes:
         # Without a lease, a node that is not admitted stays at or falls to its floor.
         free = node.reachable and node.admitted and not node.lease_request
         if free and now_ns >= node.lease_next_ns:
@@ -75,62 +133,6 @@ def _leases(state: State, now_ns: int, cause: str) -> list[act.Action]:
     return out
 
 
-Targets = dict[NodeId, dict[ZoneName, int]]
-
-
-def _cap_targets(state: State) -> Targets:
-    """Caps wanted on the nodes in reach, scaled so that they fit what the others leave.
-
-    A plan fits its budget; scaling is for what happened since: a lower budget, a node lost.
-    """
-    reach: list[tuple[Node, NodeSpec]] = []
-    floors: Targets = {}
-    left_uw = state.ledger.budget_uw
-    for node in state.nodes.values():
-        account = state.ledger.accounts.get(node.node_id)
-        if node.usable and node.reachable and node.spec is not None and not node.dead_zones:
-            reach.append((node, node.spec))
-        elif account is not None:
-            left_uw -= account.charge_uw
-            if node.reachable and node.spec is not None:
-                # A zone there does not obey: the others go down, and it is asked again.
-                floors[node.node_id] = {z.name: z.floor_uw for z in node.spec.zones if z.can_cap}
-        elif node.awaits_room and node.spec is not None:
-            left_uw -= fixed_uw(node.spec, state.settings.dram_cap_uw)
-    wanted = {
-        node.node_id: zone_targets(
-            spec,
-            assignments_on(state, node.node_id),
-            state.settings.dram_cap_uw,
-        )
-        for node, spec in reach
-    }
-    return _scale(state, reach, wanted, left_uw) | floors
-
-
-def _scale(
-    state: State,
-    reach: list[tuple[Node, NodeSpec]],
-    wanted: Targets,
-    left_uw: int,
-) -> Targets:
-    floors_uw = dynamic_uw = 0
-    for node, spec in reach:
-        fixed = fixed_uw(spec, state.settings.dram_cap_uw)
-        floors_uw += fixed
-        for zone in spec.packages:
-            dynamic_uw += wanted[node.node_id][zone.name] - zone.floor_uw
-    room_uw = max(left_uw - floors_uw, 0)
-    if dynamic_uw <= room_uw:
-        return wanted
-    for node, spec in reach:
-        for zone in spec.packages:
-            above_uw = wanted[node.node_id][zone.name] - zone.floor_uw
-            part_uw = above_uw * room_uw // dynamic_uw
-            wanted[node.node_id][zone.name] = clipped_uw(zone, zone.floor_uw + part_uw)
-    return wanted
-
-
 def _settable(state: State, node: Node, now_ns: int) -> bool:
     return (
         node.reachable
@@ -143,7 +145,7 @@ def _settable(state: State, node: Node, now_ns: int) -> bool:
 def _send_caps(
     state: State,
     node: Node,
-    caps: dict[ZoneName, int],
+    caps: Caps,
     cause: str,
 ) -> act.Action:
     state.ledger.send(node.node_id, caps)
@@ -153,7 +155,7 @@ def _send_caps(
 def _set_caps(
     state: State,
     node: Node,
-    caps: dict[ZoneName, int],
+    caps: Caps,
     cause: str,
 ) -> act.Action:
     # A lease answered from now on may have read the caps before this command came.
@@ -166,12 +168,13 @@ def _set_caps(
     )
 
 
-def _lower(state: State, targets: Targets, now_ns: int, cause: str) -> list[act.Action]:
+def _lower(state: State, node_ids: Iterable[NodeId], now_ns: int, cause: str) -> list[act.Action]:
     out: list[act.Action] = []
-    for node_id, caps in targets.items():
+    for node_id in node_ids:
         node = state.nodes[node_id]
-        if not _settable(state, node, now_ns):
+        if not _settable(state, node, now_ns) or node.spec is None:
             continue
+        caps = state.cap_targets.caps(node.spec)
         zones = state.ledger.accounts[node_id].zones
         lower = {
             name: cap
@@ -185,10 +188,12 @@ def _lower(state: State, targets: Targets, now_ns: int, cause: str) -> list[act.
     return out
 
 
-def _lower_strangers(state: State, now_ns: int, cause: str) -> list[act.Action]:
+def _lower_strangers(
+    state: State, nodes: Iterable[Node], now_ns: int, cause: str
+) -> list[act.Action]:
     """Brings nodes that are not admitted to their floors, with which they can be."""
     out: list[act.Action] = []
-    for node in state.nodes.values():
+    for node in nodes:
         idle = node.reachable and not node.caps_request and now_ns >= node.caps_retry_ns
         if node.admitted or not idle or node.spec is None:
             continue
@@ -202,26 +207,35 @@ def _lower_strangers(state: State, now_ns: int, cause: str) -> list[act.Action]:
     return out
 
 
-def _raise(state: State, targets: Targets, now_ns: int, cause: str) -> list[act.Action]:
+def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) -> list[act.Action]:
+    """Raises into the room there is; a node without room waits until there is enough for it."""
     out: list[act.Action] = []
-    for node_id, caps in targets.items():
+    waiting, ledger = state.cap_targets.waiting_uw, state.ledger
+    room_uw = max(ledger.room_uw, 0)
+    ready = {node_id for node_id, need_uw in waiting.items() if need_uw <= room_uw}
+    for node_id in state.cap_targets.in_order(state, ready.union(capped)):
+        waiting.pop(node_id, None)
         node = state.nodes[node_id]
-        if not node.leased or not _settable(state, node, now_ns):
+        if not node.leased or not _settable(state, node, now_ns) or node.spec is None:
             continue
-        zones = state.ledger.accounts[node_id].zones
+        zones = ledger.accounts[node_id].zones
         higher = {
             name: cap
-            for name, cap in caps.items()
+            for name, cap in state.cap_targets.caps(node.spec).items()
             if cap > zones[name].confirmed_uw and cap != zones[name].asked_uw
         }
-        if higher and state.ledger.may_raise(node_id, higher):
+        if not higher:
+            continue
+        if ledger.may_raise(node_id, higher):
             out.append(_send_caps(state, node, higher, cause))
+        else:
+            waiting[node_id] = ledger.increase_uw(node_id, higher)
     return out
 
 
-def _terminate(state: State, job: Job, cause: str) -> list[act.Action]:
+def _terminate(state: State, job: Job, ranks: Iterable[Rank], cause: str) -> list[act.Action]:
     out: list[act.Action] = []
-    for rank in job.ranks.values():
+    for rank in ranks:
         alive = rank.end is None and (rank.running or rank.launching)
         if alive and not rank.signalled and state.nodes[rank.node_id].reachable:
             rank.signalled = True
@@ -236,13 +250,16 @@ def _terminate(state: State, job: Job, cause: str) -> list[act.Action]:
     return out
 
 
-def _masks(state: State, job: Job, now_ns: int, cause: str) -> list[act.Action]:
+def _masks(
+    state: State, job: Job, ranks: Iterable[Rank], now_ns: int, cause: str
+) -> list[act.Action]:
     out: list[act.Action] = []
-    for rank in job.ranks.values():
+    wanted = {s.node_id: s.cpus for s in job.target.shares} if job.target else {}
+    for rank in ranks:
         idle = rank.running and rank.moving_to is None and now_ns >= rank.retry_ns
-        if not idle or job.target is None or not state.nodes[rank.node_id].reachable:
+        if not idle or not state.nodes[rank.node_id].reachable:
             continue
-        step = _mask_step(rank.held, job.target.on(rank.node_id))
+        step = _mask_step(rank.held, wanted.get(rank.node_id, CpuSet()))
         if step is None or not _free(state, rank.node_id, job, step - rank.held):
             continue
         rank.moving_to = step
@@ -272,10 +289,11 @@ def _free(state: State, node_id: NodeId, job: Job, cpus: CpuSet) -> bool:
     return cpus.isdisjoint(state.occupied(node_id, but=job.job_id))
 
 
-def _launches(state: State, job: Job, now_ns: int, cause: str) -> list[act.Action]:
+def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> list[act.Action]:
     if job.state is not JobState.STARTING or job.target is None:
         return []
-    if not job.ranks:
+    fresh = not job.ranks
+    if fresh:
         ready = all(
             state.nodes[s.node_id].usable
             and state.nodes[s.node_id].reachable
@@ -289,7 +307,8 @@ def _launches(state: State, job: Job, now_ns: int, cause: str) -> list[act.Actio
     return [
         _launch(state, job, rank, position, cause)
         for position, rank in enumerate(job.ranks.values())
-        if _due(state, rank, now_ns)
+        if (fresh or job.job_id in look.jobs or rank.node_id in look.node_ids)
+        and _due(state, rank, now_ns)
     ]
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core.cap_targets import CapTargets
 from wattfold.coordinator.core.events import ProfileStored
-from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
+from wattfold.coordinator.core.index import Index
+from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
-from wattfold.coordinator.core.targets import assigned_uw, fixed_uw
+from wattfold.coordinator.core.targets import assigned_on_uw, fixed_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -26,6 +28,8 @@ class CoreSettings:
     lease_slack_ns: int = 1_500_000_000
     retry_ns: int = 1_000_000_000
     kept_ended_jobs: int = 10_000
+    check_every: int = 1000
+    """Every so many events all of the state is checked; on the others what they touched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +76,30 @@ class State:
     revisit_ns: int = 0
     last_round: PlanningRound | None = None
     woken_at_ns: int = 0
+    index: Index = field(init=False, compare=False, repr=False)
+    cap_targets: CapTargets = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.index = Index(self.jobs.values(), self.nodes.values())
+        self.cap_targets = CapTargets()
 
     def placed(self) -> list[Job]:
         """Jobs that hold or are about to hold cores, in order of submission."""
-        return [job for job in self.jobs.values() if job.state in PLACED_STATES]
+        return self.index.placed()
+
+    def on_node(self, node_id: NodeId) -> list[Job]:
+        """Those of `placed` with a process or a share on a node."""
+        return self.index.on_node(node_id)
+
+    @property
+    def open_jobs(self) -> int:
+        """Jobs that have not ended."""
+        return len(self.index.open)
 
     def occupied(self, node_id: NodeId, but: JobId | None = None) -> CpuSet:
         """Cores of a node that processes may be running on, without one job's own."""
         cpus = CpuSet()
-        for job in self.placed():
+        for job in self.on_node(node_id):
             if job.job_id != but and node_id in job.ranks:
                 cpus |= job.ranks[node_id].occupied
         for job_id, held in self.nodes[node_id].foreign.items():
@@ -105,13 +124,14 @@ class State:
 def snapshot(state: State, now_ns: int) -> Snapshot:
     """What a policy may plan with: usable nodes, jobs that wait or run, power left for them."""
     views, reserved_uw = _nodes(state)
+    specs = {view.spec.node_id: view.spec for view in views}
     jobs: list[JobView] = []
-    for job in state.jobs.values():
+    for job in state.index.open.values():
         if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
             jobs.append(_job_view(state, job, now_ns))
         elif job.state is JobState.ENDING and job.target is not None:
             # It draws until it has ended, though no policy sees it any more.
-            reserved_uw += assigned_uw(job.target, [view.spec for view in views])
+            reserved_uw += assigned_on_uw(job.target, specs)
     return Snapshot(
         now_ns=now_ns,
         budget_uw=state.ledger.budget_uw,
@@ -141,7 +161,7 @@ def _blocked(state: State, node: Node) -> CpuSet:
     cpus = CpuSet()
     for held in node.foreign.values():
         cpus |= held
-    for job in state.placed():
+    for job in state.on_node(node.node_id):
         if job.state is JobState.ENDING and node.node_id in job.ranks:
             cpus |= job.ranks[node.node_id].occupied
     return cpus
@@ -163,40 +183,6 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         movable=job.state is JobState.RUNNING
         and all(node.usable and not node.dead_zones for node in nodes),
     )
-
-
-def check_invariants(state: State) -> None:
-    """Raises InvariantError if what must always hold does not.
-
-    Budget (unless a lowered one is on its way or a zone broke its word), masks of different jobs
-    disjoint and inside their node, states and ranks in agreement.
-    """
-    ledger = state.ledger
-    excused = ledger.over_deadline_ns or ledger.in_breach
-    if ledger.committed_uw > ledger.budget_uw and not excused:
-        raise InvariantError(
-            f"committed {ledger.committed_uw} uW above the budget of {ledger.budget_uw} uW",
-        )
-    for node in state.nodes.values():
-        _check_masks(state, node)
-    for job in state.jobs.values():
-        if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
-            raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
-        if job.target and job.spec.unit is SizeUnit.CORES and len(job.target.shares) != 1:
-            raise InvariantError(f"job {job.job_id} counts cores but has not one node")
-
-
-def _check_masks(state: State, node: Node) -> None:
-    seen = CpuSet()
-    for job in state.placed():
-        rank = job.ranks.get(node.node_id)
-        if rank is None or not rank.occupied:
-            continue
-        if not seen.isdisjoint(rank.occupied):
-            raise InvariantError(f"cores {rank.occupied & seen} of {node.node_id} are held twice")
-        if node.spec and not rank.occupied <= node.spec.cpus:
-            raise InvariantError(f"job {job.job_id} is outside the cores of {node.node_id}")
-        seen |= rank.occupied
 
 
 class InvariantError(Exception):

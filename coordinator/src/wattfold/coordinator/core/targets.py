@@ -7,9 +7,9 @@ an idle node keeps its floor, which is what Eq. 5 is charged with for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from wattfold.contract.ids import ZoneName
+from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 
@@ -24,7 +24,11 @@ def dynamic_uw(node: NodeSpec, cores: int, cap_uw: int) -> int:
 
 def assigned_uw(assignment: Assignment, nodes: Iterable[NodeSpec]) -> int:
     """Power above the floors that an assignment adds to these nodes, microwatts."""
-    specs = {node.node_id: node for node in nodes}
+    return assigned_on_uw(assignment, {node.node_id: node for node in nodes})
+
+
+def assigned_on_uw(assignment: Assignment, specs: Mapping[NodeId, NodeSpec]) -> int:
+    """`assigned_uw` for nodes that are known by their id."""
     return sum(
         dynamic_uw(specs[share.node_id], len(share.cpus), assignment.cap_uw)
         for share in assignment.shares

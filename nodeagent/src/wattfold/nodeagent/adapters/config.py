@@ -24,6 +24,7 @@ from wattfold.nodeagent.adapters.host import schedulable_cpus
 from wattfold.nodeagent.adapters.powercap import RangeSetting
 from wattfold.nodeagent.core.caps import quantised, quantised_up
 from wattfold.nodeagent.core.residual import AlarmRule
+from wattfold.nodeagent.emulation.fixtures import Fixture, FixtureError, load_fixture, shipped
 
 
 class ConfigError(Exception):
@@ -66,6 +67,7 @@ class Config:
     omp_shim: str
     kill_jobs_on_exit: bool
     emulation: EmulationConfig | None
+    fixture: Fixture | None
 
     @property
     def group(self) -> str:
@@ -85,6 +87,8 @@ class _Key:
     high: float | None = None
     unit: str = ""
     choices: tuple[str, ...] = ()
+    or_text: bool = False
+    """A switch that may name something as well."""
 
 
 _TEXT = _Key(kind=str)
@@ -112,7 +116,7 @@ _TOP = {
     "residual_window_s": _Key(kind=float, default=5.0, low=0.1, high=600, unit=" s"),
     "omp_shim": _TEXT,
     "kill_jobs_on_exit": _Key(kind=bool, default=False),
-    "emulate": _Key(kind=bool, default=False),
+    "emulate": _Key(kind=bool, default=False, or_text=True),
 }
 # The defaults are a Xeon E5-2620 running Lulesh, from the tables of PARM (SC14).
 _EMULATION = {
@@ -139,7 +143,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="wattfold-agent",
         description="Agent of one node: enforces power caps and core masks, runs and watches jobs.",
-        epilog="wattfold-agent check [--json] [options]: says what the agent can cap and measure"
+        epilog="--emulate alone emulates zones that slow the jobs; with FIXTURE, the zones of a"
+        f" machine: {', '.join(shipped())}, or a file."
+        " wattfold-agent check [--json] [options]: says what the agent can cap and measure"
         " on this machine, and what to change; it changes nothing.",
     )
     add_flags(parser)
@@ -151,7 +157,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="TOML file; flags override it")
     for name, key in _TOP.items():
         flag = "--" + name.replace("_", "-")
-        if key.kind is bool:
+        if key.or_text:
+            parser.add_argument(flag, nargs="?", const=True, default=None, metavar="FIXTURE")
+        elif key.kind is bool:
             parser.add_argument(flag, action="store_const", const=True, default=None)
         else:
             parser.add_argument(flag, type=key.kind, choices=key.choices or None)
@@ -176,7 +184,7 @@ def load_flags(flags: argparse.Namespace) -> Config:
         if name in given:
             emulation[name] = given.pop(name)
     top = source.checked(given, _TOP)
-    return _build(top, source, emulation if top["emulate"] else None)
+    return _build(top, source, emulation)
 
 
 class _Source:
@@ -219,7 +227,7 @@ class _Source:
             return None
         if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        kind: Any = key.kind
+        kind: Any = (key.kind, str) if key.or_text else key.kind
         if not isinstance(value, kind):
             raise self.wrong(name, f"= {value!r} must be a {key.kind.__name__}")
         if key.choices and value not in key.choices:
@@ -233,16 +241,18 @@ class _Source:
 
 def _powercap_root(given: str, run_dir: Path | None) -> Path:
     """An emulated tree is made in the run folder unless another place is named."""
-    named = given != _TOP["powercap_root"].default
+    named = given != _TOP["powercap_root"].default and not given.endswith(".toml")
     return Path(given) if named or run_dir is None else run_dir / "powercap"
 
 
-def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any] | None) -> Config:
+def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> Config:
     node_id = top["node_id"] or socket.gethostname().partition(".")[0]
     if not valid_name(node_id):
         raise source.wrong("node_id", f"= {node_id!r} must be 1-63 of A-Z a-z 0-9 . _ -")
     run_dir = Path(top["run_dir"]).absolute()
-    emulated = None if emulation is None else _emulation(source, emulation)
+    emulated = _emulation(source, emulation) if top["emulate"] is True else None
+    fixture = _fixture(top, source)
+    made_in = run_dir if emulated or fixture else None
     return Config(
         node_id=node_id,
         listen=_listen(top, source, run_dir),
@@ -250,9 +260,9 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any] | Non
         state_dir=Path(top["state_dir"]).absolute(),
         run_dir=run_dir,
         cpus=_cpus(top["cpus"], source),
-        powercap_root=_powercap_root(top["powercap_root"], run_dir if emulated else None),
+        powercap_root=_powercap_root(top["powercap_root"], made_in),
         cgroup_root=Path(top["cgroup_root"]),
-        ranges=_ranges(top, source, emulated),
+        ranges=_ranges(top, source, emulated, fixture),
         base_power_uw=uw_from_w(top["base_power_w"]),
         package_idle_uw=uw_from_w(emulated.c if emulated else top["package_idle_w"]),
         masks=top["masks"],
@@ -263,7 +273,20 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any] | Non
         omp_shim=_shim(top["omp_shim"], source),
         kill_jobs_on_exit=top["kill_jobs_on_exit"],
         emulation=emulated,
+        fixture=fixture,
     )
+
+
+def _fixture(top: dict[str, Any], source: _Source) -> Fixture | None:
+    """The machine to emulate, named by ``emulate``, or by ``powercap_root`` as a file."""
+    key = "powercap_root" if str(top["powercap_root"]).endswith(".toml") else "emulate"
+    name = top[key]
+    if not isinstance(name, str) or not name:
+        return None
+    try:
+        return load_fixture(name)
+    except FixtureError as error:
+        raise source.wrong(key, f"= {name!r}: {error}") from None
 
 
 def _listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
@@ -322,14 +345,22 @@ def _shim(text: str | None, source: _Source) -> str:
 
 
 def _ranges(
-    top: dict[str, Any], source: _Source, emulation: EmulationConfig | None
+    top: dict[str, Any],
+    source: _Source,
+    emulation: EmulationConfig | None,
+    fixture: Fixture | None,
 ) -> RangeSetting:
     zones = emulation.zones if emulation else None
+    package_uw_min, dram_uw_min = _uw(top["package_min_w"]), _uw(top["dram_min_w"])
+    if fixture and package_uw_min is None:
+        package_uw_min = fixture.machine.package_uw_min
+    if fixture and dram_uw_min is None:
+        dram_uw_min = fixture.machine.dram_uw_min
     setting = RangeSetting(
-        package_uw_min=_uw(top["package_min_w"]) if not zones else zones.package_uw_min,
+        package_uw_min=package_uw_min if not zones else zones.package_uw_min,
         package_uw_max=_uw(top["package_max_w"]) if not zones else zones.package_uw_max,
         package_floor_uw=_uw(top["floor_w"]),
-        dram_uw_min=_uw(top["dram_min_w"]) if not zones else zones.dram_uw_min,
+        dram_uw_min=dram_uw_min if not zones else zones.dram_uw_min,
         dram_uw_max=_uw(top["dram_max_w"]) if not zones else zones.dram_uw_max,
         dram_floor_uw=_uw(top["dram_floor_w"]),
     )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from wattfold.nodeagent.adapters.config import Config
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism, cpuset_here
+from wattfold.nodeagent.adapters.powercap_files import may
 from wattfold.nodeagent.adapters.throttle import bandwidth_here
-from wattfold.nodeagent.adapters.zone_facts import may
 from wattfold.nodeagent.core.findings import GIVE_WRITE, Finding, Status
 
 _GROUP = "wattfold"

@@ -1,27 +1,38 @@
 """Power zones through the Linux powercap interface (intel-rapl), by name and never by index.
 
-Works on any tree of that shape, so the emulated one is no special case. Only packages and their
+Works on any tree of that shape, so an emulated one is no special case. Only packages and their
 DRAM are capped; ``psys`` contains the packages and is shown, not used. A limit is written to the
-long-term constraint and to the short-term one, where there is one, so that no burst passes it.
+long-term constraint and to the short-term one, where there is one, so that no burst passes it; time
+windows are left alone. A package with a second interface (intel-rapl-mmio) has limits in both: both
+are set, and the lower one is what is enforced. ``enabled`` is written only where it reads 0.
 A driver that refuses anything (also a BIOS lock) answers ENODATA: that is an error of one zone.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.ids import ZoneName
-from wattfold.contract.units import NS_PER_US, w_from_uw
+from wattfold.contract.units import NS_PER_S, NS_PER_US, w_from_uw
 from wattfold.nodeagent import logs
-from wattfold.nodeagent.core.caps import CapRange, ZoneKind, quantised, quantised_up
+from wattfold.nodeagent.adapters.msr import HardwareRange, MsrRanges
+from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
+from wattfold.nodeagent.core.caps import (
+    CAP_STEP_UW,
+    CapRange,
+    ZoneKind,
+    quantised,
+    quantised_up,
+)
 
-_FOLDER = re.compile(r"intel-rapl:[0-9a-f]+(:[0-9a-f]+)?\Z")
 _PLAUSIBLE_UW_MAX = 2_000_000_000
 """Limits above 2 kW a package are the hardware's "unlimited", not a range."""
+_REGISTER_UW_MAX = 0x7FFF * CAP_STEP_UW
+"""The driver keeps 15 bits of steps: it takes 4096 W without an error, and holds 0 W."""
+_WINDOW_NS_UNKNOWN = NS_PER_S
 _CONSTRAINTS_MAX = 8
 
 
@@ -37,19 +48,86 @@ class RangeSetting:
     dram_floor_uw: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraint:
-    """One power limit of a zone."""
+class Interface:
+    """One folder of a zone: its limits behind one interface of the hardware."""
 
-    index: int
-    name: str
+    def __init__(self, files: ZoneFiles, folder: str) -> None:
+        self.folder = folder
+        self._files = files
+        indices = _constraints(files, folder)
+        self._long = indices.get("long_term")
+        self._short = indices.get("short_term")
+        self._told = False
+
+    @property
+    def caps(self) -> bool:
+        """Whether it has limits; energy-only zones have none."""
+        return self._long is not None
+
+    def limit_files(self) -> list[str]:
+        """The limits that are set, long-term first."""
+        found = [self._long, self._short]
+        return [f"{constraint}_power_limit_uw" for constraint in found if constraint]
+
+    def read(self, file: str) -> int:
+        """A number. Raises OSError, ValueError."""
+        return int(self._files.read(self.folder, file))
+
+    def write(self, file: str, value: int) -> None:
+        """Raises OSError."""
+        self._files.write(self.folder, file, str(value))
+
+    def limit_uw(self) -> int:
+        """The long-term limit. Raises OSError, ValueError."""
+        return self.read(f"{self._long}_power_limit_uw")
+
+    def max_uw(self) -> int:
+        """The highest limit by the hardware's own word. Raises OSError, ValueError."""
+        return self.read(f"{self._long}_max_power_uw")
+
+    def window_us(self) -> int:
+        """The time window of the long-term limit. Raises OSError, ValueError."""
+        return self.read(f"{self._long}_time_window_us")
+
+    def enabled(self) -> bool:
+        """Whether its limits are enforced. A zone without the file always is. Raises OSError."""
+        try:
+            return self.read("enabled") != 0
+        except FileNotFoundError:
+            # Of a zone that has gone nothing is enforced: then this raises as well.
+            self._files.read(self.folder, "name")
+            return True
+
+    def set(self, cap_uw: int, unsaved: frozenset[str]) -> None:
+        """Sets both limits and switches them on. Raises OSError, ValueError."""
+        long_file, *short_files = self.limit_files()
+        self.write(long_file, cap_uw)
+        for file in short_files:
+            if f"{self.folder}/{file}" not in unsaved:
+                self._set_short(file, cap_uw)
+        if self.enabled():
+            return
+        self.write("enabled", 1)
+        logs.info("limits_switched_on", folder=self.folder)
+        if not self.enabled():
+            raise OSError(errno.EIO, f"{self.folder}: limits stay switched off")
+
+    def _set_short(self, file: str, cap_uw: int) -> None:
+        try:
+            self.write(file, cap_uw)
+            self._told = False
+        except OSError as error:
+            if not self._told:
+                logs.warning("short_term_limit_refused", folder=self.folder, why=error)
+            self._told = True
 
 
 class PowercapZone:
-    """One zone: its files, its range, and what it can do."""
+    """One zone by its role: the folders that show it, its range, and what it can do."""
 
-    def __init__(self, path: Path, name: ZoneName, kind: ZoneKind) -> None:
-        self.path = path
+    def __init__(
+        self, files: ZoneFiles, folders: list[str], name: ZoneName, kind: ZoneKind
+    ) -> None:
         self.name = name
         self.kind = kind
         self.limits: CapRange | None = None
@@ -57,217 +135,316 @@ class PowercapZone:
         self.window_ns = 0
         self.cannot_cap = ""
         self.cannot_measure = ""
-        self.stamped = False
-        self._constraints = _constraints(path)
+        self._files = files
+        self._all = [Interface(files, folder) for folder in folders]
+        self._capping = [interface for interface in self._all if interface.caps]
+        self._meter = self._all[0]
+        self._unsaved: frozenset[str] = frozenset()
+
+    @property
+    def path(self) -> Path:
+        """The folder of the first interface."""
+        return self._files.path(self._all[0].folder)
+
+    @property
+    def twins(self) -> list[str]:
+        """The folders of the other interfaces."""
+        return [interface.folder for interface in self._all[1:]]
+
+    @property
+    def limit_folder(self) -> str:
+        """The folder of the first interface with limits, of the first one if none has."""
+        return (self._capping or self._all)[0].folder
 
     def read_cap_uw(self) -> int:
-        """The long-term limit in force, microwatts. Raises OSError or ValueError."""
-        return self._read(f"{self._long()}_power_limit_uw")
+        """The long-term limit in force, microwatts: the lowest of the interfaces that are on.
 
-    def read_energy(self) -> tuple[int, int]:
-        """The raw energy counter, microjoules, and the monotonic time it is for, nanoseconds.
-
-        Hardware counters move all the time: theirs is the time of the reading. Emulated ones move
-        in steps; their file says when it was written. Raises OSError or ValueError.
+        If none is on, what the first would enforce. Raises OSError or ValueError.
         """
-        with (self.path / "energy_uj").open(encoding="ascii") as file:
-            text = file.read(64)
-            written_ns = os.fstat(file.fileno()).st_mtime_ns if self.stamped else 0
-        now_ns = time.monotonic_ns()
-        age_ns = max(time.time_ns() - written_ns, 0) if self.stamped else 0
-        return int(text), now_ns - age_ns
+        on: list[int] = []
+        off: list[int] = []
+        failed: Exception | None = None
+        for interface in self._capping:
+            try:
+                (on if interface.enabled() else off).append(interface.limit_uw())
+            except (OSError, ValueError) as error:
+                failed = failed or error
+        if on:
+            return min(on)
+        if failed or not off:
+            raise failed or self._energy_only()
+        return off[0]
 
     def enabled(self) -> bool:
-        """Whether limits are enforced. A zone without the file always is."""
-        try:
-            return self._read("enabled") != 0
-        except FileNotFoundError:
-            return True
+        """Whether a limit is enforced, through any interface. Raises OSError or ValueError."""
+        failed: Exception | None = None
+        for interface in self._capping:
+            try:
+                if interface.enabled():
+                    return True
+            except (OSError, ValueError) as error:
+                failed = failed or error
+        if failed:
+            raise failed
+        return False
+
+    def read_energy(self) -> tuple[int, int]:
+        """The raw energy counter, microjoules, and its age, nanoseconds.
+
+        Hardware counters are as new as the reading. Emulated ones may move in steps; then their
+        file says when. Raises OSError or ValueError.
+        """
+        text, age_ns = self._files.read_counter(self._meter.folder, "energy_uj")
+        return int(text), age_ns
 
     def write_cap_uw(self, cap_uw: int) -> int:
-        """Sets all limits of the zone and enables it; the value read back. Raises OSError."""
-        self._write(f"{self._long()}_power_limit_uw", cap_uw)
-        for constraint in self._constraints:
-            if constraint.name == "short_term":
-                self._write_short(constraint, cap_uw)
-        if not self.enabled():
-            self._write("enabled", 1)
+        """Sets the limits of all interfaces and switches them on; the value read back.
+
+        One interface that takes the cap is enough: the lower limit wins. Raises OSError, ValueError
+        if none does.
+        """
+        if not 0 < cap_uw <= _REGISTER_UW_MAX:
+            raise ValueError(f"{cap_uw} uW is outside what the register holds")
+        failures: list[OSError | ValueError] = []
+        for interface in self._capping:
+            try:
+                interface.set(cap_uw, self._unsaved)
+            except (OSError, ValueError) as error:
+                failures.append(error)
+        if len(failures) == len(self._capping):
+            raise failures[0] if failures else self._energy_only()
         return self.read_cap_uw()
+
+    def saved(self, values: dict[str, int]) -> None:
+        """Tells what can be restored: an interface or limit that is not among it is not touched."""
+        keys = {
+            f"{interface.folder}/{file}"
+            for interface in self._capping
+            for file in interface.limit_files()
+        }
+        known = {self._key(name) for name in values}
+        self._unsaved = frozenset(keys - known)
+        self._capping = [
+            interface
+            for interface in self._capping
+            if f"{interface.folder}/{interface.limit_files()[0]}" in known
+            and self._switch_known(interface.folder, known)
+        ]
+        if not self._capping and not self.cannot_cap:
+            self.cannot_cap = (
+                f"the limit of {self.path.name} could not be saved, so it is not changed"
+            )
+
+    def _switch_known(self, folder: str, known: set[str]) -> bool:
+        """Whether a zone that must be switched on can be switched off again."""
+        has_switch = self._files.may(folder, "enabled", os.R_OK)
+        return not has_switch or f"{folder}/enabled" in known
 
     def floor_writes(self) -> list[tuple[Path, str]]:
         """What brings the zone to its floor: files with absolute paths, and their values."""
         if self.cannot_cap or self.limits is None:
             return []
-        folder, floor = self.path.absolute(), str(self.limits.floor_uw)
-        found = [(folder / f"{self._long()}_power_limit_uw", floor)]
-        found += [
-            (folder / f"constraint_{c.index}_power_limit_uw", floor)
-            for c in self._constraints
-            if c.name == "short_term"
-        ]
-        if (folder / "enabled").exists():
-            found.append((folder / "enabled", "1"))
+        found = []
+        for interface in self._capping:
+            folder = self._files.path(interface.folder).absolute()
+            found += [
+                (folder / file, str(self.limits.floor_uw))
+                for file in interface.limit_files()
+                if f"{interface.folder}/{file}" not in self._unsaved
+            ]
+            if self._files.may(interface.folder, "enabled", os.R_OK):
+                found.append((folder / "enabled", "1"))
         return found
 
     def snapshot(self) -> dict[str, int]:
-        """Values to restore later, by file name. Files that cannot be read are left out."""
+        """Values to restore later, by folder and file. Files that cannot be read are left out."""
         values: dict[str, int] = {}
-        for constraint in self._constraints:
-            if constraint.name in ("long_term", "short_term"):
-                self._note(values, f"constraint_{constraint.index}_power_limit_uw")
-        self._note(values, "enabled")
+        for interface in self._capping:
+            for file in (*interface.limit_files(), "enabled"):
+                try:
+                    values[f"{interface.folder}/{file}"] = interface.read(file)
+                except (OSError, ValueError):
+                    continue
         return values
 
-    def restore(self, values: dict[str, int]) -> list[str]:
-        """Writes the values of a snapshot, each on its own; what failed."""
-        failed = []
-        for file, value in sorted(values.items()):
-            try:
-                if self._read(file) != value:
-                    self._write(file, value)
-            except (OSError, ValueError) as error:
-                failed.append(f"{self.path / file}: {error}")
+    def restore(self, values: dict[str, int]) -> dict[str, str]:
+        """Writes the values of a snapshot, each on its own; what failed, and why."""
+        failed: dict[str, str] = {}
+        # Limits first: switched off last, a zone is never without a limit it had.
+        for key in sorted(values, key=lambda key: (key.endswith("enabled"), key)):
+            why = self._restore(key, values[key])
+            if why:
+                failed[key] = f"{self._files.path(*self._key(key).split('/'))}: {why}"
         return failed
 
-    def describe(self, setting: RangeSetting) -> None:
-        """Finds out what the zone can do; fills range, window and reasons."""
+    def _restore(self, key: str, value: int) -> str:
+        folder, file = self._key(key).split("/")
+        try:
+            if int(self._files.read(folder, file)) == value:
+                return ""
+            self._files.write(folder, file, str(value))
+            found = int(self._files.read(folder, file))
+        except (OSError, ValueError) as error:
+            return str(error)
+        return "" if found == value else f"reads {found} after {value} was written"
+
+    def describe(self, setting: RangeSetting, hardware: HardwareRange | None = None) -> None:
+        """Finds out what the zone can do; fills range, window and reasons.
+
+        ``hardware`` is what the processor says of its range, if it can be asked.
+        """
         self._describe_energy()
         if self.kind is ZoneKind.PSYS:
             self.cannot_cap = "psys contains the packages; they are capped"
-        elif not any(c.name == "long_term" for c in self._constraints):
-            self.cannot_cap = f"{self.path.name} has no long_term constraint (energy only)"
+        elif not self._capping:
+            self.cannot_cap = str(self._energy_only().strerror)
         else:
-            self._describe_caps(setting)
+            self._describe_caps(setting, hardware)
 
     def _describe_energy(self) -> None:
-        try:
-            self.range_uj = self._read("max_energy_range_uj")
-            self.read_energy()
-        except (OSError, ValueError) as error:
-            self.cannot_measure = f"energy of {self.path.name} is unreadable: {error}"
+        why: OSError | ValueError | None = None
+        for interface in self._all:
+            self._meter = interface
+            try:
+                self.range_uj = interface.read("max_energy_range_uj")
+                self.read_energy()
+            except (OSError, ValueError) as error:
+                why = why or error
+            else:
+                return
+        self._meter = self._all[0]
+        self.cannot_measure = f"energy of {self.path.name} is unreadable: {why}"
 
-    def _describe_caps(self, setting: RangeSetting) -> None:
+    def _describe_caps(self, setting: RangeSetting, hardware: HardwareRange | None) -> None:
         package = self.kind is ZoneKind.PACKAGE
         uw_min = setting.package_uw_min if package else setting.dram_uw_min
         uw_max = setting.package_uw_max if package else setting.dram_uw_max
         floor_uw = setting.package_floor_uw if package else setting.dram_floor_uw
         try:
             present_uw = self.read_cap_uw()
-            uw_max = uw_max or self._hardware_max(present_uw)
-            if not uw_max:
-                self.cannot_cap = (
-                    f"the highest cap of {self.name} is unknown: set"
-                    f" {'package' if package else 'dram'}_max_w in the configuration"
-                )
-                return
-            # There is no file for the minimum: a quarter of the maximum unless configured.
-            uw_min = quantised_up(uw_max // 4 if uw_min is None else uw_min)
-            floor_uw = uw_min if floor_uw is None else quantised(floor_uw)
-            self.limits = CapRange(
-                cap_uw_min=uw_min, cap_uw_max=quantised(uw_max), floor_uw=floor_uw
-            )
-            self.window_ns = self._read(f"{self._long()}_time_window_us") * NS_PER_US
         except OSError as error:
             self.cannot_cap = f"limits of {self.path.name} are unreadable: {error}"
+            return
+        named = hardware or HardwareRange(cap_uw_min=0, cap_uw_max=0)
+        uw_max = uw_max or self._hardware_max(named.cap_uw_max or present_uw)
+        if not uw_max:
+            self.cannot_cap = (
+                f"the highest cap of {self.name} is unknown: set"
+                f" {'package' if package else 'dram'}_max_w in the configuration"
+            )
+            return
+        uw_max = min(uw_max, _REGISTER_UW_MAX)
+        if uw_min is None and named.cap_uw_min < uw_max:
+            uw_min = named.cap_uw_min or None
+        # There is no file for the minimum: a quarter of the maximum if nothing names it.
+        uw_min = quantised_up(uw_max // 4 if uw_min is None else uw_min)
+        floor_uw = uw_min if floor_uw is None else quantised(floor_uw)
+        self.limits = CapRange(cap_uw_min=uw_min, cap_uw_max=quantised(uw_max), floor_uw=floor_uw)
+        self.window_ns = self._window_ns()
 
     def _hardware_max(self, present_uw: int) -> int:
-        try:
-            uw_max = self._read(f"{self._long()}_max_power_uw")
-        except (OSError, ValueError):
-            uw_max = 0
-        for candidate in (uw_max, present_uw):
+        candidates = []
+        for interface in self._capping:
+            try:
+                candidates.append(interface.max_uw())
+            except (OSError, ValueError):
+                continue
+        for candidate in (*candidates, present_uw):
             if 0 < candidate <= _PLAUSIBLE_UW_MAX:
                 return candidate
         return 0
 
-    def _long(self) -> str:
-        for constraint in self._constraints:
-            if constraint.name == "long_term":
-                return f"constraint_{constraint.index}"
-        raise OSError(f"{self.path} has no long_term constraint")
+    def _window_ns(self) -> int:
+        # All interfaces are set to the same cap: the one that averages over less time holds first.
+        windows = []
+        for interface in self._capping:
+            try:
+                windows.append(interface.window_us() * NS_PER_US)
+            except (OSError, ValueError):
+                continue
+        return min(windows, default=_WINDOW_NS_UNKNOWN)
 
-    def _write_short(self, constraint: Constraint, cap_uw: int) -> None:
-        try:
-            self._write(f"constraint_{constraint.index}_power_limit_uw", cap_uw)
-        except OSError as error:
-            logs.warning("short_term_limit_refused", zone=self.name, cap_uw=cap_uw, why=error)
+    def _energy_only(self) -> OSError:
+        what = f"{self.path.name} has no long_term constraint (energy only)"
+        return OSError(errno.ENODATA, what)
 
-    def _note(self, values: dict[str, int], file: str) -> None:
-        try:
-            values[file] = self._read(file)
-        except (OSError, ValueError):
-            return
-
-    def _read(self, file: str) -> int:
-        return int((self.path / file).read_text(encoding="ascii"))
-
-    def _write(self, file: str, value: int) -> None:
-        with open(self.path / file, "w", encoding="ascii") as handle:
-            handle.write(str(value))
+    def _key(self, name: str) -> str:
+        """A key of a snapshot; those of earlier versions are of the first folder."""
+        return name if "/" in name else f"{self._all[0].folder}/{name}"
 
 
-def discover(root: Path, setting: RangeSetting, *, stamped: bool = False) -> list[PowercapZone]:
+def discover(
+    root: Path | ZoneFiles,
+    setting: RangeSetting,
+    *,
+    stamped: bool = False,
+    ranges: MsrRanges | None = None,
+) -> list[PowercapZone]:
     """Packages, DRAM and psys of a powercap tree, ordered by name. Empty without one.
 
     ``stamped``: the files of the tree carry the time their values are for (an emulated tree).
+    ``ranges``: asked for what powercap does not tell; None where the tree is not this machine's.
     """
-    zones: dict[ZoneName, PowercapZone] = {}
-    for folder in zone_folders(root):
-        zone = zone_at(folder)
-        if zone is None:
-            continue
-        if zone.name in zones:
-            logs.warning("zone_twice", zone=zone.name, ignored=folder)
-            continue
-        zone.stamped = stamped
+    files = RealFiles(root, stamped=stamped) if isinstance(root, Path) else root
+    zones = []
+    for zone in zones_of(files):
         try:
-            zone.describe(setting)
+            zone.describe(setting, ranges.range_of(zone.name, zone.kind) if ranges else None)
         except ValueError as error:
-            zone.cannot_cap = f"{folder.name}: {error}"
-        zones[zone.name] = zone
-        logs.info("zone_found", zone=zone.name, path=folder, range=_range_text(zone))
-    return [zones[name] for name in sorted(zones)]
+            zone.cannot_cap = f"{zone.path.name}: {error}"
+        zones.append(zone)
+        logs.info(
+            "zone_found",
+            zone=zone.name,
+            path=zone.path,
+            twins=",".join(zone.twins) or "none",
+            range=_range_text(zone),
+        )
+    return zones
 
 
-def zone_folders(root: Path) -> list[Path]:
-    """The folders of the zones of the main interface, each once; none of intel-rapl-mmio."""
-    # Children are links beside their parents in sysfs; a copied tree may have them inside only.
-    top = sorted(p for p in root.glob("intel-rapl:*") if _FOLDER.match(p.name))
-    inner = sorted(p for p in root.glob("intel-rapl:*/intel-rapl:*") if _FOLDER.match(p.name))
-    return list({path.resolve(): path for path in [*top, *inner]}.values())
+def zones_of(files: ZoneFiles) -> list[PowercapZone]:
+    """The zones the agent has a use for, not yet described, ordered by name."""
+    folders: dict[tuple[ZoneName, ZoneKind], list[str]] = {}
+    for folder in files.folders():
+        role = _role(files, folder)
+        if role is not None:
+            folders.setdefault(role, []).append(folder)
+    return [
+        PowercapZone(files, found, name, kind)
+        for (name, kind), found in sorted(folders.items(), key=lambda item: item[0][0])
+    ]
 
 
-def zone_at(folder: Path) -> PowercapZone | None:
-    """The zone of a folder, not yet described. None for one the agent has no use for."""
-    name = _zone_label(folder)
+def _role(files: ZoneFiles, folder: str) -> tuple[ZoneName, ZoneKind] | None:
+    name = _zone_label(files, folder)
     if name.startswith("package-"):
-        return PowercapZone(folder, ZoneName(name), ZoneKind.PACKAGE)
+        return ZoneName(name), ZoneKind.PACKAGE
     if name == "dram":
-        parent = _zone_label(folder.resolve().parent)
-        if not parent:
-            parent = _zone_label(folder.parent / folder.name.rpartition(":")[0])
+        parent = _zone_label(files, folder.rpartition(":")[0])
         suffix = parent.removeprefix("package-")
-        return PowercapZone(folder, ZoneName(f"dram-{suffix}"), ZoneKind.DRAM) if parent else None
+        return (ZoneName(f"dram-{suffix}"), ZoneKind.DRAM) if parent else None
     if name.startswith("psys"):
-        return PowercapZone(folder, ZoneName(name), ZoneKind.PSYS)
+        return ZoneName(name), ZoneKind.PSYS
     return None
 
 
-def _zone_label(folder: Path) -> str:
+def _zone_label(files: ZoneFiles, folder: str) -> str:
     try:
-        return (folder / "name").read_text(encoding="ascii").strip()
+        return files.read(folder, "name")
     except OSError:
         return ""
 
 
-def _constraints(path: Path) -> list[Constraint]:
-    found = []
+def _constraints(files: ZoneFiles, folder: str) -> dict[str, str]:
+    """The start of the files of each limit, by its name: the number is not fixed."""
+    found: dict[str, str] = {}
     for index in range(_CONSTRAINTS_MAX):
         try:
-            name = (path / f"constraint_{index}_name").read_text(encoding="ascii").strip()
+            name = files.read(folder, f"constraint_{index}_name")
         except OSError:
             continue
-        found.append(Constraint(index=index, name=name))
+        found.setdefault(name, f"constraint_{index}")
     return found
 
 

@@ -8,65 +8,27 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import replace
 from pathlib import Path
 
-from wattfold.nodeagent.adapters.powercap import (
-    PowercapZone,
-    RangeSetting,
-    zone_at,
-    zone_folders,
-)
+from wattfold.nodeagent.adapters.msr import MsrRanges
+from wattfold.nodeagent.adapters.powercap import PowercapZone, RangeSetting, zones_of
+from wattfold.nodeagent.adapters.powercap_files import ZoneFiles
 from wattfold.nodeagent.core.findings import LimitFacts, MachineFacts, TwinFacts, ZoneFacts
 
 _CONSTRAINTS_MAX = 8
 _CONTAINER_MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 
 
-def may(path: Path, mode: int) -> bool:
-    """Whether this account may use a file so (os.R_OK, os.W_OK).
-
-    sysfs holds also root to the permission bits, which access(2) does not tell.
-    """
-    try:
-        bits = path.stat().st_mode
-    except OSError:
-        return False
-    anyone = 0o222 if mode == os.W_OK else 0o444
-    return bool(bits & anyone) and os.access(path, mode, effective_ids=True)
-
-
-def read_zones(root: Path, setting: RangeSetting) -> list[ZoneFacts]:
+def read_zones(
+    files: ZoneFiles, setting: RangeSetting, ranges: MsrRanges | None = None
+) -> list[ZoneFacts]:
     """The zones the agent would use, by name, with their twins."""
-    twins = read_twins(root)
-    found: dict[str, ZoneFacts] = {}
-    for folder in zone_folders(root):
-        zone = zone_at(folder)
-        if zone is None:
-            continue
-        known = found.get(zone.name)
-        if known is not None:
-            found[zone.name] = replace(known, doubled_at=(*known.doubled_at, folder.name))
-            continue
-        found[zone.name] = _facts(zone, setting, tuple(twins.get(zone.name, [])))
-    return [found[name] for name in sorted(found)]
-
-
-def read_twins(root: Path) -> dict[str, list[TwinFacts]]:
-    """Packages of the interface by memory-mapped registers, which keeps limits of its own."""
-    twins: dict[str, list[TwinFacts]] = {}
-    for folder in sorted(root.glob("intel-rapl-mmio:*")):
-        name = _text(folder / "name")
-        if name.startswith("package-"):
-            limit = _limit(folder, "long_term")
-            limit_uw = limit.limit_uw if limit and _enabled(folder) is not False else None
-            twins.setdefault(name, []).append(TwinFacts(path=folder.name, limit_uw=limit_uw))
-    return twins
+    return [_facts(files, zone, setting, ranges) for zone in zones_of(files)]
 
 
 def read_machine(root: Path, host: Path = Path("/")) -> MachineFacts:
     """Processor, virtual machine or container, driver. ``host``: the root of the file system."""
-    cpuinfo = _text(host / "proc/cpuinfo").partition("\n\n")[0]
+    cpuinfo = _host_text(host / "proc/cpuinfo").partition("\n\n")[0]
     fields = {
         key.strip(): value.strip()
         for key, _, value in (line.partition(":") for line in cpuinfo.splitlines())
@@ -77,47 +39,69 @@ def read_machine(root: Path, host: Path = Path("/")) -> MachineFacts:
         root_exists=root.is_dir(),
         vendor=fields.get("vendor_id", ""),
         virtual="hypervisor" in fields.get("flags", "").split(),
-        container=_text(host / "run/systemd/container") or (marks[0] if marks else ""),
+        container=_host_text(host / "run/systemd/container") or (marks[0] if marks else ""),
         rapl_driver=any(
             (host / "sys/module" / name).exists() for name in ("intel_rapl_msr", "intel_rapl_tpmi")
         ),
     )
 
 
-def _facts(zone: PowercapZone, setting: RangeSetting, twins: tuple[TwinFacts, ...]) -> ZoneFacts:
-    folder = zone.path
+def _facts(
+    files: ZoneFiles, zone: PowercapZone, setting: RangeSetting, ranges: MsrRanges | None
+) -> ZoneFacts:
+    folder, limits = zone.path.name, zone.limit_folder
+    others = [f for f in (folder, *zone.twins) if f != limits]
     try:
-        zone.describe(setting)
+        zone.describe(setting, ranges.range_of(zone.name, zone.kind) if ranges else None)
     except ValueError as error:
-        zone.cannot_cap = f"{folder.name}: {error}"
+        zone.cannot_cap = f"{folder}: {error}"
     return ZoneFacts(
         name=zone.name,
         kind=zone.kind,
-        path=folder.name,
+        path=folder,
         cannot_cap=zone.cannot_cap,
         cannot_measure=zone.cannot_measure,
-        energy_denied=(folder / "energy_uj").exists() and not may(folder / "energy_uj", os.R_OK),
+        energy_denied=_denied(files, folder),
         energy_range_uj=zone.range_uj,
         limits=zone.limits,
-        enabled=_enabled(folder),
-        enabled_writable=may(folder / "enabled", os.W_OK),
-        long_term=_limit(folder, "long_term"),
-        short_term=_limit(folder, "short_term"),
-        twins=twins,
+        enabled=_enabled(files, limits),
+        enabled_writable=files.may(limits, "enabled", os.W_OK),
+        long_term=_limit(files, limits, "long_term"),
+        short_term=_limit(files, limits, "short_term"),
+        twins=tuple(_twin(files, f) for f in others if _limit(files, f, "long_term")),
     )
 
 
-def _limit(folder: Path, name: str) -> LimitFacts | None:
+def _denied(files: ZoneFiles, folder: str) -> bool:
+    try:
+        files.read(folder, "energy_uj")
+    except OSError as error:
+        return error.errno in (errno.EACCES, errno.EPERM)
+    # Root may read here what it may not in sysfs.
+    return not files.may(folder, "energy_uj", os.R_OK)
+
+
+def _twin(files: ZoneFiles, folder: str) -> TwinFacts:
+    limit = _limit(files, folder, "long_term")
+    enabled = _enabled(files, folder) is not False
+    return TwinFacts(
+        path=folder,
+        limit_uw=limit.limit_uw if limit and enabled else None,
+        settable=limit is not None and limit.writable and not limit.error,
+    )
+
+
+def _limit(files: ZoneFiles, folder: str, name: str) -> LimitFacts | None:
     for index in range(_CONSTRAINTS_MAX):
-        if _text(folder / f"constraint_{index}_name") == name:
-            return _read_limit(folder / f"constraint_{index}_power_limit_uw")
+        if _text(files, folder, f"constraint_{index}_name") == name:
+            return _read_limit(files, folder, f"constraint_{index}_power_limit_uw")
     return None
 
 
-def _read_limit(path: Path) -> LimitFacts:
-    writable = may(path, os.W_OK)
+def _read_limit(files: ZoneFiles, folder: str, file: str) -> LimitFacts:
+    writable = files.may(folder, file, os.W_OK)
     try:
-        value = int(path.read_text(encoding="ascii"))
+        value = int(files.read(folder, file))
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, str(error))
         return LimitFacts(limit_uw=None, writable=writable, error=name)
@@ -126,13 +110,20 @@ def _read_limit(path: Path) -> LimitFacts:
     return LimitFacts(limit_uw=value, writable=writable)
 
 
-def _enabled(folder: Path) -> bool | None:
-    text = _text(folder / "enabled")
+def _enabled(files: ZoneFiles, folder: str) -> bool | None:
+    text = _text(files, folder, "enabled")
     return None if text == "" else text != "0"
 
 
-def _text(path: Path) -> str:
+def _text(files: ZoneFiles, folder: str, file: str) -> str:
     # What is not there, or not for this account, is a fact like others here, not an error.
+    try:
+        return files.read(folder, file)
+    except OSError:
+        return ""
+
+
+def _host_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

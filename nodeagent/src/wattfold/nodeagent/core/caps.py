@@ -17,6 +17,11 @@ CAP_STEP_UW = 125_000
 """RAPL keeps limits in eighths of a watt (Linux intel_rapl, power unit 1/8 W)."""
 
 
+_TOLERANCE = 20
+"""Hardware is right to about 5 %."""
+_NOISE_UW = 1_000_000
+
+
 class ZoneKind(enum.Enum):
     """What a zone feeds."""
 
@@ -96,6 +101,16 @@ def judge(request: CapRequest, limits: CapRange, *, lease_live: bool) -> tuple[C
             " node has no live lease: renew the lease first"
         )
     return CapStatus.OK, ""
+
+
+def passed(power_uw: int, cap_uw: int, *, already: bool = False) -> bool:
+    """Whether a mean power over a settled window says that the cap is not held.
+
+    ``already``: it was not held before; then half of the tolerance is left, so that a power at the
+    border is not told again and again.
+    """
+    tolerance_uw = cap_uw // _TOLERANCE + _NOISE_UW
+    return power_uw > cap_uw + (tolerance_uw // 2 if already else tolerance_uw)
 
 
 def lowering_first(

@@ -53,6 +53,7 @@ class TwinFacts:
 
     path: str
     limit_uw: int | None
+    settable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,6 @@ class ZoneFacts:
     long_term: LimitFacts | None
     short_term: LimitFacts | None
     twins: tuple[TwinFacts, ...] = ()
-    doubled_at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +117,12 @@ def measuring(zone: ZoneFacts) -> Finding:
     return _found(zone, Status.NO, zone.cannot_measure, "look for errors of intel_rapl in dmesg")
 
 
-def no_packages(machine: MachineFacts, *, twins: bool) -> Finding:
+def no_packages(machine: MachineFacts) -> Finding:
     """Why there is no package zone."""
     status, emulate = Status.NO, "; --emulate runs the agent without real zones"
     what = "has no package zone" if machine.root_exists else "does not exist"
     finding, remedy = f"{machine.root} {what}", ""
-    if twins:
-        finding += ", only ones of intel-rapl-mmio, which the agent does not use"
-        remedy = "load the main interface: modprobe intel_rapl_msr"
-    elif machine.container:
+    if machine.container:
         inside = " in a virtual machine" if machine.virtual else ""
         finding += f"; this is a container ({machine.container}){inside}, where zones are masked"
         remedy = "run the agent on the physical host, or mount its tree into the container"
@@ -139,7 +136,7 @@ def no_packages(machine: MachineFacts, *, twins: bool) -> Finding:
         finding += "; the driver is loaded but has found no zone on this processor"
         remedy = "look for errors of intel_rapl in dmesg"
     if "AMD" in machine.vendor or "Hygon" in machine.vendor:
-        remedy += "; AMD processors have energy only there, capping needs HSMP"
+        remedy += "; AMD processors have energy only there, capping needs HSMP (amd_hsmp)"
     return Finding(subject="packages", status=status, finding=finding, remedy=remedy + emulate)
 
 
@@ -155,7 +152,7 @@ def _cannot_cap(zone: ZoneFacts, machine: MachineFacts) -> Finding | None:
     if limit is None:
         remedy = "none here: the zone can only be measured"
         if "AMD" in machine.vendor or "Hygon" in machine.vendor:
-            remedy = "capping AMD processors needs HSMP, which the agent does not use"
+            remedy = "capping AMD processors needs HSMP: load the driver amd_hsmp"
         return _found(zone, Status.NO, f"cannot be capped: {zone.path} has energy only", remedy)
     if limit.error == "ENODATA":
         why = "limits cannot be read: ENODATA, the driver refuses or the firmware has locked them"
@@ -232,23 +229,22 @@ def _short_term(zone: ZoneFacts) -> list[Finding]:
 
 
 def _others(zone: ZoneFacts) -> list[Finding]:
-    found = [_twin(zone, twin) for twin in zone.twins]
-    if zone.doubled_at:
-        why = f"the name is there twice; only {zone.path} is used, not {', '.join(zone.doubled_at)}"
-        remedy = "find out which of the drivers is right and unload the other"
-        found.append(_found(zone, Status.LIMITED, why, remedy))
-    return found
+    return [_twin(zone, twin) for twin in zone.twins]
 
 
 def _twin(zone: ZoneFacts, twin: TwinFacts) -> Finding:
     highest_uw = zone.limits.cap_uw_max if zone.limits else 0
-    if twin.limit_uw is None:
-        return _found(zone, Status.OK, f"{twin.path} limits it too; the lower limit wins")
-    why = f"{twin.path} limits it too, to {w_from_uw(twin.limit_uw):g} W; the lower limit wins"
-    if 0 < twin.limit_uw < highest_uw:
-        remedy = "caps above that have no effect: raise it, or set package_max_w to it"
-        return _found(zone, Status.LIMITED, why, remedy)
-    return _found(zone, Status.OK, why)
+    why = f"{twin.path} limits it too"
+    if twin.limit_uw is not None:
+        why += f", to {w_from_uw(twin.limit_uw):g} W"
+    if twin.settable:
+        return _found(zone, Status.OK, f"{why}; the agent sets both")
+    if twin.limit_uw is not None and 0 < twin.limit_uw < highest_uw:
+        remedy = "caps above that have no effect: unlock it, or set package_max_w to it"
+        return _found(
+            zone, Status.LIMITED, f"{why}, and cannot be set; the lower limit wins", remedy
+        )
+    return _found(zone, Status.OK, f"{why}; it cannot be set, and the lower limit wins")
 
 
 def _found(zone: ZoneFacts, status: Status, finding: str, remedy: str = "") -> Finding:

@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from wattfold.contract.ids import Epoch, ZoneName
-from wattfold.contract.units import NS_PER_S
+from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.powercap import PowercapZone
-from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.caps import (
     CapOutcome,
     CapRequest,
@@ -27,6 +26,7 @@ from wattfold.nodeagent.core.caps import (
     ZoneKind,
     judge,
     lowering_first,
+    passed,
     quantised,
 )
 from wattfold.nodeagent.core.energy import EnergyMeter, PowerHistory
@@ -36,13 +36,18 @@ from wattfold.nodeagent.core.lease import Lease
 SAMPLE_NS = 100_000_000
 _DRIFT_SAMPLES = 5
 """Caps are compared with what was set every 0.5 s."""
+_HELD_NS_MIN = NS_PER_S
+"""Shorter windows have too few samples to tell power from noise."""
 _AGENT_RECORD = "agent.json"
 _ORIGINALS = "originals.json"
 
 
 @dataclass(slots=True, kw_only=True)
 class ZoneState:
-    """One zone at run time. ``cap_uw`` was read back last; ``wanted_uw`` is what was set."""
+    """One zone at run time. ``cap_uw`` was read back last; ``wanted_uw`` is what was set.
+
+    ``over_uw`` is the mean power of a zone that draws more than its cap, 0 otherwise.
+    """
 
     zone: PowercapZone
     meter: EnergyMeter
@@ -51,6 +56,9 @@ class ZoneState:
     cap_uw: int = 0
     valid: bool = True
     failing: bool = False
+    readable: bool = True
+    set_ns: int = 0
+    over_uw: int = 0
 
 
 class LeaseGuard(Protocol):
@@ -65,28 +73,80 @@ class LeaseGuard(Protocol):
         ...
 
 
+class Timer(Protocol):
+    """Something that will be called."""
+
+    def cancel(self) -> None:
+        """It will not be called."""
+        ...
+
+
+class Clock(Protocol):
+    """Monotonic time and calls at a later one."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since some moment in the past."""
+        ...
+
+    def call_in(self, delay_ns: int, what: Callable[[], None]) -> Timer:
+        """Calls back once, not before that time."""
+        ...
+
+
+class LoopClock:
+    """The monotonic clock, and timers of the running event loop."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds of the monotonic clock."""
+        return time.monotonic_ns()
+
+    def call_in(self, delay_ns: int, what: Callable[[], None]) -> Timer:
+        """Calls back once, in the event loop."""
+        return asyncio.get_running_loop().call_later(delay_ns / NS_PER_S, what)
+
+
+class Records(Protocol):
+    """Records that survive the agent."""
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A record, None if there is none or it is damaged."""
+        ...
+
+    def write(self, name: str, record: dict[str, Any]) -> None:
+        """Replaces a record, whole or not at all. Raises Refused."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Removes a record if there is one."""
+        ...
+
+
 class NodePower:
     """All zones of a node under one lease. Used from the event loop only."""
 
     def __init__(
         self,
         zones: list[PowercapZone],
-        store: StateStore,
+        store: Records,
         boot_id: str,
         on_change: Callable[[], None],
         guard: LeaseGuard,
+        clock: Clock | None = None,
     ) -> None:
         self.zones = {z.name: ZoneState(zone=z, meter=_meter(z)) for z in zones}
         self.lease = _obeyed(store)
         self.at_floor = False
         self.drift_count = 0
+        self.not_held_count = 0
         self._store = store
         self._boot_id = boot_id
         self._on_change = on_change
         self._guard = guard
-        self._timer: asyncio.TimerHandle | None = None
+        self._clock = clock or LoopClock()
+        self._timer: Timer | None = None
         self._samples = 0
         self._stopped = False
+        self._left: dict[str, dict[str, int]] = {}
 
     def start(self) -> None:
         """Saves the original limits once a boot and goes to the floor."""
@@ -100,18 +160,24 @@ class NodePower:
         self.sample()
 
     def stop(self) -> None:
-        """Restores the original limits, each on its own."""
+        """Restores the original limits, each on its own. The guard is still there."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        record = self._store.read(_ORIGINALS) or {}
-        for name, values in record.get("zones", {}).items():
-            state = self.zones.get(ZoneName(name))
-            for failure in state.zone.restore(values) if state else []:
-                logs.warning("limit_not_restored", zone=name, why=failure)
-        if record:
+        self._left = self._restore_originals()
+
+    def forget(self) -> None:
+        """Forgets the original limits that were restored, after the guard has gone.
+
+        Not before: a guard whose agent was killed while it stopped goes to the floor again, and the
+        next agent must not take that for what was there first. What could not be restored is kept
+        for it as well. Raises Refused.
+        """
+        if self._left:
+            record = {"boot_id": self._boot_id, "zones": self._left}
+            self._store.write(_ORIGINALS, record)
+        else:
             self._store.remove(_ORIGINALS)
-            logs.info("limits_restored", zones=len(record.get("zones", {})))
 
     def admit(self, epoch: int, coordinator_id: str) -> None:
         """Checks and remembers whose command it is. Raises Refused; then nothing is changed."""
@@ -128,24 +194,23 @@ class NodePower:
 
         Raises InvalidRequest, and WrongState without a guard; then nothing is changed.
         """
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock.now_ns()
         lease = self.lease.renewed(duration_ns, now_ns)
         self._guard.hold_until(now_ns + duration_ns)
         self.lease = lease
         self.at_floor = False
         if self._timer is not None:
             self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(duration_ns / NS_PER_S, self._expired)
+        self._timer = self._clock.call_in(duration_ns, self._expired)
 
     def remaining_ns(self) -> int:
         """Time left of the lease, 0 without one."""
-        return self.lease.remaining_ns(time.monotonic_ns())
+        return self.lease.remaining_ns(self._clock.now_ns())
 
     def set_caps(self, requests: list[CapRequest]) -> list[CapOutcome]:
         """Sets caps, lower ones first, and reads them back; outcomes in the order asked."""
         enforced = {name: state.cap_uw for name, state in self.zones.items()}
-        live = self.lease.live(time.monotonic_ns())
+        live = self.lease.live(self._clock.now_ns())
         done = {
             id(request): self._set_cap(request, lease_live=live)
             for request in lowering_first(requests, enforced)
@@ -158,11 +223,13 @@ class NodePower:
             if not state.zone.cannot_measure:
                 self._sample_zone(state)
         self._samples += 1
-        lapsed = not self.lease.live(time.monotonic_ns())
+        lapsed = not self.lease.live(self._clock.now_ns())
         if lapsed and not self.at_floor:
             self._to_floor()
         if self._samples % _DRIFT_SAMPLES == 0:
             self._check_drift()
+            for state in self.zones.values():
+                self._check_held(state)
 
     def floor_writes(self) -> list[tuple[Path, str]]:
         """What brings all zones to their floor: paths and values."""
@@ -216,7 +283,8 @@ class NodePower:
                 request, state.cap_uw, CapStatus.DEVICE_ERROR, f"{request.name}: {error}"
             )
         state.failing = False
-        state.wanted_uw = cap_uw
+        if state.wanted_uw != cap_uw:
+            state.wanted_uw, state.set_ns = cap_uw, self._clock.now_ns()
         if state.cap_uw > cap_uw:
             message = (
                 f"{request.name}: the device holds {state.cap_uw} uW, above the {cap_uw} uW set"
@@ -227,6 +295,7 @@ class NodePower:
             requested_uw=request.cap_uw,
             enforced_uw=state.cap_uw,
             status=CapStatus.OK,
+            message=_over_text(state),
             settles_in_ns=state.zone.window_ns,
         )
 
@@ -259,9 +328,8 @@ class NodePower:
 
     def _expired(self) -> None:
         self._timer = None
-        if self.lease.live(time.monotonic_ns()):
-            left_s = self.remaining_ns() / NS_PER_S
-            self._timer = asyncio.get_running_loop().call_later(left_s, self._expired)
+        if self.lease.live(self._clock.now_ns()):
+            self._timer = self._clock.call_in(self.remaining_ns(), self._expired)
             return
         logs.warning("lease_ended", epoch=self.lease.epoch)
         self.lease = self.lease.ended()
@@ -270,9 +338,9 @@ class NodePower:
 
     def _sample_zone(self, state: ZoneState) -> None:
         try:
-            raw_uj, at_ns = state.zone.read_energy()
+            raw_uj, age_ns = state.zone.read_energy()
             state.meter = state.meter.after(raw_uj)
-            state.history.add(at_ns, state.meter.total_uj)
+            state.history.add(self._clock.now_ns() - age_ns, state.meter.total_uj)
             state.valid = True
         except (OSError, ValueError) as error:
             if state.valid:
@@ -287,11 +355,41 @@ class NodePower:
                 found_uw = state.zone.read_cap_uw()
                 enabled = state.zone.enabled()
             except (OSError, ValueError) as error:
-                logs.warning("cap_unreadable", zone=state.zone.name, why=error)
+                if state.readable:
+                    logs.warning("cap_unreadable", zone=state.zone.name, why=error)
+                state.readable = False
                 continue
+            state.readable = True
             if found_uw == state.cap_uw and enabled:
                 continue
             self._reassert(state, found_uw, enabled=enabled)
+
+    def _check_held(self, state: ZoneState) -> None:
+        """Compares the power with the cap, once the cap has had a window to settle, and another.
+
+        Firmware may take a limit and hold another one, or none at all.
+        """
+        window_ns = max(state.zone.window_ns, _HELD_NS_MIN)
+        settled = self._clock.now_ns() - state.set_ns >= 2 * window_ns
+        if state.wanted_uw is None or not state.valid or not settled:
+            return
+        if state.zone.cannot_measure or state.zone.cannot_cap:
+            return
+        mean_uw = state.history.mean_uw(window_ns)
+        already = bool(state.over_uw)
+        over_uw = mean_uw if passed(mean_uw, state.cap_uw, already=already) else 0
+        if bool(over_uw) is already:
+            state.over_uw = over_uw
+            return
+        state.over_uw = over_uw
+        if over_uw:
+            self.not_held_count += 1
+            logs.warning(
+                "cap_not_held", zone=state.zone.name, cap_uw=state.cap_uw, power_uw=over_uw
+            )
+        else:
+            logs.info("cap_held_again", zone=state.zone.name, power_uw=mean_uw)
+        self._on_change()
 
     def _reassert(self, state: ZoneState, found_uw: int, *, enabled: bool) -> None:
         assert state.wanted_uw is not None
@@ -307,15 +405,37 @@ class NodePower:
         self._on_change()
 
     def _save_originals(self) -> None:
-        record = self._store.read(_ORIGINALS)
-        if record is not None and record.get("boot_id") == self._boot_id:
-            return
-        zones = {
+        """Keeps what was found before the first write of this boot, zone by zone, once."""
+        record = self._store.read(_ORIGINALS) or {}
+        kept: dict[str, dict[str, int]] = {}
+        if record.get("boot_id") == self._boot_id:
+            kept = record.get("zones", {})
+        found = {
             state.zone.name: state.zone.snapshot()
             for state in self.zones.values()
-            if not state.zone.cannot_cap
+            if state.zone.name not in kept and not state.zone.cannot_cap
         }
-        self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": zones})
+        originals = kept | {str(name): values for name, values in found.items()}
+        if found or record.get("boot_id") != self._boot_id:
+            self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": originals})
+        for state in self.zones.values():
+            if not state.zone.cannot_cap:
+                state.zone.saved(originals[state.zone.name])
+
+    def _restore_originals(self) -> dict[str, dict[str, int]]:
+        """Writes what was saved; the zones of which something could not be restored."""
+        zones: dict[str, dict[str, int]] = (self._store.read(_ORIGINALS) or {}).get("zones", {})
+        left: dict[str, dict[str, int]] = {}
+        for name, values in zones.items():
+            state = self.zones.get(ZoneName(name))
+            failed = state.zone.restore(values) if state else {name: "the zone is not there"}
+            for why in failed.values():
+                logs.warning("limit_not_restored", zone=name, why=why)
+            if failed:
+                # Whole, not only what failed: it says what the zone was before the first write.
+                left[name] = values
+        logs.info("limits_restored", zones=len(zones) - len(left), failed=len(left))
+        return left
 
 
 async def sample_for_ever(power: NodePower) -> None:
@@ -332,13 +452,22 @@ def _meter(zone: PowercapZone) -> EnergyMeter:
     return EnergyMeter(range_uj=zone.range_uj)
 
 
-def _obeyed(store: StateStore) -> Lease:
+def _obeyed(store: Records) -> Lease:
     """Whom an earlier agent obeyed last; its lease is over."""
     record = store.read(_AGENT_RECORD) or {}
     epoch, coordinator_id = record.get("epoch", 0), record.get("coordinator_id", "")
     return Lease(
         epoch=Epoch(epoch if isinstance(epoch, int) else 0),
         coordinator_id=coordinator_id if isinstance(coordinator_id, str) else "",
+    )
+
+
+def _over_text(state: ZoneState) -> str:
+    if not state.over_uw:
+        return ""
+    return (
+        f"{state.zone.name}: drew {w_from_uw(state.over_uw):.1f} W under the cap before:"
+        " the device takes limits without holding them"
     )
 
 

@@ -44,8 +44,10 @@ from wattfold.coordinator.simulation.pool.scheduler import Decision, DramSchedul
 NEVER = 1 << 62
 Nodes = Any
 """What a selector hands out: numbers of nodes, as a list or an array."""
-EVENTS_A_TURN = 2048
-"""Instants between two looks at the clock and at a wish to stop."""
+INSTANTS_A_TURN = 2048
+"""At most so many between two looks at a wish to stop,"""
+SOLVED_A_TURN = 8
+"""or so many where each may take a solver's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ class PoolSimulation:
     def _turn(self) -> bool:
         """Some instants. Whether there is more to come."""
         running, submit_ns = self._running, self._submit_ns
-        for _ in range(EVENTS_A_TURN):
+        for _ in range(INSTANTS_A_TURN if self.scheduler.each_event else SOLVED_A_TURN):
             now_ns = submit_ns[self._next]
             end_ns = running.next_end_ns()
             if end_ns is not None and end_ns < now_ns:

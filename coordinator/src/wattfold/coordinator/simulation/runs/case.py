@@ -1,12 +1,14 @@
 """What a run simulates, as small frozen values: a workload, a machine, a budget, a policy, a seed.
 
 A case can be sent to another process, which reads or draws the jobs itself. Equal cases give equal
-results, byte by byte.
+results, byte by byte. Files count by their content: a log may be moved, but not changed.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -46,6 +48,8 @@ class WorkloadSource:
     profiles: bool = False
     """Jobs get profiles, from the file of annotations or drawn from the seed."""
     malleable_share: float = 1.0
+    priorities: tuple[tuple[int, float], ...] = ()
+    """Weights of users; 1 for those not named."""
 
     @property
     def name(self) -> str:
@@ -70,10 +74,29 @@ class PolicyChoice:
     gap: float = 1e-3
     solver: str = "lagrangian"
     price_resizes: bool = False
+    dram_levels_uw: tuple[int, ...] = ()
+    """PARM: DRAM caps to choose from; () = the standing one."""
 
     def __post_init__(self) -> None:
         if self.name not in POLICIES:
             raise ValueError(f"no such policy: {self.name!r}; there are {', '.join(POLICIES)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLevel:
+    """Settings of simulated agents; shares are of commands, times in seconds."""
+
+    cores_per_node: int = 16
+    sizes_in: str = "nodes"
+    """What sizes of jobs count: ``nodes``, or ``cores`` of one node."""
+    lease_s: float = 600.0
+    """Every node renews it three times in it: much shorter ones take long on long logs."""
+    window_s: float = 1.0
+    delay_s: float = 0.005
+    lose: float = 0.0
+    late: float = 0.0
+    double: float = 0.0
+    refuse: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +111,8 @@ class SimulationCase:
     model: RunTimeModel | None = None
     placement: str = "any"
     resize_costs: bool = True
+    messages: MessageLevel | None = None
+    """None: a pool."""
     folder: Path | None = None
     """Where the run leaves its files; no part of what it is."""
 
@@ -104,7 +129,7 @@ class SimulationCase:
         return f"{self.policy.name}-seed{self.seed}"
 
     def identity(self) -> Mapping[str, object]:
-        """All that decides the result."""
+        """All that decides the result. Raises OSError where a file of the workload is gone."""
         described = asdict(self)
         del described["folder"]
         return {key: _plain(value) for key, value in described.items()}
@@ -118,5 +143,13 @@ def _plain(value: object) -> object:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Path):
-        return str(value)
+        known = value.stat()
+        return {"name": value.name, "sha256": _digest(value, known.st_size, known.st_mtime_ns)}
     return value
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(path: Path, _size: int, _changed_ns: int) -> str:
+    """Of the content; size and time of the last change are there to notice another one."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -2,11 +2,15 @@
 
 In the folder of a case: ``jobs.csv`` grows by a row as each job ends; ``checkpoint`` is there while
 the run is not done, and ``metrics.json`` when it is. A stopped run that is resumed leaves the bytes
-of one that was not. A checkpoint is a pickle: resume only what you stopped yourself.
+of one that was not. A run that begins anew removes what an earlier one left in its folder.
+
+A checkpoint is a checksum and a pickle. The checksum finds a damaged file, not one made to harm:
+resume only what you stopped yourself.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import time
@@ -14,22 +18,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattfold.coordinator.simulation.pool.engine import PoolSimulation, Turn
+from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError, Turn
+from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.results.errors import ResultFileError
 from wattfold.coordinator.simulation.results.files import write_jobs, write_series
 from wattfold.coordinator.simulation.results.job_columns import JobRow
 from wattfold.coordinator.simulation.results.job_stream import JobStream
 from wattfold.coordinator.simulation.results.metrics import metrics_of
 from wattfold.coordinator.simulation.results.table import Document, metrics_document
 from wattfold.coordinator.simulation.runs.build import jobs_of, simulation_of
-from wattfold.coordinator.simulation.runs.case import SimulationCase
+from wattfold.coordinator.simulation.runs.case import MessageLevel, SimulationCase
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowReport
 from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
 
 CHECKPOINT = "checkpoint"
 CHECKPOINT_EVERY_S = 30.0
 METRICS = "metrics.json"
-FORMAT = 1
+FILES = ("jobs.csv", "jobs.parquet", "series.csv", "series.parquet", METRICS, CHECKPOINT)
+"""What a run may leave in its folder."""
+FORMAT = 2
 """Of checkpoints; raised when what is pickled changes."""
 
 
@@ -52,23 +60,31 @@ def execute(
     resume: bool = False,
     formats: tuple[str, ...] = ("csv",),
     on_turn: Callable[[Turn], bool] | None = None,
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S,
 ) -> Outcome:
     """Runs a case to its end, or until ``on_turn`` returns False.
 
+    A checkpoint is left then, and, against a crash, every ``checkpoint_every_s`` of real time.
     Raises WorkloadError, ValueError, SimulationError, ResultFileError, CheckpointError.
     """
     folder = case.folder
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
     table, report = jobs_of(case)
+    if case.messages is not None:
+        return _by_messages(case, case.messages, table, report, formats)
     saved = _load(case, folder) if resume and folder is not None else None
-    if saved is None:
-        simulation = simulation_of(case, table)
-        stream = JobStream(folder / "jobs.csv") if folder and "csv" in formats else None
-    else:
+    stream = None
+    if saved is not None and folder is not None:
         simulation = saved.simulation
-        stream = JobStream.resume(folder / "jobs.csv", saved.at_byte) if folder else None
-    done = _run(case, simulation, stream, on_turn)
+        if (saved.at_byte is not None) != ("csv" in formats):
+            raise CheckpointError(f"{folder / CHECKPOINT}: give the --format it was stopped with")
+        if saved.at_byte is not None:
+            stream = JobStream.resume(folder / "jobs.csv", saved.at_byte)
+    else:
+        simulation = simulation_of(case, table)
+        if folder is not None:
+            _clear(folder)
+            stream = JobStream(folder / "jobs.csv") if "csv" in formats else None
+    done = _run(case, simulation, stream, on_turn, checkpoint_every_s)
     if not done:
         return Outcome(record=None, report=report, resumed=saved is not None)
     record = simulation.record()
@@ -77,11 +93,52 @@ def execute(
     return Outcome(record=record, report=report, resumed=saved is not None)
 
 
+def _by_messages(
+    case: SimulationCase,
+    level: MessageLevel,
+    table: JobTable,
+    report: OddRowReport,
+    formats: tuple[str, ...],
+) -> Outcome:
+    """The other level: from start to end in one go."""
+    # The core and all policies: not needed by a pool.
+    from wattfold.coordinator.simulation.cluster.flight_recorder import BrokenInvariantError
+    from wattfold.coordinator.simulation.runs.by_messages import run_by_messages
+
+    if case.folder is not None:
+        _clear(case.folder)
+    try:
+        record = run_by_messages(case, table, level)
+    except BrokenInvariantError as error:
+        raise SimulationError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
+    if record.unfinished:
+        first = table.job_ids[record.unfinished[0]]
+        raise SimulationError(
+            f"{len(record.unfinished)} jobs never start on this machine, the first is job {first}"
+        )
+    if case.folder is not None:
+        if "csv" in formats:
+            write_jobs(record, case.folder / "jobs.csv")
+        _finish(case, record, case.folder, formats)
+    return Outcome(record=record, report=report)
+
+
 @dataclass(slots=True)
 class _Saved:
     identity: str
-    at_byte: int
+    at_byte: int | None
+    """Length of the file of jobs, None without one."""
     simulation: PoolSimulation
+
+
+def _clear(folder: Path) -> None:
+    """Makes the folder, or removes what an earlier run left in it. Raises ResultFileError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise ResultFileError(folder, 0, f"cannot be used: {error.strerror or error}") from error
 
 
 def _run(
@@ -89,13 +146,14 @@ def _run(
     simulation: PoolSimulation,
     stream: JobStream | None,
     on_turn: Callable[[Turn], bool] | None,
+    checkpoint_every_s: float,
 ) -> bool:
     saved_s = time.monotonic()
 
     def turn(state: Turn) -> bool:
         nonlocal saved_s
         goes_on = on_turn is None or on_turn(state)
-        due = not goes_on or time.monotonic() - saved_s > CHECKPOINT_EVERY_S
+        due = not goes_on or time.monotonic() - saved_s > checkpoint_every_s
         if due and not simulation.finished and case.folder is not None:
             _save(case, simulation, stream)
             saved_s = time.monotonic()
@@ -129,21 +187,31 @@ def _row(simulation: PoolSimulation, job: int) -> JobRow:
 
 def _save(case: SimulationCase, simulation: PoolSimulation, stream: JobStream | None) -> None:
     assert case.folder is not None
-    at_byte = stream.position() if stream is not None else 0
-    saved = _Saved(identity=_identity(case), at_byte=at_byte, simulation=simulation)
+    at_byte = stream.position() if stream is not None else None
+    saved = _Saved(identity=identity_text(case), at_byte=at_byte, simulation=simulation)
+    data = pickle.dumps(saved)
     with whole_file(case.folder / CHECKPOINT) as file:
-        file.write(pickle.dumps(saved))
+        file.write(hashlib.sha256(data).digest())
+        file.write(data)
 
 
 def _load(case: SimulationCase, folder: Path) -> _Saved | None:
     path = folder / CHECKPOINT
     try:
-        saved = pickle.loads(path.read_bytes())  # noqa: S301 - the user's own file
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    if hashlib.sha256(data[32:]).digest() != data[:32]:
+        raise CheckpointError(f"{path} is damaged: start again without --resume")
+    try:
+        saved = pickle.loads(data[32:])  # noqa: S301 - the user's own file
     except Exception as error:
-        raise CheckpointError(f"{path} is no checkpoint of this version: {error}") from error
-    if not isinstance(saved, _Saved) or saved.identity != _identity(case):
+        raise CheckpointError(
+            f"{path} is of another version: start again without --resume"
+        ) from error
+    if not isinstance(saved, _Saved) or saved.identity != identity_text(case):
         raise CheckpointError(
             f"{path} is of another run: give the options of the run that was stopped, or another "
             "folder"
@@ -151,19 +219,9 @@ def _load(case: SimulationCase, folder: Path) -> _Saved | None:
     return saved
 
 
-def _identity(case: SimulationCase) -> str:
+def identity_text(case: SimulationCase) -> str:
+    """What tells the runs of this version apart."""
     return json.dumps([FORMAT, case.identity()], sort_keys=True)
-
-
-def finished(case: SimulationCase) -> bool:
-    """Whether the folder holds the results of exactly this case."""
-    if case.folder is None:
-        return False
-    try:
-        document = json.loads((case.folder / METRICS).read_bytes())
-    except (OSError, ValueError):
-        return False
-    return bool(document.get("case") == json.loads(json.dumps(case.identity())))
 
 
 def _finish(case: SimulationCase, record: RunRecord, folder: Path, formats: Sequence[str]) -> None:

@@ -41,8 +41,8 @@ class Done:
     """A case that gave its values."""
 
     values: Values
-    wall_s: float
-    """Time it took on the core it ran on."""
+    cpu_s: float
+    """Processor time it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +65,24 @@ def case_key(case: Case, version: str) -> str:
     return f"{label}-{digest}"
 
 
-def code_version(packages: Sequence[str]) -> str:
-    """A digest of the source of all modules below these packages. Raises ValueError for others."""
+def code_version(names: Sequence[str]) -> str:
+    """A digest of the source of these modules, and of all modules below those that are packages.
+
+    Raises ValueError for a name without source.
+    """
     digest = hashlib.sha256()
-    for package in packages:
-        spec = importlib.util.find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise ValueError(f"not a package with source: {package}")
-        for place in spec.submodule_search_locations:
-            for path in sorted(Path(place).rglob("*.py")):
-                digest.update(f"{package}/{path.relative_to(place)}\0".encode())
-                digest.update(path.read_bytes())
+    for name in names:
+        for path in _sources(name):
+            digest.update(f"{name}/{path.name}\0".encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _sources(name: str) -> list[Path]:
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations:
+        places = [Path(place) for place in spec.submodule_search_locations]
+        return [path for place in places for path in sorted(place.rglob("*.py"))]
+    if spec is None or spec.origin is None or not spec.has_location:
+        raise ValueError(f"no module with source: {name}")
+    return [Path(spec.origin)]

@@ -31,13 +31,13 @@ class ResultStore:
         try:
             document = json.loads(path.read_bytes())
             values = {str(name): float(value) for name, value in document["values"].items()}
-            wall_s = float(document["wall_s"])
+            cpu_s = float(document["cpu_s"])
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, AttributeError):
             self.broken.append(path.name)
             return None
-        return Done(values=values, wall_s=wall_s)
+        return Done(values=values, cpu_s=cpu_s)
 
     def put(self, key: str, case: Case, done: Done) -> None:
         """Keeps a result. Raises OSError, and ValueError for a value that is no finite number."""
@@ -48,7 +48,7 @@ class ResultStore:
             "label": case.label,
             "case": dict(case.identity()),
             "values": dict(done.values),
-            "wall_s": round(done.wall_s, 3),
+            "cpu_s": round(done.cpu_s, 3),
         }
         self._folder.mkdir(parents=True, exist_ok=True)
         target = self.path(key)

@@ -1,0 +1,270 @@
+"""A simulated agent with its node: zones with caps, a lease, processes with masks.
+
+It does what a real agent does with a command, and knows the truth that the coordinator can only
+bound: the cap every zone holds, and for how long a higher one still counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.targets import CAP_STEP_UW
+
+Command = (
+    act.SetCaps | act.SetMask | act.Launch | act.Terminate | act.ForgetProcess | act.RenewLease
+)
+KEPT_ANSWERS = 512
+SIGTERM_EXIT, SIGKILL_EXIT = 143, 137
+
+
+@dataclass(slots=True, kw_only=True)
+class ZoneTruth:
+    """The cap a zone holds and, as (until, cap), higher ones of less than a window ago."""
+
+    zone: Zone
+    cap_uw: int
+    settling: list[tuple[int, int]] = field(default_factory=list)
+
+    @classmethod
+    def at_floor(cls, zone: Zone) -> ZoneTruth:
+        """A zone at its floor; one that cannot be capped may draw the most it can."""
+        return cls(zone=zone, cap_uw=zone.floor_uw if zone.can_cap else zone.cap_uw_max)
+
+    @property
+    def is_package(self) -> bool:
+        """Whether policies choose its cap."""
+        return self.zone.can_cap and self.zone.kind is ZoneKind.PACKAGE
+
+    def set_cap(self, cap_uw: int, now_ns: int) -> None:
+        """A lower cap holds on average only once its window has passed."""
+        if cap_uw < self.cap_uw:
+            self.settling.append((now_ns + self.zone.window_ns, self.cap_uw))
+        self.cap_uw = cap_uw
+
+    @property
+    def bound_uw(self) -> int:
+        """The most it may draw on average over a window that ends now."""
+        if not self.settling:
+            return self.cap_uw
+        return max(self.cap_uw, max(cap for _, cap in self.settling))
+
+
+@dataclass(slots=True, kw_only=True)
+class Process:
+    """A process of a job on the node: running on cores, or ended and not yet forgotten."""
+
+    job_id: JobId
+    cpus: CpuSet
+    ranks: int
+    """Processes the job has in all."""
+    running: bool = True
+    exit_code: int = 0
+    reported: bool = False
+    """Whether its end is known to be on its way to the coordinator."""
+
+    def reading(self) -> ev.ProcessReading:
+        """What the agent says of it."""
+        return ev.ProcessReading(
+            job_id=self.job_id,
+            running=self.running,
+            pid=1,
+            cpus=self.cpus,
+            exit_code=self.exit_code,
+        )
+
+
+class Agent:
+    """One node and its agent. Zones start at their floors."""
+
+    def __init__(self, spec: NodeSpec) -> None:
+        self.spec = spec
+        self.zones = {
+            zone.name: ZoneTruth(
+                zone=zone, cap_uw=zone.floor_uw if zone.can_cap else zone.cap_uw_max
+            )
+            for zone in spec.zones
+        }
+        self.lease_until_ns = 0
+        self.epoch = 0
+        self.alive = True
+        self.connected = False
+        self.processes: dict[JobId, Process] = {}
+        self.clashes = 0
+        """Commands that asked for cores another job was on."""
+        self._answers: dict[str, ev.Event | None] = {}
+
+    @property
+    def node_id(self) -> NodeId:
+        """Its node."""
+        return self.spec.node_id
+
+    @property
+    def bound_uw(self) -> int:
+        """The most the node may be drawing: base power, and its caps or those of a window ago."""
+        return self.spec.base_power_uw + sum(zone.bound_uw for zone in self.zones.values())
+
+    @property
+    def package_cap_uw(self) -> int:
+        """Sum of the caps its packages hold."""
+        return sum(
+            z.cap_uw
+            for z in self.zones.values()
+            if z.zone.kind is ZoneKind.PACKAGE and z.zone.can_cap
+        )
+
+    @property
+    def running(self) -> list[Process]:
+        """Processes that run."""
+        return [process for process in self.processes.values() if process.running]
+
+    def due_ns(self) -> int | None:
+        """When time alone changes something here next: a window passes, the lease ends."""
+        times = [until for zone in self.zones.values() for until, _ in zone.settling]
+        if self.alive and self._above_floor():
+            times.append(self.lease_until_ns)
+        return min(times, default=None)
+
+    def pass_time(self, now_ns: int) -> None:
+        """Lets windows pass and the lease end. A dead agent's guard is not simulated."""
+        for zone in self.zones.values():
+            if zone.settling:
+                zone.settling = [entry for entry in zone.settling if entry[0] > now_ns]
+        if self.alive and now_ns >= self.lease_until_ns and self._above_floor():
+            self.fall_to_floor(now_ns)
+
+    def _above_floor(self) -> bool:
+        return any(z.zone.can_cap and z.cap_uw > z.zone.floor_uw for z in self.zones.values())
+
+    def fall_to_floor(self, now_ns: int) -> None:
+        """All caps above their floor are lowered to it."""
+        for zone in self.zones.values():
+            if zone.zone.can_cap and zone.cap_uw > zone.zone.floor_uw:
+                zone.set_cap(zone.zone.floor_uw, now_ns)
+
+    def start_again(self, now_ns: int) -> None:
+        """The agent's process is a new one: without a lease, at its floors."""
+        self.alive = True
+        self.lease_until_ns = 0
+        self._answers.clear()
+        self.fall_to_floor(now_ns)
+
+    def hello(self) -> ev.NodeConnected:
+        """What it says on first contact."""
+        return ev.NodeConnected(
+            spec=self.spec,
+            caps=self._readings(),
+            processes=tuple(process.reading() for process in self.processes.values()),
+        )
+
+    def take(self, command: Command, epoch: int, now_ns: int, refuse: bool) -> ev.Event | None:
+        """Carries a command out and answers; a repeated one gets the answer it had.
+
+        None: there is no answer, because the agent is dead, the epoch an older one, or the command
+        has none. ``refuse``: its zones do not take caps this time.
+        """
+        if not self.alive or epoch < self.epoch:
+            return None
+        self.epoch = epoch
+        if command.request_id not in self._answers:
+            self._answers[command.request_id] = self._obey(command, now_ns, refuse)
+            if len(self._answers) > KEPT_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+        return self._answers[command.request_id]
+
+    def _obey(self, command: Command, now_ns: int, refuse: bool) -> ev.Event | None:
+        match command:
+            case act.RenewLease():
+                self.lease_until_ns = now_ns + command.duration_ns
+                return ev.LeaseRenewed(
+                    node_id=self.node_id, request_id=command.request_id, caps=self._readings()
+                )
+            case act.SetCaps():
+                return self._set_caps(command, now_ns, refuse)
+            case act.SetMask():
+                return self._set_mask(command)
+            case act.Launch():
+                return self._launch(command)
+            case act.Terminate():
+                self.end(command.job_id, SIGTERM_EXIT)
+            case act.ForgetProcess():
+                self.processes.pop(command.job_id, None)
+        return None
+
+    def _readings(
+        self, names: tuple[ZoneName, ...] = (), error: str = ""
+    ) -> tuple[ev.ZoneReading, ...]:
+        zones = [self.zones[name] for name in names] or list(self.zones.values())
+        return tuple(
+            ev.ZoneReading(
+                zone=zone.zone.name,
+                cap_uw=zone.cap_uw,
+                settles_in_ns=zone.zone.window_ns,
+                error=error,
+            )
+            for zone in zones
+            if zone.zone.can_cap
+        )
+
+    def _set_caps(self, command: act.SetCaps, now_ns: int, refuse: bool) -> ev.Event:
+        leased = now_ns < self.lease_until_ns
+        names = tuple(name for name, _ in command.caps)
+        if not leased and any(cap > self.zones[n].zone.floor_uw for n, cap in command.caps):
+            return ev.CapsUnconfirmed(
+                node_id=self.node_id, request_id=command.request_id, reason="no lease"
+            )
+        if not refuse:
+            for name, cap_uw in command.caps:
+                # As RAPL does: limits are multiples of a step, rounded down.
+                self.zones[name].set_cap(cap_uw // CAP_STEP_UW * CAP_STEP_UW, now_ns)
+        caps = self._readings(names, "device error" if refuse else "")
+        return ev.CapsAnswered(node_id=self.node_id, request_id=command.request_id, caps=caps)
+
+    def _set_mask(self, command: act.SetMask) -> ev.Event:
+        process = self.processes.get(command.job_id)
+        ended = process is None or not process.running
+        if process is None or ended or self._clash(command.job_id, command.cpus):
+            reason = "ended" if ended else "held"
+            return ev.MaskFailed(node_id=self.node_id, job_id=command.job_id, reason=reason)
+        process.cpus = command.cpus
+        return ev.MaskConfirmed(
+            node_id=self.node_id, job_id=command.job_id, cpus=command.cpus, confined=False
+        )
+
+    def _clash(self, job_id: JobId, cpus: CpuSet) -> bool:
+        """Cores that another job is on are refused; the core should never ask for them."""
+        clash = any(p.job_id != job_id and not p.cpus.isdisjoint(cpus) for p in self.running)
+        self.clashes += clash
+        return clash
+
+    def _launch(self, command: act.Launch) -> ev.Event:
+        if command.job_id not in self.processes:
+            if self._clash(command.job_id, command.cpus):
+                return ev.LaunchFailed(
+                    node_id=self.node_id, job_id=command.job_id, reason="held", permanent=False
+                )
+            self.processes[command.job_id] = Process(
+                job_id=command.job_id, cpus=command.cpus, ranks=command.ranks
+            )
+        return ev.JobLaunched(node_id=self.node_id, job_id=command.job_id, pid=1)
+
+    def end(self, job_id: JobId, exit_code: int) -> None:
+        """The process of a job ends, if it runs."""
+        process = self.processes.get(job_id)
+        if process is not None and process.running:
+            process.running, process.exit_code = False, exit_code
+
+    def check_masks(self) -> str:
+        """What is wrong with the cores of the running processes, empty if nothing is."""
+        seen = CpuSet()
+        for process in self.running:
+            if not process.cpus or not process.cpus <= self.spec.cpus:
+                return f"job {process.job_id} is on the cores {process.cpus} of {self.node_id}"
+            if not seen.isdisjoint(process.cpus):
+                return f"cores {seen & process.cpus} of {self.node_id} are held twice"
+            seen |= process.cpus
+        return ""

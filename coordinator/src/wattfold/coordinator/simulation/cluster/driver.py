@@ -1,0 +1,321 @@
+"""The cluster: the service's own core and a policy, agents, jobs and faults on one virtual clock.
+
+Everything that happens is an event of the clock; the same seed gives the same run. At the end of
+every instant the truth, not the ledger's opinion of it, is compared with the budget, and cores held
+are compared node by node. What breaks is raised with the seed and the last events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import JobSpec
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.plan import PlanningRound, Policy
+from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.simulation.cluster.agent import SIGKILL_EXIT, Agent, Process
+from wattfold.coordinator.simulation.cluster.clock import VirtualClock
+from wattfold.coordinator.simulation.cluster.faults import Faults, Incident, IncidentKind
+from wattfold.coordinator.simulation.cluster.flight_recorder import (
+    BrokenInvariantError,
+    FlightRecorder,
+)
+from wattfold.coordinator.simulation.cluster.messages import Messages
+from wattfold.coordinator.simulation.cluster.meter import BudgetStep, Meter
+from wattfold.coordinator.simulation.cluster.truth import Truth
+from wattfold.coordinator.simulation.cluster.work import Work
+
+S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """Settings of a simulated cluster."""
+
+    seed: int = 0
+    faults: Faults = Faults()  # noqa: RUF009 - immutable
+    lease_ns: int = 6 * S
+    """Leases are renewed three times in it, node by node: long runs want long ones."""
+    idle_uw: int | None = None
+    """What an idle node draws; by default what it is charged with."""
+    plan_deadline_s: float = 60.0
+    """A solver that ends by this clock makes a run depend on the machine it runs on."""
+    settings: CoreSettings = CoreSettings()  # noqa: RUF009 - immutable
+    journal: bool = True
+    """Whether events are kept: needed to bring a killed coordinator back."""
+
+
+class Cluster:
+    """A cluster at work. Times are nanoseconds of its clock, powers microwatts."""
+
+    def __init__(
+        self,
+        specs: Sequence[NodeSpec],
+        policy: Policy,
+        budget_uw: int,
+        options: ClusterOptions | None = None,
+    ) -> None:
+        self.options = options or ClusterOptions()
+        self.policy = policy
+        self.clock = VirtualClock()
+        self.core = CoordinatorCore(budget_uw, self.options.settings)
+        self.agents = {spec.node_id: Agent(spec) for spec in specs}
+        self.truth = Truth(
+            self.clock, list(self.agents.values()), self._report_ends, self.options.idle_uw
+        )
+        self.messages = Messages(
+            self.clock, self, self._changed, self.options.faults, self.options.seed
+        )
+        self.meter = Meter(budget_uw=budget_uw)
+        self.down = False
+        self.actions: list[act.Action] = []
+        self.journal: list[tuple[ev.Event, int]] = []
+        self.events = 0
+        self.rounds = 0
+        self.submitted = 0
+        self.solver_ns: list[int] = []
+        self.first_caps_uw: dict[JobId, int] = {}
+        self._first_budget_uw = budget_uw
+        self._grace_until_ns = 0
+        self._admitted: set[NodeId] = set()
+        self._recorder = FlightRecorder()
+        for spec in specs:
+            self.post(ev.NodeRegistered(node_id=spec.node_id, address="sim"))
+        self._start(1)
+
+    @property
+    def now_ns(self) -> int:
+        """The time."""
+        return self.clock.now_ns
+
+    @property
+    def budget_uw(self) -> int:
+        """The budget now."""
+        return self.meter.budget_uw
+
+    @property
+    def epoch(self) -> int:
+        """Generation of the coordinator."""
+        return self.core.state.epoch
+
+    @property
+    def clashes(self) -> int:
+        """Commands that asked an agent for cores another job was on."""
+        return sum(agent.clashes for agent in self.agents.values())
+
+    # What a test or an experiment does to it.
+
+    def submit(self, job_id: str, spec: JobSpec, work: Work, held: bool = False) -> None:
+        """A user submits a job now; nobody takes it while the coordinator is down."""
+        if self.down:
+            return
+        self.truth.works[JobId(job_id)] = work
+        self.submitted += 1
+        self.post(ev.JobSubmitted(job_id=JobId(job_id), spec=spec, held=held))
+
+    def set_budget(self, budget_uw: int, deadline_ns: int) -> None:
+        """The budget is another one from now on."""
+        if budget_uw < self.budget_uw:
+            self._grace_until_ns = self.now_ns + deadline_ns
+        self.meter.budget(
+            BudgetStep(time_ns=self.now_ns, budget_uw=budget_uw, deadline_ns=deadline_ns)
+        )
+        self.post(ev.BudgetChanged(budget_uw=budget_uw, deadline_ns=deadline_ns))
+
+    def happen(self, incident: Incident) -> None:
+        """Lets a fault happen now."""
+        self._recorder.note(self.now_ns, incident)
+        match incident.kind:
+            case IncidentKind.CUT:
+                self.cut(incident.node_id, incident.for_ns)
+            case IncidentKind.KILL_AGENT:
+                self.kill_agent(incident.node_id, incident.for_ns)
+            case IncidentKind.KILL_COORDINATOR:
+                self.kill_coordinator(incident.for_ns)
+            case IncidentKind.KILL_JOB:
+                self.kill_job(incident.node_id, incident.job_id)
+
+    def cut(self, node_id: NodeId, for_ns: int) -> None:
+        """The network to a node is down for a while."""
+        agent = self.agents[node_id]
+        agent.connected = False
+        self.post(ev.NodeSilent(node_id=node_id, reason="cut"))
+        self.clock.later(for_ns, lambda: self._connect(agent))
+
+    def kill_agent(self, node_id: NodeId, for_ns: int) -> None:
+        """The agent's process dies and comes back at its floors; its jobs go on.
+
+        While it is dead nothing lowers its caps: it is started again before its lease ends.
+        """
+        agent = self.agents[node_id]
+        if not agent.alive:
+            return
+        for_ns = min(for_ns, max(agent.lease_until_ns - self.now_ns, 1))
+        agent.alive = agent.connected = False
+        self.post(ev.NodeSilent(node_id=node_id, reason="killed"))
+
+        def back() -> None:
+            agent.start_again(self.now_ns)
+            self._changed(agent)
+            self._connect(agent)
+
+        self.clock.later(for_ns, back)
+
+    def kill_coordinator(self, away_ns: int) -> None:
+        """kill -9: what is under way is lost; the journal brings the rest back after a while."""
+        if not self.options.journal:
+            raise ValueError("a coordinator without a journal cannot be killed and come back")
+        if self.down:
+            return
+        self.down = True
+        for agent in self.agents.values():
+            agent.connected = False
+        self.clock.later(away_ns, self._restart)
+
+    def kill_job(self, node_id: NodeId, job_id: JobId) -> None:
+        """The process of a job on a node dies."""
+        agent = self.agents[node_id]
+        process = agent.processes.get(job_id)
+        if process is not None and process.running:
+            agent.end(job_id, SIGKILL_EXIT)
+            self._changed(agent)
+
+    # How it goes on.
+
+    def run(self, until_ns: int, done: Callable[[], bool] | None = None) -> None:
+        """Lets time pass, until a time or until ``done``, which is asked at every instant."""
+        try:
+            while not (done and done()):
+                next_ns = self.clock.next_ns
+                if next_ns is None or next_ns > until_ns:
+                    self.clock.skip_to(until_ns)
+                    self.meter.advance(self.now_ns)
+                    return
+                self._instant(next_ns)
+        except Exception as error:
+            error.add_note(
+                f"seed {self.options.seed}, at {self.now_ns} ns; the last events:\n"
+                f"{self._recorder.text()}"
+            )
+            raise
+
+    def _instant(self, time_ns: int) -> None:
+        """All that happens at one time, then a look at the truth."""
+        self.meter.advance(time_ns)
+        while self.clock.next_ns == time_ns:
+            self.clock.step()
+        accounts = self.core.state.ledger.accounts
+        if accounts.keys() != self._admitted:
+            self._admitted = set(accounts)
+            self.truth.count(self._admitted)
+        sums = self.truth.sums
+        queued = self.submitted - len(self.truth.runs)
+        self.meter.note(sums, self.core.state.ledger.committed_uw, queued)
+        if sums.bound_uw > self.budget_uw and time_ns >= self._grace_until_ns:
+            raise BrokenInvariantError(
+                f"nodes may draw {sums.bound_uw} uW, the budget is {self.budget_uw} uW "
+                f"(seed {self.options.seed}, at {time_ns} ns)"
+            )
+
+    def _changed(self, agent: Agent) -> None:
+        self.truth.touch(agent)
+        self._report_ends(agent)
+        wrong = agent.check_masks()
+        if wrong:
+            raise BrokenInvariantError(f"{wrong} (seed {self.options.seed}, at {self.now_ns} ns)")
+
+    def post(self, event: ev.Event) -> None:
+        """The coordinator takes an event in, if it is up, and does what follows."""
+        if self.down:
+            return
+        self._recorder.note(self.now_ns, event)
+        self.events += 1
+        if self.options.journal:
+            self.journal.append((event, self.now_ns))
+        for action in self.core.handle(event, self.now_ns):
+            self._perform(action)
+
+    def _perform(self, action: act.Action) -> None:
+        self._recorder.note(self.now_ns, action)
+        if self.options.journal:
+            self.actions.append(action)
+        if isinstance(action, act.WakeAt):
+            self.clock.at(action.at_ns, lambda: self.post(ev.TimePassed()))
+        elif isinstance(action, act.Solve):
+            self._solve(action.round)
+        else:
+            if isinstance(action, act.Launch) and action.job_id not in self.first_caps_uw:
+                target = self.core.state.jobs[action.job_id].target
+                self.first_caps_uw[action.job_id] = target.cap_uw if target else 0
+            self.messages.send(self.agents[action.node_id], action)
+
+    def _solve(self, number: int) -> None:
+        snapshot = self.core.snapshot(self.now_ns)
+        began_ns = time.perf_counter_ns()
+        plan = self.policy.propose(snapshot, self.now_ns, self.options.plan_deadline_s)
+        self.rounds += 1
+        if plan.solver != "none":
+            self.solver_ns.append(time.perf_counter_ns() - began_ns)
+        # The time it took is no part of the event: the same seed gives the same journal.
+        record = PlanningRound(
+            number=number,
+            policy=self.policy.name,
+            solver=plan.solver,
+            outcome=plan.outcome,
+            jobs=len(snapshot.jobs),
+            solve_ns=0,
+        )
+        epoch = self.epoch
+
+        def proposed() -> None:
+            if epoch == self.epoch:
+                self.post(ev.PlanProposed(plan=plan, round=record))
+
+        self.clock.later(self.messages.delay_ns(), proposed)
+
+    def _report_ends(self, agent: Agent) -> None:
+        """Ends are told once, and on first contact if nobody listens now."""
+        for process in agent.processes.values():
+            if not process.running and not process.reported:
+                process.reported = True
+                self.meter.until_last_end_uw_ns = self.meter.drawn_uw_ns
+                self.clock.later(self.messages.delay_ns(), partial(self._report, agent, process))
+
+    def _report(self, agent: Agent, process: Process) -> None:
+        if agent.connected and process.job_id in agent.processes:
+            self.post(ev.ProcessEnded(node_id=agent.node_id, process=process.reading()))
+
+    def _start(self, epoch: int) -> None:
+        self.down = False
+        self.post(
+            ev.CoordinatorStarted(
+                epoch=Epoch(epoch), lease_ns=self.options.lease_ns, command_timeout_ns=S
+            )
+        )
+        for agent in self.agents.values():
+            agent.connected = False
+            self.clock.later(self.messages.delay_ns(), partial(self._connect, agent))
+
+    def _restart(self) -> None:
+        epoch = self.core.state.epoch + 1
+        fresh = CoordinatorCore(self._first_budget_uw, self.options.settings)
+        for event, time_ns in self.journal:
+            fresh.handle(event, time_ns)
+        self.core = fresh
+        self._start(epoch)
+
+    def _connect(self, agent: Agent) -> None:
+        if self.down or agent.connected:
+            return
+        if not agent.alive:
+            self.clock.later(S // 2, lambda: self._connect(agent))
+            return
+        agent.connected = True
+        self.post(agent.hello())

@@ -1,0 +1,100 @@
+"""A job as it really goes: what it holds now, how fast that is, and how much of it is done.
+
+The work is integrated: whenever cores or caps change, what was done at the old speed is added up
+and the end is set anew. A job goes on only while all its processes run; a program whose peers are
+missing waits for them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.simulation.cluster.clock import Timer
+from wattfold.coordinator.simulation.cluster.work import Place, Work
+
+
+@dataclass(slots=True, kw_only=True)
+class JobTotals:
+    """What a job has had so far. Integrals are over time, in nanoseconds; -1 = not yet."""
+
+    start_ns: int = -1
+    end_ns: int = -1
+    first_size: int = 0
+    last_size: int = 0
+    resizes: int = 0
+    core_ns: int = 0
+    """Cores held."""
+    drawn_uw_ns: int = 0
+    level_uw_ns: int = 0
+    """Least level in force on its nodes, while it ran."""
+    ran_ns: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class JobRun:
+    """The processes of a job that run, and its progress."""
+
+    job_id: JobId
+    work: Work
+    ranks: int
+    """Processes it needs to go on."""
+    totals: JobTotals = field(default_factory=JobTotals)
+    places: dict[NodeId, Place] = field(default_factory=dict)
+    drawn_uw: dict[NodeId, int] = field(default_factory=dict)
+    """Its share of what its nodes draw."""
+    done: float = 0.0
+    rate: float = 0.0
+    """Share done in a nanosecond."""
+    since_ns: int = 0
+    ended: bool = False
+    timer: Timer | None = None
+
+    @property
+    def cores(self) -> int:
+        """Cores it is on."""
+        return sum(place.cores for place in self.places.values())
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its processes run."""
+        return len(self.places) == self.ranks
+
+    @property
+    def level_uw(self) -> int:
+        """Least level in force on its nodes."""
+        return min((place.level_uw for place in self.places.values()), default=0)
+
+    def advance(self, now_ns: int) -> None:
+        """Adds up what was done and drawn since the last change. Call before every change."""
+        elapsed_ns = now_ns - self.since_ns
+        self.since_ns = now_ns
+        if not elapsed_ns or not self.places:
+            return
+        totals = self.totals
+        self.done += self.rate * elapsed_ns
+        totals.core_ns += self.cores * elapsed_ns
+        totals.drawn_uw_ns += sum(self.drawn_uw.values()) * elapsed_ns
+        if self.rate:
+            totals.level_uw_ns += self.level_uw * elapsed_ns
+            totals.ran_ns += elapsed_ns
+
+    def reprice(self, now_ns: int) -> None:
+        """Finds the speed of what it holds now; notes its start and its sizes."""
+        self.rate = self.work.rate(self.places.values()) if self.complete else 0.0
+        if not self.complete or self.ended:
+            return
+        totals, size = self.totals, self.cores
+        if totals.start_ns < 0:
+            totals.start_ns, totals.first_size = now_ns, size
+        elif size != totals.last_size:
+            totals.resizes += 1
+        totals.last_size = size
+
+    @property
+    def left_ns(self) -> int | None:
+        """Time to its end at the present speed, None while it does not go on."""
+        if self.rate <= 0:
+            return None
+        return max(math.ceil((1.0 - self.done) / self.rate), 0)

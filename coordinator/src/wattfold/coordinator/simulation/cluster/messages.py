@@ -1,0 +1,118 @@
+"""Commands from the coordinator to the agents and their answers, with delays and faults.
+
+A command whose answer does not come is given up after a time-out, and the coordinator is told so:
+what its adapter does for the real one. Answers and give-ups of an earlier epoch are dropped with
+the coordinator that waited for them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.simulation.cluster.agent import Agent, Command
+from wattfold.coordinator.simulation.cluster.clock import VirtualClock
+from wattfold.coordinator.simulation.cluster.faults import DELAY_NS_MIN, Faults
+
+TIMEOUT_NS = 1_000_000_000
+LATE_NS = 1_500_000_000
+"""A late command arrives so long after it was sent: it was given up by then."""
+
+
+class Coordinator(Protocol):
+    """Where answers go."""
+
+    @property
+    def epoch(self) -> int:
+        """Its generation."""
+
+    def post(self, event: ev.Event) -> None:
+        """Takes an event in, if it is up."""
+
+
+class Messages:
+    """The network between the coordinator and the agents."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        coordinator: Coordinator,
+        on_change: Callable[[Agent], None],
+        faults: Faults,
+        seed: int,
+    ) -> None:
+        self.faults = faults
+        self._clock = clock
+        self._coordinator = coordinator
+        self._on_change = on_change
+        self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+
+    def delay_ns(self) -> int:
+        """How long the next message takes."""
+        return self._random.randint(DELAY_NS_MIN, max(self.faults.delay_ns, DELAY_NS_MIN + 1))
+
+    def _happens(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def send(self, agent: Agent, command: Command) -> None:
+        """Sends a command; its answer, or that there is none, is posted later."""
+        epoch = self._coordinator.epoch
+        lost, unanswered = self._happens(self.faults.lose), self._happens(self.faults.lose)
+        late, double = self._happens(self.faults.late), self._happens(self.faults.double)
+
+        def arrive() -> None:
+            answer = self._take(agent, command, epoch)
+            if late:
+                return
+            if answer is not None and not unanswered and agent.connected:
+                self._clock.later(self.delay_ns(), lambda: self._answer(epoch, answer))
+            else:
+                self._clock.later(TIMEOUT_NS, lambda: self._give_up(command, epoch))
+
+        def again() -> None:
+            self._take(agent, command, epoch)
+
+        if lost or late:
+            self._clock.later(TIMEOUT_NS, lambda: self._give_up(command, epoch))
+        if not lost:
+            self._clock.later(self.delay_ns() + (LATE_NS if late else 0), arrive)
+        if double:
+            self._clock.later(2 * self.delay_ns(), again)
+
+    def _take(self, agent: Agent, command: Command, epoch: int) -> ev.Event | None:
+        refuse = isinstance(command, act.SetCaps) and self._happens(self.faults.refuse)
+        answer = agent.take(command, epoch, self._clock.now_ns, refuse)
+        self._on_change(agent)
+        return answer
+
+    def _answer(self, epoch: int, answer: ev.Event) -> None:
+        if epoch == self._coordinator.epoch:
+            self._coordinator.post(answer)
+
+    def _give_up(self, command: Command, epoch: int) -> None:
+        event = given_up(command)
+        if event is not None and epoch == self._coordinator.epoch:
+            self._coordinator.post(event)
+
+
+def given_up(command: Command) -> ev.Event | None:
+    """What the coordinator is told of a command that got no answer."""
+    match command:
+        case act.SetCaps():
+            return ev.CapsUnconfirmed(
+                node_id=command.node_id, request_id=command.request_id, reason="lost"
+            )
+        case act.RenewLease():
+            return ev.LeaseUnconfirmed(
+                node_id=command.node_id, request_id=command.request_id, reason="lost"
+            )
+        case act.SetMask():
+            return ev.MaskFailed(node_id=command.node_id, job_id=command.job_id, reason="lost")
+        case act.Launch():
+            return ev.LaunchFailed(
+                node_id=command.node_id, job_id=command.job_id, reason="lost", permanent=False
+            )
+    return None

@@ -1,0 +1,202 @@
+"""What is really so: what every node may draw and does draw, how far every job really is.
+
+Nothing here is known to the coordinator. The driver reports every node it has touched (`touch`);
+sums over the cluster are kept up to date, so that nothing is ever recomputed for all nodes.
+
+How a node's cap becomes the speed of its jobs is the inverse of `core.targets`: jobs on k of its C
+cores share what the cap leaves above the floor, so they run as on a whole node capped at
+
+    level = floor + (cap - floor) C / k
+
+Their packages draw ``k/C`` of what the job draws at that level, the other cores their share of an
+idle node, and never more than the cap. Idle nodes draw what the machine says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.simulation.cluster.agent import Agent, Process
+from wattfold.coordinator.simulation.cluster.clock import Timer, VirtualClock
+from wattfold.coordinator.simulation.cluster.job_run import JobRun
+from wattfold.coordinator.simulation.cluster.work import Place, Work
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeTruth:
+    """What one node may draw and draws, microwatts, and the jobs with processes there."""
+
+    agent: Agent
+    idle_uw: int
+    bound_uw: int = 0
+    drawn_uw: int = 0
+    runs: dict[JobId, JobRun] = field(default_factory=dict)
+    counted: bool = False
+    """Whether it is part of the budget: a node that was not admitted is not."""
+    timer: Timer | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Sums:
+    """Over the nodes that count."""
+
+    bound_uw: int = 0
+    drawn_uw: int = 0
+    nodes_busy: int = 0
+    running: int = 0
+    """Jobs all of whose processes run."""
+
+
+Ended = Callable[[Agent], None]
+
+
+class Truth:
+    """Nodes, jobs and sums. ``on_end`` hears of every node where a process has done its work."""
+
+    def __init__(
+        self, clock: VirtualClock, agents: list[Agent], on_end: Ended, idle_uw: int | None = None
+    ) -> None:
+        self._clock = clock
+        self._on_end = on_end
+        self.nodes: dict[NodeId, NodeTruth] = {}
+        self.works: dict[JobId, Work] = {}
+        self.runs: dict[JobId, JobRun] = {}
+        self.sums = Sums()
+        self._strays: dict[tuple[NodeId, JobId], JobRun] = {}
+        for agent in agents:
+            idle = agent.bound_uw if idle_uw is None else min(idle_uw, agent.bound_uw)
+            self.nodes[agent.node_id] = NodeTruth(agent=agent, idle_uw=idle)
+            self.touch(agent)
+
+    def count(self, admitted: set[NodeId]) -> None:
+        """These nodes, and no others, are part of the budget from now on."""
+        for node_id, node in self.nodes.items():
+            if node.counted != (node_id in admitted):
+                self._add(node, -1)
+                node.counted = not node.counted
+                self._add(node, 1)
+
+    def _add(self, node: NodeTruth, sign: int) -> None:
+        if node.counted:
+            self.sums.bound_uw += sign * node.bound_uw
+            self.sums.drawn_uw += sign * node.drawn_uw
+            self.sums.nodes_busy += sign * bool(node.runs)
+
+    def touch(self, agent: Agent) -> None:
+        """Takes in whatever has changed on a node: caps, lease, processes, masks."""
+        now_ns = self._clock.now_ns
+        node = self.nodes[agent.node_id]
+        agent.pass_time(now_ns)
+        self._add(node, -1)
+        before = node.runs
+        node.runs = {p.job_id: self._run_of(p, agent.node_id) for p in agent.running}
+        concerned = {id(run): run for run in (*before.values(), *node.runs.values())}
+        complete = 0
+        for run in concerned.values():
+            run.advance(now_ns)
+            complete -= run.complete and not run.ended
+        for job_id, run in before.items():
+            if node.runs.get(job_id) is not run:
+                self._leave(run, agent.node_id)
+        self._share(node)
+        for run in concerned.values():
+            run.reprice(now_ns)
+            complete += run.complete and not run.ended
+            self._set_end(run)
+        self.sums.running += complete
+        self._add(node, 1)
+        self._wake(node)
+
+    def _run_of(self, process: Process, node_id: NodeId) -> JobRun:
+        """The run a process belongs to.
+
+        A command to launch that comes after its job has ended starts the program once more, alone.
+        """
+        run = self.runs.get(process.job_id)
+        if run is None:
+            run = self.runs[process.job_id] = self._new_run(process, process.ranks)
+        if not run.ended:
+            return run
+        key = (node_id, process.job_id)
+        if key not in self._strays:
+            self._strays[key] = self._new_run(process, 1)
+        return self._strays[key]
+
+    def _new_run(self, process: Process, ranks: int) -> JobRun:
+        return JobRun(
+            job_id=process.job_id,
+            work=self.works[process.job_id],
+            ranks=ranks,
+            since_ns=self._clock.now_ns,
+        )
+
+    def _share(self, node: NodeTruth) -> None:
+        """Divides the node's power among its jobs."""
+        agent = node.agent
+        spec, cap_uw = agent.spec, agent.package_cap_uw
+        all_cores, floor_uw = len(spec.cpus), spec.package_floor_uw
+        node.bound_uw = agent.bound_uw
+        if not node.runs:
+            node.drawn_uw = min(node.idle_uw, node.bound_uw)
+            return
+        cores = {p.job_id: len(p.cpus) for p in agent.running}
+        held = sum(cores.values())
+        level_uw = min(floor_uw + (cap_uw - floor_uw) * all_cores // held, spec.package_max_uw)
+        packages_uw = sum(zone.bound_uw for zone in agent.zones.values() if zone.is_package)
+        others_uw = node.bound_uw - packages_uw
+        idle_packages_uw = max(min(node.idle_uw - others_uw, cap_uw), 0)
+        fixed_uw = others_uw + idle_packages_uw * (all_cores - held) // all_cores
+        left_uw = cap_uw - (fixed_uw - others_uw)
+        node.drawn_uw = fixed_uw
+        for job_id, run in node.runs.items():
+            own = cores[job_id]
+            packages_uw = run.work.package_uw(level_uw) * own // all_cores
+            packages_uw = min(packages_uw, left_uw * own // held)
+            run.places[agent.node_id] = Place(cores=own, level_uw=level_uw)
+            run.drawn_uw[agent.node_id] = packages_uw + fixed_uw * own // held
+            node.drawn_uw += packages_uw
+
+    def _leave(self, run: JobRun, node_id: NodeId) -> None:
+        run.places.pop(node_id, None)
+        run.drawn_uw.pop(node_id, None)
+        self._strays.pop((node_id, run.job_id), None)
+        if not run.places and not run.ended:
+            run.ended, run.totals.end_ns = True, self._clock.now_ns
+
+    def _set_end(self, run: JobRun) -> None:
+        if run.timer is not None:
+            run.timer.cancel()
+            run.timer = None
+        left_ns = run.left_ns
+        if left_ns is not None and not run.ended:
+            run.timer = self._clock.later(left_ns, lambda: self._end(run))
+
+    def _end(self, run: JobRun) -> None:
+        """All the work is done: every process of the job ends."""
+        run.advance(self._clock.now_ns)
+        run.timer = None
+        if run.complete and not run.ended:
+            self.sums.running -= 1
+        run.ended, run.totals.end_ns = True, self._clock.now_ns
+        agents = [self.nodes[node_id].agent for node_id in run.places]
+        for agent in agents:
+            agent.end(run.job_id, 0)
+        for agent in agents:
+            self.touch(agent)
+            self._on_end(agent)
+
+    def _wake(self, node: NodeTruth) -> None:
+        """Looks at a node again when a window passes or its lease ends."""
+        due_ns = node.agent.due_ns()
+        if due_ns is None or (node.timer is not None and node.timer.time_ns <= due_ns):
+            return  # A timer that is too early sets itself anew.
+        if node.timer is not None:
+            node.timer.cancel()
+
+        def look() -> None:
+            node.timer = None
+            self.touch(node.agent)
+
+        node.timer = self._clock.at(due_ns, look)

@@ -1,0 +1,82 @@
+"""The work of a job and how fast it is done on what the job holds.
+
+Three models. *PASS*: the profile's time at the units held and the least level in force on any of
+its nodes. *Ideal* and *worst case* (D'Amico et al., ICPP 2019, Eq. 5 and 6) know no power: the
+first counts all cores held, the second takes every node for as slow as the one with the fewest,
+
+    ideal       sum of cores / cores asked for
+    worst case  nodes * min over nodes of cores / cores asked for
+
+times the speed with all cores asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+
+
+class SpeedModel(StrEnum):
+    """How the speed of a job follows from what it holds."""
+
+    PASS = "pass"  # noqa: S105 - the model's name
+    IDEAL = "ideal"
+    WORST_CASE = "worst-case"
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """What a job holds on one node: cores, and the level of power they run at."""
+
+    cores: int
+    level_uw: int
+    """Package cap of a whole node that gives a core as much power as it gets here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """All the work of a job. ``run_ns`` is its time with ``asked_cores`` cores at full power."""
+
+    run_ns: int
+    asked_cores: int
+    model: SpeedModel = SpeedModel.IDEAL
+    profile: PassProfile | None = None
+    """Needed by PASS, whose times are all its own."""
+
+    def __post_init__(self) -> None:
+        if self.run_ns < 1 or self.asked_cores < 1:
+            raise ValueError(f"work takes time and cores, got {self.run_ns}, {self.asked_cores}")
+        if self.model is SpeedModel.PASS and self.profile is None:
+            raise ValueError("the PASS model needs a profile")
+
+    def rate(self, places: Collection[Place]) -> float:
+        """Share of the work done in a nanosecond on these places; zero on none."""
+        if not places:
+            return 0.0
+        if self.model is SpeedModel.PASS:
+            return self._pass_rate(places)
+        if self.model is SpeedModel.IDEAL:
+            cores = sum(place.cores for place in places)
+        else:
+            cores = len(places) * min(place.cores for place in places)
+        return cores / self.asked_cores / self.run_ns
+
+    def _pass_rate(self, places: Collection[Place]) -> float:
+        assert self.profile is not None
+        by_cores = self.profile.unit is SizeUnit.CORES
+        size = sum(place.cores for place in places) if by_cores else len(places)
+        level_uw = min(place.level_uw for place in places)
+        return 1e-9 / self.profile.time_s(size, w_from_uw(level_uw))
+
+    def package_uw(self, level_uw: int) -> int:
+        """What the packages of a whole node with this job draw at a level: never more than useful.
+
+        A job without a profile draws all it may.
+        """
+        if self.profile is None:
+            return level_uw
+        return min(level_uw, round(self.profile.p_high_w * 1e6))

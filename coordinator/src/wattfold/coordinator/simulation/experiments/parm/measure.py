@@ -1,0 +1,138 @@
+"""Runs one case and reduces its record to the numbers the evaluation compares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattfold.contract.units import NS_PER_S, ns_from_s, uw_from_w
+from wattfold.coordinator.policies.parm import Variant
+from wattfold.coordinator.simulation.experiments.parm.case import BASELINE_MIN, PRICED, ParmCase
+from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
+from wattfold.coordinator.simulation.experiments.parm.settings import (
+    BASE_W,
+    DRAM_W,
+    FULL_CAP_W,
+    RESIZE_INTERVAL_S,
+    SIZES,
+)
+from wattfold.coordinator.simulation.pool.backfill_scheduler import BackfillScheduler
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.engine import simulate
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
+from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.pool.scheduler import PoolScheduler
+from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.simulation.sweep.case import Case, Values
+
+MEASURES = {
+    "completion_s": "mean completion time, s",
+    "completion_s_max": "greatest completion time, s",
+    "response_s": "mean response time, s",
+    "makespan_s": "makespan, s",
+    "nodes": "mean nodes in use",
+    "cap_w": "mean package cap of a node in use, W",
+    "resizes": "resizes",
+    "overhead_share": "mean time a job lost to resizes, of the makespan",
+    "overhead_of_execution": "time lost to resizes, of the time jobs ran",
+    "solver_s_max": "longest optimisation, s",
+    "solver_s_mean": "mean optimisation, s",
+    "queued_max": "most jobs waiting",
+    "rounds": "decisions",
+    "over_budget_s": "time over budget, s",
+    "wall_s": "simulation time, s",
+}
+"""What `measure` gives of every case. *Response* is the paper's: arrival to start."""
+
+
+def measure(case: Case) -> Values:
+    """Runs a case.
+
+    Raises:
+        LogError: its log cannot be read.
+        SimulationError: jobs that never start, or power above the budget.
+        ValueError: jobs that did not end.
+    """
+    if not isinstance(case, ParmCase):
+        raise TypeError(f"not a case of PARM's evaluation: {case.label}")
+    table = jobs_of(case)
+    machine = machine_of(case)
+    record = simulate(
+        table,
+        machine,
+        scheduler_of(case, table, machine),
+        Budget.constant(uw_from_w(case.budget_w)),
+        seed=case.seed,
+    )
+    return values_of(record)
+
+
+def machine_of(case: ParmCase) -> Machine:
+    """The machine of a case. Nodes without a job are charged nothing, as in Eq. 5."""
+    return Machine.of_watts(
+        case.nodes,
+        base_w=BASE_W,
+        dram_w=DRAM_W,
+        cap_w_max=FULL_CAP_W,
+        idle_w=0.0,
+        memory_mb=case.settings.memory_mb,
+        link_mb_per_s=case.settings.link_mb_per_s,
+    )
+
+
+def scheduler_of(case: ParmCase, table: JobTable, machine: Machine) -> PoolScheduler:
+    """The policy of a case."""
+    caps_uw = tuple(uw_from_w(cap) for cap in case.caps_w)
+    if case.is_baseline:
+        return BackfillScheduler(
+            table,
+            machine,
+            cap_uw=caps_uw[0],
+            size="min" if case.policy == BASELINE_MIN else "max",
+        )
+    priced = case.policy == PRICED
+    return ParmScheduler(
+        table,
+        machine,
+        variant=Variant.WSE if priced else Variant(case.policy.lower()),
+        price_resizes=priced,
+        revisits=priced,
+        alpha=case.alpha,
+        sizes_count=SIZES,
+        caps_uw=caps_uw,
+        resize_interval_ns=ns_from_s(RESIZE_INTERVAL_S),
+    )
+
+
+def values_of(record: RunRecord) -> Values:
+    """The measures of a run by name. Raises ValueError where a job has not ended."""
+    metrics = metrics_of(record)
+    if metrics.jobs_unfinished:
+        raise ValueError(f"{metrics.jobs_unfinished} of {metrics.jobs} jobs did not end")
+    solved = len(record.solver_ns) > 0
+    lost_s = float(record.columns.stalled_ns.mean()) / NS_PER_S
+    return {
+        "completion_s": metrics.completion_s_mean,
+        "completion_s_max": metrics.completion_s_max,
+        "response_s": metrics.wait_s_mean,
+        "makespan_s": metrics.makespan_s,
+        "nodes": metrics.nodes_busy_mean,
+        "cap_w": _mean_cap_w(record),
+        "resizes": float(metrics.resizes),
+        "overhead_share": lost_s / metrics.makespan_s,
+        "overhead_of_execution": metrics.stalled_share,
+        "solver_s_max": metrics.solver_s_max if solved else 0.0,
+        "solver_s_mean": metrics.solver_s_mean if solved else 0.0,
+        "queued_max": float(np.max(record.series.queued, initial=0)),
+        "rounds": float(metrics.rounds),
+        "over_budget_s": metrics.over_budget_s,
+        "wall_s": metrics.wall_s,
+    }
+
+
+def _mean_cap_w(record: RunRecord) -> float:
+    """Over all node seconds; the last cap of a job counts for the time it ran."""
+    columns = record.columns
+    held = columns.node_ns.astype(np.float64)
+    return float((columns.mean_cap_uw * held).sum() / held.sum()) / 1e6

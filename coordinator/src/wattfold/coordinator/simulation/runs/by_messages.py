@@ -1,0 +1,102 @@
+"""A case at the level of messages: the service's core and policies with simulated agents.
+
+What the pool leaves out: averaging windows, leases, delays, lost messages. What it has and this has
+not: placements on a torus, DRAM caps, resizes of jobs that hold whole nodes, stop and resume.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from wattfold.contract.units import NS_PER_S, ns_from_s
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm, Variant
+from wattfold.coordinator.simulation.cluster.driver import ClusterOptions
+from wattfold.coordinator.simulation.cluster.faults import Faults
+from wattfold.coordinator.simulation.cluster.meter import BudgetStep
+from wattfold.coordinator.simulation.cluster.record import ClusterRecord
+from wattfold.coordinator.simulation.cluster.run import Experiment, run
+from wattfold.coordinator.simulation.cluster.work import SpeedModel
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.runs.case import MessageLevel, PolicyChoice, SimulationCase
+
+COMMAND_S = 1.0
+"""A command's time-out in the simulated cluster."""
+CHECK_EVERY = 200
+"""Events between two checks of the whole state; what an event touched is checked each time."""
+
+
+def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) -> ClusterRecord:
+    """Runs a case to its end.
+
+    Raises ValueError for what this level has not, and the core's errors with the last events.
+    """
+    _check_deadlines(case, level)
+    first_ns = int(table.submit_ns.min()) if len(table) else 0
+    budget = tuple(
+        BudgetStep(
+            time_ns=first_ns + step.at_ns,
+            budget_uw=step.budget_uw,
+            deadline_ns=step.deadline_ns,
+        )
+        for step in case.budget.steps
+    )
+    experiment = Experiment(
+        budget=budget,
+        cores_per_node=level.cores_per_node,
+        unit=SizeUnit(level.sizes_in),
+        model=SpeedModel(case.model.value) if case.model else None,
+        window_ns=ns_from_s(level.window_s),
+        options=ClusterOptions(
+            seed=case.seed,
+            faults=Faults(
+                lose=level.lose,
+                late=level.late,
+                double=level.double,
+                refuse=level.refuse,
+                delay_ns=ns_from_s(level.delay_s),
+            ),
+            lease_ns=ns_from_s(level.lease_s),
+            settings=CoreSettings(check_every=CHECK_EVERY),
+            journal=False,
+        ),
+    )
+    return run(case.machine, table, policy_of(case.policy), experiment)
+
+
+def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:
+    """As the service: a lower budget needs a command and an averaging window."""
+    least_s = level.window_s + COMMAND_S
+    for before, step in pairwise(case.budget.steps):
+        if step.budget_uw < before.budget_uw and step.deadline_ns < ns_from_s(least_s):
+            raise ValueError(
+                f"the budget falls at {step.at_ns / NS_PER_S:g} s with a deadline of "
+                f"{step.deadline_ns / NS_PER_S:g} s; agents need at least {least_s:g} s: a command "
+                "and an averaging window"
+            )
+
+
+def policy_of(choice: PolicyChoice) -> Policy:
+    """The service's policy of a choice. Raises ValueError for what the service has not."""
+    if choice.name in ("easy", "fcfs"):
+        if choice.cap_uw is not None:
+            raise ValueError("--cap is for the pool; with messages, jobs run at the greatest cap")
+        return FifoEasy(size=choice.size, backfill=choice.name == "easy")
+    if choice.name == "conservative":
+        raise ValueError("the service has no policy conservative; it is simulated on a pool only")
+    if choice.caps_uw is not None or choice.price_resizes:
+        raise ValueError(
+            "--caps and --price-resizes are for the pool; the service spaces the caps itself"
+        )
+    return Parm(
+        variant=Variant(choice.name.removeprefix("parm-")),
+        alpha=choice.alpha,
+        sizes_max=choice.sizes_count,
+        levels_max=choice.levels_count,
+        resize_interval_ns=ns_from_s(choice.resize_interval_s),
+        gap=choice.gap,
+        solver=choice.solver,
+    )

@@ -1,0 +1,104 @@
+"""The files of a powercap tree, as a port: read and write one attribute of one zone.
+
+A zone is named by its folder, ``intel-rapl:0:1``, wherever that lies. Errors are those of the
+system calls.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Protocol
+
+_FOLDER = re.compile(r"intel-rapl(-mmio)?:[0-9a-f]+(:[0-9a-f]+)?\Z")
+
+
+class ZoneFiles(Protocol):
+    """Attributes of zones."""
+
+    def folders(self) -> list[str]:
+        """The zones of all interfaces, those of the main one first."""
+        ...
+
+    def read(self, folder: str, file: str) -> str:
+        """The text without its newline. Raises OSError."""
+        ...
+
+    def read_counter(self, folder: str, file: str) -> tuple[str, int]:
+        """The text, and how long ago it was so, nanoseconds. Raises OSError."""
+        ...
+
+    def write(self, folder: str, file: str, text: str) -> None:
+        """Replaces the value. Raises OSError."""
+        ...
+
+    def may(self, folder: str, file: str, mode: int) -> bool:
+        """Whether this account may use the file so (os.R_OK, os.W_OK), told without trying."""
+        ...
+
+    def path(self, folder: str, file: str = "") -> Path:
+        """Where it is, for other processes and for people."""
+        ...
+
+
+class RealFiles:
+    """A tree on disk: sysfs, or one of that shape.
+
+    ``stamped``: counters move in steps and their files carry the time of the last one, as in an
+    emulated tree; hardware counters move all the time and are as new as the reading.
+    """
+
+    def __init__(self, root: Path, *, stamped: bool = False) -> None:
+        self.root = root
+        self._stamped = stamped
+        self._paths: dict[str, Path] = {}
+
+    def folders(self) -> list[str]:
+        """The zones of all interfaces, those of the main one first."""
+        # Children are links beside their parents in sysfs; a copied tree may have them inside only.
+        for pattern in ("intel-rapl*:*", "intel-rapl*:*/intel-rapl*:*"):
+            for path in sorted(self.root.glob(pattern)):
+                if _FOLDER.match(path.name):
+                    self._paths.setdefault(path.name, path)
+        present = [name for name, path in self._paths.items() if path.is_dir()]
+        return sorted(present, key=lambda name: (name.startswith("intel-rapl-mmio"), name))
+
+    def read(self, folder: str, file: str) -> str:
+        """The text without its newline. Raises OSError."""
+        return self.path(folder, file).read_text(encoding="ascii", errors="replace").strip()
+
+    def read_counter(self, folder: str, file: str) -> tuple[str, int]:
+        """The text, and how long ago it was so, nanoseconds. Raises OSError."""
+        with self.path(folder, file).open(encoding="ascii", errors="replace") as opened:
+            text = opened.read(64).strip()
+            if not self._stamped:
+                return text, 0
+            return text, max(time.time_ns() - os.fstat(opened.fileno()).st_mtime_ns, 0)
+
+    def write(self, folder: str, file: str, text: str) -> None:
+        """Replaces the value. Raises OSError."""
+        with self.path(folder, file).open("w", encoding="ascii") as opened:
+            opened.write(text)
+
+    def may(self, folder: str, file: str, mode: int) -> bool:
+        """Whether this account may use the file so (os.R_OK, os.W_OK), told without trying."""
+        return may(self.path(folder, file), mode)
+
+    def path(self, folder: str, file: str = "") -> Path:
+        """Where it is."""
+        return self._paths.get(folder, self.root / folder) / file
+
+
+def may(path: Path, mode: int) -> bool:
+    """Whether this account may use a file so (os.R_OK, os.W_OK).
+
+    sysfs holds also root to the permission bits, which access(2) does not tell.
+    """
+    try:
+        bits = path.stat().st_mode
+    except OSError:
+        return False
+    anyone = 0o222 if mode == os.W_OK else 0o444
+    return bool(bits & anyone) and os.access(path, mode, effective_ids=True)

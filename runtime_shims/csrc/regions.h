@@ -1,0 +1,70 @@
+/* What happens at the start and the end of a parallel region, whoever reports it. */
+#ifndef WATTFOLD_REGIONS_H
+#define WATTFOLD_REGIONS_H
+
+#include "agent_link.h"
+#include "lifecycle.h"
+#include "runtime.h"
+#include "teams.h"
+
+/* At the first region, when the launcher did not say: what the program itself would use. */
+void region_learn_launch_size(const struct runtime *runtime);
+
+/* A region inside another: the product of all teams around and of this one is limited. */
+uint32_t region_enter_nested(const struct runtime *runtime, struct region *region, struct lane *lane,
+                             unsigned asked);
+
+/* The team has shrunk to one thread: the others must not spin on cores they have lost. */
+void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane, uint64_t word);
+
+/* LLVM's and Intel's idle threads spin 200 ms by default, also on a core they have lost: much less, unless
+ * the user has set how they wait. Once a thread, before its first region. */
+void region_limit_spinning(const struct runtime *runtime, struct lane *lane);
+
+/* Out of memory for a lane: nothing can be accounted any more. */
+void region_give_up(void);
+
+/* Starts an outermost region that asks for `want` threads; returns how many it gets. */
+static inline uint32_t region_enter_outermost(const struct runtime *runtime, struct region *region,
+                                              struct lane *lane, uint32_t want)
+{
+    if (shim_config.mode != MODE_TEAM) {
+        region_count(lane, want);
+        return want;
+    }
+    if (__builtin_expect(atomic_load_explicit(&team_launch, memory_order_relaxed) == 0, 0))
+        region_learn_launch_size(runtime);
+    const uint32_t team = region_begin(region, lane, want, 1);
+    region_count(lane, team);
+    if (__builtin_expect(team == 1 && want > 1 && lane->quiet_word != region->word, 0))
+        region_let_idle_threads_go(runtime, lane, region->word);
+    return team;
+}
+
+/* Starts a region; `asked` is its num_threads clause, 0 without one. Returns the clause to pass on. */
+static inline unsigned region_enter(const struct runtime *runtime, struct region *region,
+                                    unsigned asked)
+{
+    region->lane = NULL;
+    if (!shim_running())
+        return asked;
+    struct lane *lane = team_lane != NULL ? team_lane : lane_claim();
+    if (__builtin_expect(lane == NULL, 0)) {
+        region_give_up();
+        return asked;
+    }
+    if (runtime->active_level() > 0)
+        return region_enter_nested(runtime, region, lane, asked);
+    /* Never more than the program's own setting: it may have sized its arrays by it. */
+    const uint32_t want = asked != 0 ? asked : (uint32_t)runtime->max_threads();
+    const uint32_t team = region_enter_outermost(runtime, region, lane, want);
+    return team == want ? asked : team;
+}
+
+static inline void region_leave(const struct region *region)
+{
+    if (region->lane != NULL && region_end(region))
+        link_wake();
+}
+
+#endif

@@ -1,0 +1,1 @@
+#include "dlb.h"

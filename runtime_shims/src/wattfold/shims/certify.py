@@ -1,0 +1,228 @@
+"""Whether a program bears a changing team size: found out by trying.
+
+It is run left alone and under random resizes, and the results are compared. Only a program whose
+runs all end well and agree is certified for *team* mode; any other gets *mask* mode and the reason.
+This is evidence, not proof: a result that is wrong only sometimes may be missed, so more runs tell
+more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from wattfold.shims.certify_compare import Comparison, difference
+from wattfold.shims.certify_run import (
+    STDOUT,
+    Program,
+    Resizing,
+    RunResult,
+    run_alone,
+    run_resized,
+)
+
+PROFILE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much is tried."""
+
+    static_runs: int = 2
+    resized_runs: int = 5
+    resizes_min: int = 100
+    """Acknowledged changes of the team size wanted, in all resized runs together."""
+    runs_max: int = 50
+    """Resized runs at most, for short programs that see few changes each."""
+    limit_s: float = 600.0
+    """Time of one static run; a resized one gets five times what a static one took, and 10 s."""
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """The verdict and its evidence; what a profile keeps."""
+
+    mode: Literal["team", "mask"]
+    reason: str
+    """Why not team mode; empty if it is."""
+    program: str
+    sha256: str
+    """Of the program's file: another build must be certified again. Empty when it was not found."""
+    argv: tuple[str, ...]
+    threads: int
+    runtime: str
+    comparison: str
+    static_runs: int
+    resized_runs: int
+    masks: int
+    acknowledged: int
+    regions: int
+    sizes: tuple[int, ...]
+    seed: int
+    version: int = PROFILE_VERSION
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self)
+
+
+Check = Callable[[RunResult, RunResult], str | None]
+"""Compares a static run with another: the difference in words, None if they agree."""
+
+
+def certify(
+    program: Program,
+    shim: Path,
+    *,
+    check: Check | None = None,
+    comparison: Comparison | None = None,
+    effort: Effort | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Certificate:
+    """Tries a program. ``check`` goes before ``comparison`` (default: bit by bit).
+
+    Raises OSError when the program cannot be started.
+    """
+    how = comparison or Comparison()
+    trial = _Trial(program, shim, check or _compared(how), effort or Effort(), progress)
+    reason = trial.carry_out()
+    found = shutil.which(program.argv[0], path=program.environment.get("PATH"))
+    return Certificate(
+        mode="mask" if reason else "team",
+        reason=reason or "",
+        program=found or program.argv[0],
+        sha256=hashlib.sha256(Path(found).read_bytes()).hexdigest() if found else "",
+        argv=program.argv,
+        threads=program.threads,
+        runtime=trial.seen.runtime,
+        comparison=str(how) if check is None else "the user's check",
+        static_runs=trial.static_runs,
+        resized_runs=trial.resized_runs,
+        masks=trial.seen.masks,
+        acknowledged=trial.seen.acknowledged,
+        regions=trial.seen.regions,
+        sizes=tuple(sorted(trial.seen.sizes)),
+        seed=trial.effort.seed,
+    )
+
+
+def command_check(command: tuple[str, ...], limit_s: float = 600.0) -> Check:
+    """A check by a command of the user's, given the folders of a static and of another result.
+
+    Each folder has the outputs by name, and standard output as ``stdout``. Exit code 0: they agree.
+    """
+
+    def check(expected: RunResult, found: RunResult) -> str | None:
+        with tempfile.TemporaryDirectory(prefix="wf-certify-") as name:
+            folders = [Path(name) / "static", Path(name) / "resized"]
+            for folder, result in zip(folders, (expected, found), strict=True):
+                _write(folder, result)
+            try:
+                done = subprocess.run(
+                    [*command, *map(str, folders)],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=limit_s,
+                )
+            except subprocess.TimeoutExpired:
+                return f"the check did not end within {limit_s:g} s"
+        if done.returncode == 0:
+            return None
+        said = (done.stdout + done.stderr).strip().splitlines()
+        return f"the check failed ({done.returncode}): {said[-1] if said else 'no message'}"
+
+    return check
+
+
+def _write(folder: Path, result: RunResult) -> None:
+    for name, content in result.outputs.items():
+        path = folder / ("stdout" if name == STDOUT else name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _compared(how: Comparison) -> Check:
+    return lambda expected, found: difference(expected.outputs, found.outputs, how)
+
+
+@dataclass(slots=True)
+class _Trial:
+    program: Program
+    shim: Path
+    check: Check
+    effort: Effort
+    progress: Callable[[str], None]
+    seen: Resizing = field(default_factory=Resizing)
+    static_runs: int = 0
+    resized_runs: int = 0
+
+    def carry_out(self) -> str | None:
+        """Why the program is not fit for team mode, None if it is."""
+        first: RunResult | None = None
+        for number in range(1, max(self.effort.static_runs, 1) + 1):
+            self.progress(f"static run {number} of {self.effort.static_runs}")
+            result = run_alone(self.program, self.effort.limit_s)
+            self.static_runs += 1
+            if (bad := _bad_end(result)) is not None:
+                return f"a run left alone {bad}"
+            if first is not None and (odd := self.check(first, result)) is not None:
+                return f"two runs left alone differ: {odd}"
+            first = first or result
+        assert first is not None
+        return self._resized(first) or self._too_little()
+
+    def _resized(self, first: RunResult) -> str | None:
+        chance = random.Random(self.effort.seed)  # noqa: S311 - for variety, not for secrets
+        limit_s = 5 * first.seconds + 10
+        while self.resized_runs < self.effort.resized_runs or self._worth_more():
+            self.progress(f"resized run {self.resized_runs + 1}")
+            result = run_resized(self.program, self.shim, limit_s, chance, self.seen)
+            self.resized_runs += 1
+            if (bad := _bad_end(result)) is not None:
+                return f"resized, it {bad}"
+            if (odd := self.check(first, result)) is not None:
+                return f"resized, its result differs: {odd}"
+            if self.seen.runtime == "static-libgomp?":
+                return "libgomp is linked into it: its teams cannot be resized"
+        return None
+
+    def _worth_more(self) -> bool:
+        """Whether further runs may bring the changes that are still wanted."""
+        return (
+            self.seen.regions > 0
+            and self.seen.acknowledged < self.effort.resizes_min
+            and self.resized_runs < self.effort.runs_max
+        )
+
+    def _too_little(self) -> str | None:
+        if self.seen.runtime == "":
+            return "it has no OpenMP runtime that the shim finds, or ends too soon"
+        if self.seen.regions == 0:
+            return "it ran no parallel region"
+        if self.seen.acknowledged < self.effort.resizes_min:
+            return (
+                f"only {self.seen.acknowledged} changes of its team were acknowledged in "
+                f"{self.resized_runs} runs, {self.effort.resizes_min} are wanted: use a longer run"
+            )
+        return None
+
+
+def _bad_end(result: RunResult) -> str | None:
+    said = result.errors.strip().splitlines()
+    last = f": {said[-1][:120]}" if said else ""
+    if result.timed_out:
+        return f"did not end in time ({result.seconds:.0f} s)"
+    if result.exit_code < 0:
+        return f"was ended by signal {-result.exit_code}{last}"
+    if result.exit_code > 0:
+        return f"failed with exit code {result.exit_code}{last}"
+    return None

@@ -1,0 +1,424 @@
+"""Measures what the OpenMP shim costs, how fast it reacts and what a shrink costs. Not a test.
+
+Figures depend on the machine and on what else runs there. With the targets stand those DLB/DROM
+(after version 3.7.0) was measured to have on a two-core virtual machine: quoted, not measured here.
+
+    scripts/build_shims && python scripts/benchmarks/shims.py [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import platform
+import select
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import zmq
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
+from wattfold.shims.locate import find_omp_shim
+
+ROOT = Path(__file__).resolve().parents[2]
+PROBE = Path(__file__).with_name("shims_probe.c")
+DEADLINE_MS = 20_000
+AGENT_SLICE_NS = 100_000
+RESET_ON_FORK = 1
+SQUEEZE_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure: its median and 99th percentile, what it should be, and DLB's."""
+
+    name: str
+    unit: str
+    p50: float
+    p99: float | None = None
+    target_p50: float | None = None
+    target_p99: float | None = None
+    dlb: str = ""
+
+    def met(self) -> str:
+        """The verdict in a word, empty where there is no target."""
+        pairs = [(self.p50, self.target_p50), (self.p99, self.target_p99)]
+        asked = [(value, most) for value, most in pairs if most is not None]
+        if not asked:
+            return ""
+        good = all(value is not None and value <= most for value, most in asked)
+        return "met" if good else "NOT met"
+
+
+def row(
+    name: str,
+    unit: str,
+    values: list[float],
+    p50: float | None = None,
+    p99: float | None = None,
+    dlb: str = "",
+) -> Row:
+    """A row from single measurements; percentiles by nearest rank."""
+    ordered = sorted(values)
+    last = ordered[max(-(-len(ordered) * 99 // 100) - 1, 0)]
+    return Row(
+        name=name,
+        unit=unit,
+        p50=statistics.median(ordered),
+        p99=last,
+        target_p50=p50,
+        target_p99=p99,
+        dlb=dlb,
+    )
+
+
+# ---- programs and agent --------------------------------------------------------------------------
+
+
+def build_probe(folder: Path, compiler: str) -> Path:
+    """Compiles the program measured. Raises CalledProcessError when the compiler fails."""
+    program = folder / f"probe-{compiler}"
+    include, library = ROOT / "runtime_shims/include", ROOT / "build/shims/libwattfold.a"
+    subprocess.run(
+        [compiler, "-O2", "-fopenmp", f"-I{include}", "-o", program, PROBE, library, "-ldl"],
+        env={**os.environ, "CPATH": ""},
+        check=True,
+    )
+    return program
+
+
+def take_short_turns() -> None:
+    """Asks the kernel for short turns for all threads there are, as the agent should.
+
+    It must not wait behind busy programs. Programs started from here do not inherit it.
+    """
+
+    class Attributes(ctypes.Structure):
+        _fields_ = [
+            ("size", ctypes.c_uint32),
+            ("policy", ctypes.c_uint32),
+            ("flags", ctypes.c_uint64),
+            ("nice", ctypes.c_int32),
+            ("priority", ctypes.c_uint32),
+            ("runtime", ctypes.c_uint64),
+            ("deadline", ctypes.c_uint64),
+            ("period", ctypes.c_uint64),
+        ]
+
+    sched_setattr = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
+    if sched_setattr is None:
+        return
+    wish = Attributes(size=ctypes.sizeof(Attributes), flags=RESET_ON_FORK, runtime=AGENT_SLICE_NS)
+    for task in Path("/proc/self/task").iterdir():
+        # Kernels that do not know it ignore it; the figures then show that.
+        ctypes.CDLL(None).syscall(sched_setattr, int(task.name), ctypes.byref(wish), 0)
+
+
+@contextmanager
+def agent_socket(folder: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
+    """A ROUTER as an agent has it, and its endpoint."""
+    endpoint = f"ipc://{folder}/shim.sock"
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        router.setsockopt(zmq.LINGER, 0)
+        router.bind(endpoint)
+        take_short_turns()
+        yield router, endpoint
+
+
+def environment(threads: int, shim: Path | None, endpoint: str, **more: str) -> dict[str, str]:
+    """Variables of a job in team mode; without a shim those of a plain program."""
+    plain = {**os.environ, "OMP_NUM_THREADS": str(threads), **more}
+    if shim is None:
+        return plain
+    return {
+        **plain,
+        "LD_PRELOAD": str(shim),
+        "WATTFOLD_SHIM_ENDPOINT": endpoint,
+        "WATTFOLD_RESIZE_MODE": "team",
+        "WATTFOLD_LAUNCH_CPUS": str(threads),
+    }
+
+
+def wait_for(router: zmq.Socket[bytes], kind: ShimMessageType, seq: int) -> bytes:
+    """Waits for a message of a kind and a seq; returns the peer's identity."""
+    while router.poll(DEADLINE_MS):
+        identity, frame = router.recv_multipart()
+        message = ShimMessage.unpack(frame)
+        if message.type is kind and message.seq == seq:
+            return identity
+    raise TimeoutError(f"no {kind.name} {seq} within {DEADLINE_MS} ms")
+
+
+def mask(seq: int, cores: int) -> bytes:
+    return ShimMessage(
+        type=ShimMessageType.MASK,
+        flags=ShimFlags.TEAM_FOLLOWS,
+        seq=seq,
+        cores=cores,
+        text=str(CpuSet.of(range(cores))),
+    ).pack()
+
+
+def numbers(probe: Path, variables: dict[str, str], *arguments: object) -> list[float]:
+    """What a run of the probe measured itself."""
+    command = [str(probe), *(str(argument) for argument in arguments)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    return [float(line) for line in done.stdout.split()]
+
+
+# ---- measurements --------------------------------------------------------------------------------
+
+
+def poll_cost(probe: Path, shim: Path, endpoint: str, rounds: int) -> Row:
+    taken = numbers(probe, environment(1, shim, endpoint), "polls", 40 * rounds, 1_000_000)
+    return row("poll, nothing pending", "ns", taken, p50=1.0, dlb="14-20")
+
+
+def region_cost(
+    probe: Path, shim: Path, endpoint: str, rounds: int, name: str, threads: int
+) -> list[Row]:
+    """Cost of an empty region; plain and shimmed runs take turns, so that load meets both."""
+    batches = ("regions", 200, 5_000 if threads == 1 else 1_000)
+    plain: list[float] = []
+    shimmed: list[float] = []
+    for _ in range(rounds):
+        plain += numbers(probe, environment(threads, None, endpoint), *batches)
+        shimmed += numbers(probe, environment(threads, shim, endpoint), *batches)
+    label = f"empty region, {name}, {threads} thread" + "s" * (threads > 1)
+    before, after = row(f"{label}, plain", "ns", plain), row(f"{label}, shim", "ns", shimmed)
+    difference = Row(
+        name="  difference",
+        unit="ns",
+        p50=after.p50 - before.p50,
+        target_p50=30.0 if threads == 2 else None,
+        dlb="about 100" if threads == 2 else "",
+    )
+    return [before, after, difference]
+
+
+def reaction(
+    probe: Path, shim: Path, folder: Path, region_us: int, masks: int, name: str
+) -> list[Row]:
+    """From sending a mask to its acknowledgement, and to the first region of the new size."""
+    acknowledged: dict[int, list[float]] = {1: [], 2: []}
+    sent: list[tuple[int, int]] = []
+    with agent_socket(folder) as (router, endpoint):
+        process = subprocess.Popen(
+            [probe, "react", str(region_us * 1000), "100000"],
+            env=environment(2, shim, endpoint),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            identity = wait_for(router, ShimMessageType.HELLO, 0)
+            let_run(router, 20)
+            for seq in range(1, masks + 1):
+                cores = 1 + (seq + 1) % 2
+                frame = mask(seq, cores)
+                start = time.monotonic_ns()
+                router.send_multipart([identity, frame])
+                wait_for(router, ShimMessageType.ACK, seq)
+                acknowledged[cores].append((time.monotonic_ns() - start) / 1000)
+                sent.append((cores, start))
+                # A few regions pass, so that every mask is seen and meets the other size.
+                let_run(router, 3 * region_us / 1000 + seq % 7 * region_us / 7000)
+            process.terminate()
+            output, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+    seen = [(int(team), float(at)) for team, at in map(str.split, output.splitlines())]
+    return _reaction_rows(name, region_us, acknowledged, delays(sent, seen))
+
+
+def delays(sent: list[tuple[int, int]], seen: list[tuple[int, float]]) -> dict[int, list[float]]:
+    """Microseconds from each mask to the first region of its size.
+
+    Where the next mask came before such a region, the time until that mask: the truth is larger.
+    """
+    late: dict[int, list[float]] = {1: [], 2: []}
+    ends = [start for _, start in sent[1:]] + [int(seen[-1][1]) + 1]
+    for (cores, start), end in zip(sent, ends, strict=True):
+        at = [when for team, when in seen if team == cores and start <= when < end]
+        late[cores].append(((at[0] if at else end) - start) / 1000)
+    return late
+
+
+DLB_REACTION = {(1, 100): "44 / 112", (2, 100): "63 / 108", (1, 1000): "477 / 997"}
+DLB_REACTION[2, 1000] = "523 / 1001"
+
+
+def _reaction_rows(
+    name: str, region_us: int, acknowledged: dict[int, list[float]], late: dict[int, list[float]]
+) -> list[Row]:
+    rows = []
+    for cores, way in ((1, "shrink"), (2, "grow")):
+        label = f"{way}, {name}, {region_us} us regions"
+        short = region_us == 100
+        ack, size = acknowledged[cores], late[cores]
+        rows.append(row(f"{label}: mask to ACK", "us", ack, p50=200.0 if short else None))
+        rows.append(
+            row(
+                f"{label}: mask to new size",
+                "us",
+                size,
+                p50=float(region_us),
+                p99=2000.0,
+                dlb=DLB_REACTION[cores, region_us],
+            )
+        )
+    return rows
+
+
+def let_run(router: zmq.Socket[bytes], milliseconds: float) -> None:
+    """Lets the program run on; statuses that come in meanwhile are thrown away."""
+    end = time.perf_counter() + milliseconds / 1000
+    while (left := end - time.perf_counter()) > 0:
+        if router.poll(max(1, int(left * 1000))):
+            router.recv_multipart()
+
+
+def squeeze_once(
+    probe: Path, shim: Path | None, folder: Path, regions: int, policy: dict[str, str]
+) -> float:
+    """Nanoseconds a region after a program of two threads was squeezed onto one core."""
+    first = min(os.sched_getaffinity(0))
+    with agent_socket(folder) as (router, endpoint):
+        process = subprocess.Popen(
+            [probe, "squeezed", str(regions), "0" if shim is None else "1"],
+            env=environment(2, shim, endpoint, **policy),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            if shim is not None:
+                identity = wait_for(router, ShimMessageType.HELLO, 0)
+                let_run(router, 20)
+                router.send_multipart([identity, mask(1, 1)])
+                wait_for(router, ShimMessageType.ACK, 1)
+            else:
+                let_run(router, 20)
+            for task in Path(f"/proc/{process.pid}/task").iterdir():
+                # Idle threads of the team may end meanwhile.
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(task.name), {first})
+            if not select.select([process.stdout], [], [], SQUEEZE_LIMIT_S)[0]:
+                return 1e9 * SQUEEZE_LIMIT_S / regions  # at least: it has not ended
+            return float(process.stdout.readline())
+        finally:
+            process.kill()
+            process.wait()
+
+
+def alone(probe: Path, regions: int) -> float:
+    """The same program started with one thread on one core."""
+    command = ["taskset", "-c", str(min(os.sched_getaffinity(0))), probe]
+    done = subprocess.run(
+        [*command, "squeezed", str(regions), "0"],
+        env=environment(1, None, ""),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout.split()[-1])
+
+
+def squeeze(probe: Path, shim: Path, folder: Path, rounds: int, name: str) -> list[Row]:
+    """A two-thread program shrunk to one core, against a run with one thread."""
+    single: list[float] = []
+    taken: dict[str, list[float]] = {"": [], "active": [], "passive": []}
+    for _ in range(rounds):
+        single.append(alone(probe, 5000))
+        for policy, values in taken.items():
+            told = {"OMP_WAIT_POLICY": policy} if policy else {}
+            values.append(squeeze_once(probe, shim, folder, 5000, told))
+    base = statistics.median(single)
+    rows = []
+    for policy, values in taken.items():
+        label = f"2 threads shrunk to 1 core, {name}, {policy or 'default'} waiting"
+        over = [100 * (value / base - 1) for value in values]
+        rows.append(row(label, "% over 1", over, p50=5.0))
+    plain = 100 * (squeeze_once(probe, None, folder, 50, {}) / base - 1)
+    rows.append(Row(name=f"  without the shim, {name}", unit="% over 1", p50=plain))
+    return rows
+
+
+def measure(shim: Path, rounds: int, masks: int) -> list[Row]:
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="wf-") as name:
+        folder = Path(name)
+        compilers = {"gcc": "libgomp", "clang": "libomp"}
+        probes = {
+            runtime: build_probe(folder, compiler)
+            for compiler, runtime in compilers.items()
+            if shutil.which(compiler) is not None
+        }
+        with agent_socket(folder) as (_, endpoint):
+            rows.append(poll_cost(probes["libgomp"], shim, endpoint, rounds))
+            for runtime, probe in probes.items():
+                for threads in (1, 2):
+                    rows += region_cost(probe, shim, endpoint, rounds, runtime, threads)
+        for runtime, probe in probes.items():
+            for region_us in (100, 1000):
+                rows += reaction(probe, shim, folder, region_us, masks, runtime)
+            rows += squeeze(probe, shim, folder, rounds, runtime)
+    return rows
+
+
+# ---- output --------------------------------------------------------------------------------------
+
+
+def cell(value: float | None) -> str:
+    return f"{value:10.2f}" if value is not None else " " * 10
+
+
+def show(rows: list[Row], machine: dict[str, object]) -> None:
+    print(f"{machine['cpus']} cores, load before {machine['load_before']}, {machine['kernel']}")
+    head = f"{'':<55}{'unit':<9}{'p50':>10}{'p99':>10}  {'target':<12}{'':<9}DLB (quoted)"
+    print(head)
+    for line in rows:
+        targets = [f"{t:g}" for t in (line.target_p50, line.target_p99) if t is not None]
+        print(
+            f"{line.name:<55}{line.unit:<9}{cell(line.p50)}{cell(line.p99)}  "
+            f"{' / '.join(targets):<12}{line.met():<9}{line.dlb}".rstrip()
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--rounds", type=int, default=7, help="runs a table entry (default 7)")
+    parser.add_argument("--masks", type=int, default=1000, help="masks a region length")
+    options = parser.parse_args()
+    shim = find_omp_shim()
+    if shim is None:
+        parser.exit(1, "no shim found; run scripts/build_shims first\n")
+    machine: dict[str, object] = {
+        "cpus": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "kernel": f"{platform.system()} {platform.release()}",
+    }
+    try:
+        rows = measure(shim, max(options.rounds, 1), max(options.masks, 2))
+    except (TimeoutError, OSError, subprocess.SubprocessError) as error:
+        parser.exit(1, f"shims: {error}\n")
+    show(rows, machine)
+    if options.json is not None:
+        report = {"machine": machine, "rows": [asdict(line) | {"met": line.met()} for line in rows]}
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

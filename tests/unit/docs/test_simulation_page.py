@@ -1,0 +1,55 @@
+"""The commands of docs/simulation.md are tried, on small logs in place of the real ones."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from unit.cli.command import Command
+from unit.workloads.swf_files import job, log
+
+from wattfold.coordinator.cli.simulate import simulate
+from wattfold.coordinator.simulation.results.job_columns import csv_header, row_columns
+
+PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text(encoding="utf-8")
+COMMANDS = [
+    shlex.split(line)[1:] for line in re.findall(r"^    (wattfold simulate .*)$", PAGE, re.M)
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the commands name."""
+    monkeypatch.chdir(tmp_path)
+    rows = [job(number, number * 300, f4=200, f5=30) for number in range(1, 9)]
+    log(tmp_path, *rows, name="kth.swf.gz")
+    log(tmp_path, *rows, name="mira.swf.gz")
+    starts = "".join(f"{number},{number * 300}\n" for number in range(1, 9))
+    (tmp_path / "starts.csv.gz").write_text(f"job_id,start\n{starts}")
+    [budget] = re.findall(r"^```csv\n(.*?)^```", PAGE, re.S | re.M)
+    (tmp_path / "budget.csv").write_text(budget)
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_commands_of_the_page_work(words: list[str]) -> None:
+    if "--dask" in words:
+        assert simulate.make_context("simulate", words[1:]).params["dask"]
+        return
+    result = Command("unix:/nonexistent/wattfold.sock")(*words, "--json")
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+
+
+def test_the_page_has_commands() -> None:
+    assert len(COMMANDS) == 5
+
+
+def test_the_page_names_every_column_and_option() -> None:
+    columns = csv_header(row_columns(())).decode().strip().split(",")
+    columns += ["queued", "running", "nodes_busy", "committed_w", "drawn_w", "budget_w"]
+    assert [name for name in columns if f"`{name}`" not in PAGE] == []
+    known = {o for p in simulate.params for o in (*p.opts, *p.secondary_opts)}
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
+    assert mentioned <= known

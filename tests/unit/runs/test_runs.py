@@ -1,0 +1,262 @@
+"""Runs of a case: the same bytes every time, also after a stop; checkpoints that are refused."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.runs.sample_runs import FALLS, HALF, MACHINE, case, contents
+from unit.workloads.swf_files import job, log
+
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.engine import Turn
+from wattfold.coordinator.simulation.results.errors import ResultFileError
+from wattfold.coordinator.simulation.runs.build import jobs_of
+from wattfold.coordinator.simulation.runs.case import (
+    POLICIES,
+    PolicyChoice,
+    WorkloadSource,
+)
+from wattfold.coordinator.simulation.runs.execute import (
+    CHECKPOINT,
+    CheckpointError,
+    execute,
+)
+
+BOTH = ("csv", "parquet")
+
+
+def stop_after(turns: int):
+    """Says stop at the so many-th turn."""
+    left = [turns]
+
+    def on_turn(_turn: Turn) -> bool:
+        left[0] -= 1
+        return left[0] > 0
+
+    return on_turn
+
+
+# ---- determinism -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_two_runs_with_one_seed_leave_the_same_bytes(policy: str, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        execute(case(policy, tmp_path / name, budget=HALF), formats=BOTH)
+    first = contents(tmp_path / "a")
+    assert set(first) == {
+        "jobs.csv",
+        "jobs.parquet",
+        "series.csv",
+        "series.parquet",
+        "metrics.json",
+    }
+    assert first == contents(tmp_path / "b")
+
+
+def test_another_seed_gives_another_run(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        execute(case("easy", tmp_path / str(seed), seed=seed))
+    assert contents(tmp_path / "1")["jobs.csv"] != contents(tmp_path / "2")["jobs.csv"]
+
+
+def test_a_log_may_lie_elsewhere_but_not_change(tmp_path: Path) -> None:
+    rows = [job(number, number * 10, f5=4) for number in range(1, 30)]
+    identities = []
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        path = log(tmp_path / name, *(rows if name != "c" else rows[:-1]))
+        made = case("easy", source=WorkloadSource(log=path))
+        identities.append(made.identity())
+    assert identities[0] == identities[1]
+    assert identities[0] != identities[2]
+
+
+# ---- the budget --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("budget", [HALF, FALLS], ids=["constant", "falls"])
+def test_no_run_is_over_its_budget(policy: str, budget: Budget) -> None:
+    record = execute(case(policy, budget=budget)).record
+    assert record is not None
+    assert record.over_budget_ns == 0
+    assert (record.series.committed_uw <= record.series.budget_uw).all()
+    assert record.peak_committed_uw > MACHINE.idle_total_uw
+    assert (record.columns.end_ns > 0).all()
+
+
+# ---- stop and resume ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formats", [("csv",), ("parquet",), BOTH], ids="+".join)
+def test_a_stopped_run_ends_with_the_bytes_of_one_that_was_not(
+    tmp_path: Path, formats: tuple[str, ...]
+) -> None:
+    whole = case("easy", tmp_path / "whole", jobs=8000)
+    halves = replace(whole, folder=tmp_path / "halves")
+    execute(whole, formats=formats)
+    stopped = execute(halves, formats=formats, on_turn=stop_after(2))
+    assert stopped.record is None
+    assert (tmp_path / "halves" / CHECKPOINT).exists()
+    again = execute(halves, formats=formats, resume=True, on_turn=stop_after(2))
+    assert (again.record, again.resumed) == (None, True)
+    assert execute(halves, formats=formats, resume=True).record is not None
+    assert contents(tmp_path / "whole") == contents(tmp_path / "halves")
+
+
+def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) -> None:
+    """A killed run has rows in its file that its last checkpoint does not know of."""
+    whole = case("easy", tmp_path / "whole", jobs=8000)
+    killed = replace(whole, folder=tmp_path / "killed")
+    execute(whole)
+
+    class KilledError(Exception):
+        pass
+
+    turns = []
+
+    def on_turn(turn: Turn) -> bool:
+        turns.append(turn)
+        if len(turns) == 4:
+            raise KilledError
+        return True
+
+    with pytest.raises(KilledError):
+        execute(killed, on_turn=on_turn, checkpoint_every_s=0.0)
+    with (tmp_path / "killed" / "jobs.csv").open("ab") as file:
+        file.write(b"half a row of a run that was kil")
+    assert execute(killed, resume=True).resumed
+    assert contents(tmp_path / "whole") == contents(tmp_path / "killed")
+
+
+def test_resuming_without_a_checkpoint_runs_from_the_start(tmp_path: Path) -> None:
+    outcome = execute(case("easy", tmp_path), resume=True)
+    assert outcome.record is not None
+    assert not outcome.resumed
+
+
+def test_a_new_run_removes_what_an_earlier_one_left(tmp_path: Path) -> None:
+    execute(case("easy", tmp_path, jobs=8000), formats=BOTH, on_turn=stop_after(2))
+    execute(case("fcfs", tmp_path), formats=("csv",))
+    assert set(contents(tmp_path)) == {"jobs.csv", "series.csv", "metrics.json"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "formats", "message"),
+    [
+        ({"seed": 9}, ("csv",), "is of another run"),
+        ({"policy": PolicyChoice(name="fcfs")}, ("csv",), "is of another run"),
+        ({"budget": HALF}, ("csv",), "is of another run"),
+        ({}, ("parquet",), "give the --format it was stopped with"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_and_kept(
+    tmp_path: Path, changed: dict[str, object], formats: tuple[str, ...], message: str
+) -> None:
+    stopped = case("easy", tmp_path, jobs=8000)
+    execute(stopped, on_turn=stop_after(2))
+    before = contents(tmp_path)
+    with pytest.raises(CheckpointError, match=message):
+        execute(replace(stopped, **changed), resume=True, formats=formats)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "empty", "folder"])
+def test_a_damaged_checkpoint_is_one_line(tmp_path: Path, how: str) -> None:
+    stopped = case("easy", tmp_path, jobs=8000)
+    execute(stopped, on_turn=stop_after(2))
+    path = tmp_path / CHECKPOINT
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.unlink()
+    if how == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes({"cut": data[:-9], "changed": data, "empty": b""}[how])
+    with pytest.raises(CheckpointError, match=r"is damaged|cannot be read") as raised:
+        execute(stopped, resume=True)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_of_jobs_that_was_cut_is_one_line(tmp_path: Path) -> None:
+    stopped = case("easy", tmp_path, jobs=8000)
+    execute(stopped, on_turn=stop_after(2))
+    os.truncate(tmp_path / "jobs.csv", 100)
+    with pytest.raises(ResultFileError, match="cannot be continued"):
+        execute(stopped, resume=True)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ResultFileError, match="cannot be used: Not a directory"):
+        execute(case("easy", tmp_path / "file" / "run"))
+
+
+def test_a_run_with_a_solver_can_be_stopped_before_it_has_ended() -> None:
+    seen: list[int] = []
+    outcome = execute(
+        case("parm-wse", jobs=60), on_turn=lambda turn: seen.append(1) or len(seen) < 3
+    )
+    assert outcome.record is None
+
+
+# ---- what cannot be run ------------------------------------------------------------------------
+
+
+def test_jobs_that_the_budget_never_feeds_are_refused() -> None:
+    little = Budget.constant(MACHINE.idle_total_uw + 70_000_000)
+    source = replace(case("easy").source, cut_sizes=False)
+    with pytest.raises(ValueError, match="nodes that the budget feeds at 60 W"):
+        execute(case("easy", budget=little, source=source))
+    with pytest.raises(ValueError, match=r"needs at least .* W for its \d+ nodes"):
+        execute(case("parm-wse", budget=little, source=replace(source, profiles=True, jobs=200)))
+
+
+def test_cut_sizes_cut_the_whole_range() -> None:
+    table, _ = jobs_of(case("parm-wse", budget=HALF, jobs=200))
+    assert table.size_max.max() == case("parm-wse", budget=HALF).nodes_at_full_power
+    assert (table.size_min <= table.size_max).all()
+
+
+@pytest.mark.parametrize("policy", ["easy", "parm-wse"])
+def test_a_budget_below_the_charge_of_idle_nodes_is_refused(policy: str) -> None:
+    with pytest.raises(ValueError, match=r"leaves nothing for jobs: 32 idle nodes are charged 640"):
+        execute(case(policy, budget=Budget.constant(MACHINE.idle_total_uw)))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (job(3, 1e12), "goes no further"),
+        (job(3, 0, f4=5e9, f9=6e9), "goes no further"),
+        (job(3, 0, f4=1e9, f5=10, f9=1e9), "job 3 holds its nodes"),
+    ],
+)
+def test_times_beyond_64_bits_are_refused(tmp_path: Path, row: str, message: str) -> None:
+    source = WorkloadSource(log=log(tmp_path, job(1), job(2), row))
+    with pytest.raises(ValueError, match=message):
+        execute(case("easy", source=source))
+
+
+def test_an_estimate_beyond_all_times_makes_no_difference(tmp_path: Path) -> None:
+    starts = []
+    for estimate in ("4e9", "4e15"):
+        rows = [job(n, n, f5=20, f9=estimate) for n in range(1, 8)]
+        source = WorkloadSource(log=log(tmp_path, *rows))
+        record = execute(case("easy", source=source)).record
+        assert record is not None
+        starts.append(record.columns.start_ns.tolist())
+    assert starts[0] == starts[1]
+
+
+def test_every_row_of_the_file_of_jobs_is_a_job(tmp_path: Path) -> None:
+    outcome = execute(case("conservative", tmp_path))
+    rows = list(csv.DictReader((tmp_path / "jobs.csv").read_text().splitlines()))
+    assert outcome.record is not None
+    assert {int(row["job_id"]) for row in rows} == set(outcome.record.jobs.job_ids.tolist())
+    assert [float(row["end_s"]) for row in rows] == sorted(float(row["end_s"]) for row in rows)
