@@ -22,7 +22,7 @@ from wattfold.nodeagent.service.power import NodePower
 from wattfold.nodeagent.service.records import Job, JobState
 
 _QUICK = Pace(share=0.0015, interval_ns_min=100 * NS_PER_MS, interval_ns_max=NS_PER_S)
-_THREADS = Pace(share=0.003, interval_ns_min=100 * NS_PER_MS, interval_ns_max=5 * NS_PER_S)
+THREAD_PACE = Pace(share=0.003, interval_ns_min=100 * NS_PER_MS, interval_ns_max=5 * NS_PER_S)
 _FULL_EVERY = 4
 """Every so many looks at the threads also finds new processes and reads the switches."""
 _SCAN_AT_ONCE_MAX = 256
@@ -91,7 +91,7 @@ class Accounting:
                 self._scan(job, now_ns)
         scanned_ns = time.thread_time_ns()
         if scanning:
-            self._next_scan_ns = now_ns + _THREADS.interval_ns(scanned_ns - started_ns)
+            self._next_scan_ns = now_ns + THREAD_PACE.interval_ns(scanned_ns - started_ns)
         for job in watched:
             self._read(job, now_ns)
         self._share_energy(now_ns)
