@@ -86,3 +86,18 @@ def test_profiles(wattfold: Command, fake: FakeCoordinator) -> None:
     assert "+2.0%" in shown
     assert wattfold.json("profiles", "lulesh")["points"][0]["cap_uw"] == 45 * W
     assert len(wattfold.json("profiles")["profiles"]) == 1
+
+
+def test_nodes_tell_residual_work_and_cpus_that_are_not_offered(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    left = [
+        pb.Residual(node_id="n4", job_id="job-7", cpu=cpu, load=0.25, alarm=True) for cpu in (2, 3)
+    ]
+    # Below the threshold it is in --json only.
+    left.append(pb.Residual(node_id="n4", job_id="job-8", cpu=1, load=0.01))
+    fake.nodes.append(node("n4", residual=left, isolated_cpus="6", offline_cpus="7"))
+    line = wattfold("nodes").stdout.splitlines()[-1]
+    assert "job-7 still on CPUs 2-3: 0.50 cores, isolated CPUs 6, offline CPUs 7)" in line
+    assert "job-8" not in line
+    assert len(wattfold.json("nodes")["nodes"][-1]["residual"]) == 3

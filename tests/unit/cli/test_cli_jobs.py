@@ -146,3 +146,43 @@ def test_results_of_each_job_as_json(wattfold: Command) -> None:
     assert wattfold.json("cancel", "a")["jobs"] == [
         {"job_id": "a", "result": "cancelled", "error": None}
     ]
+
+
+def test_show_tells_what_a_job_left_on_cores_it_has_lost(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    left = [
+        pb.Residual(node_id="n1", job_id="r", cpu=3, cpu_ns=7_200_000_000, load=0.25, alarm=True),
+        pb.Residual(node_id="n1", job_id="r", cpu=5, cpu_ns=1_000_000_000, alarm=True),
+    ]
+    fields = {
+        "residual": left,
+        "residual_alarm": True,
+        "residual_cpu_ns": 8_200_000_000,
+        "threads": 12,
+        "runnable_threads": 4,
+        "excess_runnable_ns": 3_000_000_000,
+        "voluntary_switches": 17,
+        "involuntary_switches": 23,
+        "memory_bytes": 12 * 2**20,
+        "memory_bytes_max": 3 * 2**30,
+        "core_ns": 60_000_000_000,
+        "energy_uj": 1_500 * W,
+        "idle_energy_uj": 20 * W,
+    }
+    fake.add(job("r", pb.JOB_STATE_RUNNING, **fields))
+    text = wattfold("show", "r").stdout
+    for part in (
+        "8.2s, 0.25 cores of late (above the threshold)",
+        "n1 CPU 3: 7.2s, 0.25 cores of late",
+        "n1 CPU 5: 1.0s",
+        "12, 4 runnable; 3.0s waited for cores",
+        "12.0 MiB, at most 3.0 GiB",
+        "17 voluntary, 23 involuntary",
+        "1.50 kJ and 20.0 J idle share",
+        "1m00s",
+    ):
+        assert part in text
+    shown = wattfold.json("show", "r")
+    assert [core["cpu"] for core in shown["residual"]] == [3, 5]
+    assert shown["residual_alarm"] is True

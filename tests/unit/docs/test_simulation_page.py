@@ -43,7 +43,7 @@ def test_the_commands_of_the_page_work(words: list[str]) -> None:
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 6
 
 
 def test_the_page_names_every_column_and_option() -> None:

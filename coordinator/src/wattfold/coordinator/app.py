@@ -34,6 +34,7 @@ from wattfold.coordinator.adapters.learning import Lesson, ProgressLearner, fit_
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
+from wattfold.coordinator.adapters.residual import AlarmLog, with_residual
 from wattfold.coordinator.adapters.service import Service, replay
 from wattfold.coordinator.cli.address import default_address
 from wattfold.coordinator.core import actions as act
@@ -197,7 +198,7 @@ async def _wire(
     planner = Planner(
         config.policy,
         worker,
-        lambda: service.core.snapshot(service.clock.now_ns()),
+        lambda: with_residual(service.core.snapshot(service.clock.now_ns()), seen),
         service.post,
         config.solver_deadline_s,
     )
@@ -212,8 +213,11 @@ async def _wire(
     learner = ProgressLearner(service, lambda lesson: _fit(worker, lesson))
     stack.push_async_callback(learner.close)
 
+    alarms = AlarmLog()
+
     def sampled(sample: NodeSample) -> None:
         seen.take(sample)
+        alarms.take(sample)
         learner.take(sample)
         for listener in service.listeners:
             listener()

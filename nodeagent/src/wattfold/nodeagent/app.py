@@ -33,7 +33,7 @@ from wattfold.nodeagent.adapters.tree_process import TreeProcess
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.errors import Refused
-from wattfold.nodeagent.service.accounting import Accounting
+from wattfold.nodeagent.service.accounting import Accounting, AccountingRules
 from wattfold.nodeagent.service.guarding import Guarding
 from wattfold.nodeagent.service.jobs import NodeJobs
 from wattfold.nodeagent.service.launching import JobPorts
@@ -123,8 +123,14 @@ async def run(config: Config) -> None:
     if emulation:
         emulation.firmware.start()
     await _start_guard(guarding, power, emulation)
-    accounting = Accounting(jobs, power, clock, config.package_idle_uw)
+    rules = AccountingRules(
+        idle_uw=config.package_idle_uw * power.packages(),
+        cpus=len(config.cpus),
+        alarm=config.residual_alarm,
+    )
+    accounting = Accounting(jobs, power, clock, rules, changes.notify)
     accounting.adopted()
+    jobs.before_change = accounting.mask_changes
     jobs.before_end = lambda: accounting.sample(force=True)
     service = NodeAgentService(
         _inventory(config, boot_id, masks, emulation), power, jobs, accounting, changes
@@ -143,6 +149,7 @@ async def run(config: Config) -> None:
     for task in background:
         task.cancel()
     jobs.stop()
+    accounting.close()
     power.stop()
     if emulation:
         emulation.firmware.stop()
@@ -180,7 +187,7 @@ async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulati
 
 async def _account_for_ever(accounting: Accounting) -> None:
     while True:
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(accounting.wait_s())
         try:
             accounting.sample()
         except OSError as error:
@@ -234,9 +241,10 @@ def _inventory(
         agent_instance=uuid.uuid4().hex,
         cpus=str(config.cpus),
         topology=[
-            pb.Cpu(cpu=p.cpu, core=p.core, package=p.package, numa_node=p.numa_node)
-            for p in host.topology(config.cpus)
+            wire.cpu_message(place, host.core_id(place.cpu)) for place in host.topology(config.cpus)
         ],
+        isolated_cpus=str(host.isolated_cpus()),
+        offline_cpus=str(host.offline_cpus()),
         memory_bytes=host.memory_bytes(),
         base_power_uw=config.base_power_uw,
         emulated=emulation is not None or config.fixture is not None,

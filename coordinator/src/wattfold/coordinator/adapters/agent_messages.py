@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterable
 
-from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.cpuset import MAX_CPU, CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName, valid_name
+from wattfold.contract.topology import CpuPlace, Topology
 from wattfold.contract.units import UW_PER_W
-from wattfold.coordinator.adapters.observations import JobSample, NodeSample, ZoneSample
+from wattfold.coordinator.adapters.observations import (
+    CoreResidual,
+    JobSample,
+    NodeSample,
+    ZoneSample,
+)
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import ResizeMode
@@ -52,7 +60,38 @@ def node_spec(message: pb.Inventory, expected: NodeId) -> NodeSpec:
         emulated=message.emulated,
         mask_mechanism=_short(pb.MaskMechanism.Name(message.mask_mechanism)),
         throttle_mechanism=_short(pb.ThrottleMechanism.Name(message.throttle_mechanism)),
+        topology=_topology(message, cpus),
+        isolated_cpus=_cpus(message.isolated_cpus),
+        offline_cpus=_cpus(message.offline_cpus),
     )
+
+
+def _topology(message: pb.Inventory, cpus: CpuSet) -> Topology:
+    places = {
+        entry.cpu: CpuPlace(
+            cpu=entry.cpu,
+            package=entry.package,
+            numa_node=entry.numa_node,
+            siblings=_siblings(entry, message),
+        )
+        for entry in message.topology
+        if entry.cpu in cpus
+    }
+    return _shared(Topology.of(places.values()))
+
+
+def _siblings(entry: pb.Cpu, message: pb.Inventory) -> CpuSet:
+    if entry.siblings:
+        return _cpus(entry.siblings)
+    # Of an agent that does not tell them.
+    same = (entry.package, entry.core)
+    return CpuSet.of(cpu.cpu for cpu in message.topology if (cpu.package, cpu.core) == same)
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared(topology: Topology) -> Topology:
+    """One object for nodes that are alike: a snapshot of a cluster is sent to the worker often."""
+    return topology
 
 
 def _short(name: str) -> str:
@@ -149,6 +188,9 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         cpu_ns=message.cpu_ns,
         energy_uj=message.energy_uj,
         message=message.message,
+        residual_cpu_ns=message.residual_cpu_ns,
+        core_ns=message.core_ns,
+        idle_energy_uj=message.idle_energy_uj,
     )
 
 
@@ -212,6 +254,21 @@ def sample(message: pb.Telemetry, node: NodeSpec, now_ns: int) -> NodeSample:
         },
         jobs={JobId(job.job_id): _job_sample(job) for job in message.jobs},
         drift_count=message.drift_count,
+        platform=_platform(message, now_ns),
+    )
+
+
+def _platform(message: pb.Telemetry, now_ns: int) -> ZoneSample | None:
+    power = message.node_power
+    if power.source != pb.NodePower.SOURCE_PSYS:
+        return None
+    age_ns = min((zone.energy_age_ns for zone in message.zones), default=0)
+    return ZoneSample(
+        power_uw=power.power_uw,
+        energy_uj=power.energy_uj,
+        energy_at_ns=now_ns - age_ns,
+        cap_uw=0,
+        valid=True,
     )
 
 
@@ -226,7 +283,23 @@ def _job_sample(job: pb.JobUsage) -> JobSample:
         done=job.progress.done,
         total=job.progress.total,
         confined=job.shim == pb.SHIM_STATE_CONFINED,
+        residual=tuple(_residual(core) for core in job.residual_cores),
+        residual_alarm=job.residual_alarm,
+        runnable=job.runnable_threads,
+        excess_runnable_ns=job.excess_runnable_ns,
+        voluntary_switches=job.voluntary_switches,
+        involuntary_switches=job.involuntary_switches,
+        memory_bytes=job.memory_bytes,
+        memory_bytes_max=job.memory_bytes_max,
+        core_ns=job.core_ns,
+        idle_energy_uj=job.idle_energy_uj,
     )
+
+
+def _residual(core: pb.CoreResidual) -> CoreResidual:
+    if core.cpu > MAX_CPU or not 0 <= core.load < math.inf:
+        raise MessageError(f"residual work of {core.load} on CPU {core.cpu} cannot be")
+    return CoreResidual(cpu=core.cpu, cpu_ns=core.cpu_ns, load=core.load)
 
 
 def launch_request(action: act.Launch, header: common_pb2.CommandHeader) -> pb.LaunchRequest:

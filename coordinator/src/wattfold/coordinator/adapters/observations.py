@@ -28,8 +28,22 @@ class ZoneSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoreResidual:
+    """Work of a job on a core it does not hold: since launch, and CPU seconds a second of late."""
+
+    cpu: int
+    cpu_ns: int
+    load: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
-    """Use of a job on one node since its launch."""
+    """Use of a job on one node since its launch.
+
+    ``core_ns`` are cores held times time; ``idle_energy_uj`` is the share of the idle energy for
+    them, not in ``energy_uj``. ``excess_runnable_ns`` is the time integral of the threads ready to
+    run above the number of cores.
+    """
 
     cpu_ns: int
     energy_uj: int
@@ -40,11 +54,25 @@ class JobSample:
     done: float
     total: float
     confined: bool
+    residual: tuple[CoreResidual, ...] = ()
+    residual_alarm: bool = False
+    runnable: int = 0
+    excess_runnable_ns: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+    memory_bytes: int = 0
+    memory_bytes_max: int = 0
+    core_ns: int = 0
+    idle_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSample:
-    """One telemetry message."""
+    """One telemetry message.
+
+    ``platform`` is the meter of the whole node (psys) where it has one. It contains the zones and
+    what they do not, so that it stands in their place and is never added to them.
+    """
 
     node_id: NodeId
     taken_ns: int
@@ -52,13 +80,25 @@ class NodeSample:
     zones: dict[ZoneName, ZoneSample]
     jobs: dict[JobId, JobSample]
     drift_count: int
+    platform: ZoneSample | None = None
+
+    @property
+    def meters(self) -> dict[ZoneName, ZoneSample]:
+        """What adds up to the measured part of the node."""
+        return self.zones if self.platform is None else {PLATFORM: self.platform}
+
+    @property
+    def unmeasured_uw(self) -> int:
+        """What has to be added to the meters."""
+        return self.base_power_uw if self.platform is None else 0
 
     @property
     def power_uw(self) -> int:
-        """Measured power of the node: its zones and its base power."""
-        return self.base_power_uw + sum(zone.power_uw for zone in self.zones.values())
+        """Power of the node: that of the platform, else its zones and its base power."""
+        return self.unmeasured_uw + sum(zone.power_uw for zone in self.meters.values())
 
 
+PLATFORM = ZoneName("psys")
 COMMON_NS = 1_000_000_000
 """The time over which the power of all nodes is taken."""
 READINGS_KEPT = 64
@@ -80,7 +120,7 @@ class Observations:
     def take(self, sample: NodeSample) -> None:
         """Replaces what is known of a node."""
         self.nodes[sample.node_id] = sample
-        for name, zone in sample.zones.items():
+        for name, zone in sample.meters.items():
             if zone.valid:
                 self._read(self._energy.setdefault((sample.node_id, name), deque()), zone)
         if sample.taken_ns - self._peaked_ns >= PEAK_EVERY_NS:
@@ -107,10 +147,10 @@ class Observations:
 
         A zone with too few readings yet counts with the figure of its agent.
         """
-        total_uw = sum(node.base_power_uw for node in self.nodes.values())
+        total_uw = sum(node.unmeasured_uw for node in self.nodes.values())
         until_ns = min((r[-1][0] for r in self._energy.values() if len(r) > 1), default=0)
         for node_id, node in self.nodes.items():
-            for name, zone in node.zones.items():
+            for name, zone in node.meters.items():
                 readings = self._energy.get((node_id, name))
                 mean_uw = _mean_uw(readings, until_ns) if readings else None
                 total_uw += zone.power_uw if mean_uw is None else mean_uw
@@ -118,8 +158,12 @@ class Observations:
 
     @property
     def energy_uj(self) -> int:
-        """Energy of all zones since their agents started (base power not included)."""
-        return sum(z.energy_uj for node in self.nodes.values() for z in node.zones.values())
+        """Energy of all meters since their agents started (base power not included)."""
+        return sum(z.energy_uj for node in self.nodes.values() for z in node.meters.values())
+
+    def samples_of_job(self, job_id: JobId) -> list[tuple[NodeId, JobSample]]:
+        """Samples of a job with the nodes they are from."""
+        return [(n, node.jobs[job_id]) for n, node in self.nodes.items() if job_id in node.jobs]
 
     def of_job(self, job_id: JobId) -> list[JobSample]:
         """Samples of a job on all its nodes."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
 from wattfold.coordinator.core.events import MeasuredPoint, ProfileStored
-from wattfold.coordinator.core.job import Job, JobSpec, JobState
+from wattfold.coordinator.core.job import Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.state import State, StoredProfile
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
@@ -60,7 +61,11 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
     """A job with what was measured of it, and its share done by ``now_ns``."""
     done = job.done_by(now_ns)
     samples = seen.of_job(job.job_id)
+    # Processes that have ended are in the journal, the others in the newest telemetry.
+    over = {rank.node_id for rank in job.ranks.values() if rank.end}
     ends = [rank.end for rank in job.ranks.values() if rank.end]
+    running = [s for node_id, s in seen.samples_of_job(job.job_id) if node_id not in over]
+    uses: list[RankEnd | JobSample] = [*ends, *running]
     total_s = job.target.expected_total_s if job.target else 0.0
     message = pb.Job(
         job_id=job.job_id,
@@ -74,9 +79,19 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
         exit_code=job.exit_code,
         message=job.message,
         resizes=job.resizes,
-        energy_uj=sum(e.energy_uj for e in ends) or sum(s.energy_uj for s in samples),
-        cpu_ns=sum(e.cpu_ns for e in ends) or sum(s.cpu_ns for s in samples),
-        residual_cpu_ns=sum(s.residual_cpu_ns for s in samples),
+        energy_uj=sum(use.energy_uj for use in uses),
+        idle_energy_uj=sum(use.idle_energy_uj for use in uses),
+        cpu_ns=sum(use.cpu_ns for use in uses),
+        core_ns=sum(use.core_ns for use in uses),
+        residual_cpu_ns=sum(use.residual_cpu_ns for use in uses),
+        residual_alarm=any(s.residual_alarm for s in samples),
+        threads=sum(s.threads for s in samples),
+        runnable_threads=sum(s.runnable for s in samples),
+        excess_runnable_ns=sum(s.excess_runnable_ns for s in samples),
+        voluntary_switches=sum(s.voluntary_switches for s in samples),
+        involuntary_switches=sum(s.involuntary_switches for s in samples),
+        memory_bytes=sum(s.memory_bytes for s in samples),
+        memory_bytes_max=sum(s.memory_bytes_max for s in samples),
         done=done,
         remaining_s=total_s * (1 - done),
         reason=job.reason,
@@ -86,7 +101,24 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
     )
     for rank in job.ranks.values():
         message.shares.add(node_id=rank.node_id, cpus=str(rank.held))
+    for node_id, found in seen.samples_of_job(job.job_id):
+        message.residual.extend(residuals(node_id, job.job_id, found))
     return message
+
+
+def residuals(node_id: NodeId, job_id: JobId, sample: JobSample) -> list[pb.Residual]:
+    """Work of a job on cores of a node that it does not hold."""
+    return [
+        pb.Residual(
+            node_id=node_id,
+            job_id=job_id,
+            cpu=core.cpu,
+            cpu_ns=core.cpu_ns,
+            load=core.load,
+            alarm=sample.residual_alarm,
+        )
+        for core in sample.residual
+    ]
 
 
 def _progress(samples: list[JobSample]) -> common_pb2.Progress:
@@ -117,7 +149,10 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         committed_uw=account.charge_uw if account else 0,
         measured_uw=sample.power_uw if sample else 0,
         drift_count=sample.drift_count if sample else 0,
+        power_source=_power_source(sample),
     )
+    for job_id, found in sample.jobs.items() if sample else ():
+        message.residual.extend(r for r in residuals(node.node_id, job_id, found) if r.load > 0)
     for job in state.placed():
         if node.node_id in job.ranks and job.ranks[node.node_id].end is None:
             message.job_ids.append(job.job_id)
@@ -129,6 +164,9 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
     message.base_power_uw, message.emulated = spec.base_power_uw, spec.emulated
     message.mask_mechanism = spec.mask_mechanism
     message.throttle_mechanism = spec.throttle_mechanism
+    message.sockets, message.numa_nodes = len(spec.topology.packages), len(spec.topology.numa_nodes)
+    message.smt = spec.topology.smt
+    message.isolated_cpus, message.offline_cpus = str(spec.isolated_cpus), str(spec.offline_cpus)
     if spec.curve is not None:
         message.model.CopyFrom(
             FrequencyPowerModel(
@@ -152,6 +190,12 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
             energy_uj=measured.energy_uj if measured else 0,
         )
     return message
+
+
+def _power_source(sample: NodeSample | None) -> str:
+    if sample is None or not any(zone.valid for zone in sample.meters.values()):
+        return ""
+    return "zones" if sample.platform is None else "psys"
 
 
 def power_message(state: State, seen: Observations, clock: Clock, policy: str) -> pb.Power:

@@ -90,6 +90,14 @@ def energy(energy_uj: int) -> str:
     return f"{joules / 1e3:.2f} kJ" if joules >= 1e3 else f"{joules:.1f} J"
 
 
+def memory(size_bytes: int) -> str:
+    """Memory in the unit that reads best."""
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.1f} {unit}"
+    return f"{size_bytes / 1024:.0f} KiB" if size_bytes else NONE
+
+
 def duration(seconds: float) -> str:
     """At most six characters up to 99 days: `0.4s`, `42s`, `3m05s`, `2h04m`, `5d07h`."""
     if seconds < 0:

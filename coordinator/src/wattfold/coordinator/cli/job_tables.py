@@ -15,6 +15,8 @@ from wattfold.coordinator.cli.tables import add_row, field_table, flexible, left
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
+RESIDUAL_ROWS_MAX = 16
+
 
 def queue_table(
     jobs: Iterable[pb.Job],
@@ -116,11 +118,13 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
         ("remaining", left_s(job)),
-        ("energy", f.energy(job.energy_uj)),
+        ("energy", _energy(job)),
         ("CPU time", f.duration(s_from_ns(job.cpu_ns))),
-        ("off its cores", f.duration(s_from_ns(job.residual_cpu_ns))),
+        ("cores x time", f.duration(s_from_ns(job.core_ns)) if job.core_ns else f.NONE),
+        ("off its cores", _residual(job)),
         ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
         ("threads", str(job.team_size or f.NONE)),
+        *_process_fields(job),
     ]
     fields += [("on", f"{share.node_id} CPUs {share.cpus}") for share in job.shares]
     if job.state in f.ENDED_STATES:
@@ -128,6 +132,43 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
     elif job.reason:
         fields.append(("waits for", job.reason))
     return field_table(fields)
+
+
+def _energy(job: pb.Job) -> str:
+    idle = f" and {f.energy(job.idle_energy_uj)} idle share" if job.idle_energy_uj else ""
+    return f.energy(job.energy_uj) + idle
+
+
+def _residual(job: pb.Job) -> str | Text:
+    text = f.duration(s_from_ns(job.residual_cpu_ns))
+    load = sum(core.load for core in job.residual)
+    if load:
+        text += f", {load:.2f} cores of late"
+    return Text(f"{text} (above the threshold)", style="red") if job.residual_alarm else text
+
+
+def _process_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
+    """What is measured of the processes of a running job."""
+    if not job.threads:
+        return []
+    found: list[tuple[str, str | Text]] = [
+        (
+            "OS threads",
+            f"{job.threads}, {job.runnable_threads} runnable;"
+            f" {f.duration(s_from_ns(job.excess_runnable_ns))} waited for cores",
+        ),
+        ("memory", f"{f.memory(job.memory_bytes)}, at most {f.memory(job.memory_bytes_max)}"),
+        (
+            "switches",
+            f"{job.voluntary_switches} voluntary, {job.involuntary_switches} involuntary",
+        ),
+    ]
+    for core in job.residual[:RESIDUAL_ROWS_MAX]:
+        spent = f.duration(s_from_ns(core.cpu_ns))
+        load = f", {core.load:.2f} cores of late" if core.load else ""
+        found.append(("left on", f"{core.node_id} CPU {core.cpu}: {spent}{load}"))
+    more = len(job.residual) - RESIDUAL_ROWS_MAX
+    return [*found, ("left on", f"{more} more CPUs")] if more > 0 else found
 
 
 def _kind(spec: pb.JobSpec) -> str:

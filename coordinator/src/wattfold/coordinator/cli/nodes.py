@@ -22,7 +22,8 @@ def nodes(session: Session) -> None:
     """List nodes: state, cores, caps, power and jobs.
 
     CAP W and its range are summed over the zones of the node. COMMIT is the most it may draw, base
-    power included; DRAW is measured.
+    power included; DRAW is measured, by the meter of the whole node where it has one. JOBS also
+    tells which jobs still work on cores that they have lost, and how much of late.
     """
     with session.connect() as client:
         answer = client.list_nodes()
@@ -85,6 +86,13 @@ def _notes(node: pb.Node) -> str:
         notes.append("emulated")
     if node.drift_count:
         notes.append(f"drift {node.drift_count}")
+    for job_id in dict.fromkeys(core.job_id for core in node.residual if core.alarm):
+        cores = [core for core in node.residual if core.job_id == job_id]
+        cpus, load = CpuSet.of(core.cpu for core in cores), sum(core.load for core in cores)
+        notes.append(f"{job_id} still on CPUs {cpus}: {load:.2f} cores")
+    for what, cpus_text in (("isolated", node.isolated_cpus), ("offline", node.offline_cpus)):
+        if cpus_text:
+            notes.append(f"{what} CPUs {cpus_text}")
     jobs = " ".join(node.job_ids)
     remarks = f"({', '.join(notes)})" if notes else ""
     return f"{jobs} {remarks}".strip()

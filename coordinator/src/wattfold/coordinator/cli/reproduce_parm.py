@@ -29,10 +29,10 @@ from wattfold.coordinator.simulation.sweep.progress import progress_on
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 LOG_NAME = "mira_2018.swf.gz"
-SEEDS = 5
+SEEDS = 3
 CLUSTER_SEEDS = 30
 """Sets of ten jobs differ much and cost nothing."""
-QUICK_SEEDS = 3
+QUICK_SEEDS = 2
 _DEFAULTS = Settings()
 
 

@@ -123,6 +123,9 @@ class ProcessReading:
     cpu_ns: int = 0
     energy_uj: int = 0
     message: str = ""
+    residual_cpu_ns: int = 0
+    core_ns: int = 0
+    idle_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,13 +103,19 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEnd:
-    """How the process of a job on one node ended."""
+    """How the process of a job on one node ended, and what it used.
+
+    ``core_ns`` are cores held times time; the idle share of its energy is not in ``energy_uj``.
+    """
 
     exit_code: int
     cpu_ns: int
     energy_uj: int
     lost: bool = False
     message: str = ""
+    residual_cpu_ns: int = 0
+    core_ns: int = 0
+    idle_energy_uj: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -191,6 +191,9 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         energy_uj=reading.energy_uj,
         lost=reading.lost,
         message=reading.message,
+        residual_cpu_ns=reading.residual_cpu_ns,
+        core_ns=reading.core_ns,
+        idle_energy_uj=reading.idle_energy_uj,
     )
     return forget + _one_ended(state, job, now_ns)
 

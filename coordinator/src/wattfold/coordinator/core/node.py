@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.contract.topology import Topology
 
 
 class ZoneKind(enum.Enum):
@@ -47,7 +48,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """What an agent says of its node. ``zones`` are the ones charged to the budget."""
+    """What an agent says of its node. ``zones`` are the ones charged to the budget.
+
+    ``isolated_cpus`` and ``offline_cpus`` are of its host and not offered.
+    """
 
     node_id: NodeId
     cpus: CpuSet
@@ -57,6 +61,9 @@ class NodeSpec:
     emulated: bool = False
     mask_mechanism: str = ""
     throttle_mechanism: str = ""
+    topology: Topology = Topology()  # noqa: RUF009 - immutable
+    isolated_cpus: CpuSet = CpuSet()  # noqa: RUF009
+    offline_cpus: CpuSet = CpuSet()  # noqa: RUF009
 
     packages: tuple[Zone, ...] = field(init=False, compare=False, repr=False)
     """The zones a policy chooses caps for. Derived, as are the sums: policies ask all the time."""

@@ -14,11 +14,16 @@ from wattfold.coordinator.models.pass_model import PassProfile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A node that may be planned for. ``blocked`` are cores no policy may give away."""
+    """A node that may be planned for. ``blocked`` are cores no policy may give away.
+
+    ``residual`` are cores on which the work of jobs that do not hold them was measured of late:
+    they may be given away, but others are better.
+    """
 
     spec: NodeSpec
     fixed_uw: int
     blocked: CpuSet = CpuSet()  # noqa: RUF009 - immutable
+    residual: CpuSet = CpuSet()  # noqa: RUF009 - immutable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
 """Which nodes and cores a job gets, once a policy has chosen its size.
 
-Running jobs stay where they are: one that shrinks keeps its lowest cores, one that grows takes free
-cores of its node. New jobs go to the node that they fill best (fewest cores left over), so that
-large holes stay whole; ties go to the node that comes first. All in exact core sets: what comes out
-is disjoint by construction.
+Running jobs stay where they are: one that shrinks keeps some of its cores, one that grows takes
+free cores of its node. New jobs go to the node that they fill best (fewest cores left over), so
+that large holes stay whole; ties go to the node that comes first. Which cores of a node, by sockets
+and siblings, is told by `core_choice`. All in exact core sets: what comes out is disjoint by
+construction.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import Assignment, JobSpec, Share, SizeUnit
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.targets import dynamic_uw
+from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
 
 
 class Room:
@@ -28,13 +30,21 @@ class Room:
         self.specs: dict[NodeId, NodeSpec] = {n.spec.node_id: n.spec for n in nodes}
         self.whole: dict[NodeId, CpuSet] = {n.spec.node_id: n.spec.cpus - n.blocked for n in nodes}
         self.free: dict[NodeId, CpuSet] = dict(self.whole)
+        self.avoid: dict[NodeId, CpuSet] = {n.spec.node_id: n.residual for n in nodes if n.residual}
         self.power_uw = power_uw
 
     def copy(self) -> Room:
         """An independent copy."""
         twin = Room((), self.power_uw)
         twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
+        twin.avoid = self.avoid
         return twin
+
+    def cores_of(self, node_id: NodeId) -> NodeCores:
+        """What there is to know of the cores of a node."""
+        return NodeCores(
+            topology=self.specs[node_id].topology, avoid=self.avoid.get(node_id, CpuSet())
+        )
 
     def power_of(self, shares: Iterable[Share], cap_uw: int) -> int:
         """Power above the floors of these cores at a level, microwatts."""
@@ -73,7 +83,9 @@ class Room:
         if not fits:
             return None
         best = min(fits, key=lambda entry: entry[0])[1]
-        return (Share(node_id=best, cpus=self.free[best].take(size)),)
+        return (
+            Share(node_id=best, cpus=choose(size, self.free[best], CpuSet(), self.cores_of(best))),
+        )
 
     def _whole_nodes(self, size: int) -> tuple[Share, ...] | None:
         empty = [n for n, spec in self.specs.items() if self.free[n] == spec.cpus]
@@ -97,35 +109,40 @@ def resize_in_place(
     far as asked (blocked cores) gets what there is.
     """
     shares: dict[str, tuple[Share, ...]] = {}
-    ordered = sorted(running, key=lambda pair: pair[1] - _size(pair[0].current))
-    for view, _ in ordered:
+    wants: dict[NodeId, list[Want]] = {}
+    for view, size in running:
         assert view.current is not None
         room.take(view.current.shares, 0, takes_whole_nodes(view.spec))
-    for view, size in ordered:
-        assert view.current is not None
         if view.spec.unit is SizeUnit.NODES or size == view.current.size:
             shares[view.job_id] = view.current.shares
-            continue
-        share = view.current.shares[0]
-        shares[view.job_id] = (_resized(share, size, view, room),)
+        elif view.spec.exclusive:
+            shares[view.job_id] = (_alone(view.current.shares[0], size, room),)
+        else:
+            share = view.current.shares[0]
+            want = Want(job=view.job_id, size=size, held=share.cpus)
+            wants.setdefault(share.node_id, []).append(want)
+    for node_id, listed in wants.items():
+        for job, cpus in _distributed(node_id, listed, room).items():
+            shares[job] = (Share(node_id=node_id, cpus=cpus),)
     return shares
 
 
-def _resized(share: Share, size: int, view: JobView, room: Room) -> Share:
-    if view.spec.exclusive:
-        kept = share.cpus.take(min(size, len(share.cpus)))
-        others = room.whole[share.node_id] - kept
-        grown = kept | others.take(min(size - len(kept), len(others)))
-        return Share(node_id=share.node_id, cpus=grown)
-    if size < len(share.cpus):
-        kept = share.cpus.take(size)
-        free = room.free[share.node_id] | (share.cpus - kept)
-        room.free[share.node_id] = free
-        return Share(node_id=share.node_id, cpus=kept)
-    more = min(size - len(share.cpus), len(room.free[share.node_id]))
-    added = room.free[share.node_id].take(more)
-    room.free[share.node_id] = room.free[share.node_id] - added
-    return Share(node_id=share.node_id, cpus=share.cpus | added)
+def _distributed(node_id: NodeId, wants: list[Want], room: Room) -> dict[JobId, CpuSet]:
+    usable = room.free[node_id]
+    for want in wants:
+        usable = usable | want.held
+    given = distribute(wants, usable, room.cores_of(node_id))
+    for cpus in given.values():
+        usable = usable - cpus
+    room.free[node_id] = usable
+    return given
+
+
+def _alone(share: Share, size: int, room: Room) -> Share:
+    want = Want(job=JobId(""), size=size, held=share.cpus)
+    usable = room.whole[share.node_id] | share.cpus
+    cores = distribute([want], usable, room.cores_of(share.node_id))
+    return Share(node_id=share.node_id, cpus=cores[want.job])
 
 
 def nothing_in_reach(snapshot: Snapshot) -> Plan:
@@ -137,10 +154,6 @@ def nothing_in_reach(snapshot: Snapshot) -> Plan:
         if view.current is None
     )
     return Plan(assignments=kept, waiting=waiting, solver="none", outcome="optimal")
-
-
-def _size(assignment: Assignment | None) -> int:
-    return assignment.size if assignment else 0
 
 
 def largest_size(spec: JobSpec, nodes: Sequence[NodeView]) -> int:

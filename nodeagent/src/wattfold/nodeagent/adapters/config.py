@@ -18,10 +18,12 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import valid_name
-from wattfold.contract.units import NS_PER_MS, uw_from_w
+from wattfold.contract.units import NS_PER_MS, NS_PER_S, uw_from_w
 from wattfold.nodeagent.adapters.emulated_zones import ZoneSpec
+from wattfold.nodeagent.adapters.host import schedulable_cpus
 from wattfold.nodeagent.adapters.powercap import RangeSetting
 from wattfold.nodeagent.core.caps import quantised, quantised_up
+from wattfold.nodeagent.core.residual import AlarmRule
 from wattfold.nodeagent.emulation.fixtures import Fixture, FixtureError, load_fixture, shipped
 
 
@@ -61,6 +63,7 @@ class Config:
     base_power_uw: int
     package_idle_uw: int
     masks: str
+    residual_alarm: AlarmRule
     omp_shim: str
     kill_jobs_on_exit: bool
     gpus: bool
@@ -113,6 +116,8 @@ _TOP = {
     "gpu_max_w": _POWER,
     "gpus": _Key(kind=str, default="auto", choices=("auto", "off")),
     "masks": _Key(kind=str, default="auto", choices=("auto", "cgroup", "affinity")),
+    "residual_alarm_percent": _Key(kind=float, default=5.0, low=0.1, high=100_000, unit=" %"),
+    "residual_window_s": _Key(kind=float, default=5.0, low=0.1, high=600, unit=" s"),
     "omp_shim": _TEXT,
     "kill_jobs_on_exit": _Key(kind=bool, default=False),
     "emulate": _Key(kind=bool, default=False, or_text=True),
@@ -265,6 +270,10 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         base_power_uw=uw_from_w(top["base_power_w"]),
         package_idle_uw=uw_from_w(emulated.c if emulated else top["package_idle_w"]),
         masks=top["masks"],
+        residual_alarm=AlarmRule(
+            share=top["residual_alarm_percent"] / 100,
+            window_ns=int(top["residual_window_s"] * NS_PER_S),
+        ),
         omp_shim=_shim(top["omp_shim"], source),
         kill_jobs_on_exit=top["kill_jobs_on_exit"],
         # What is emulated has no GPUs, and those of this host are not part of it.
@@ -322,7 +331,7 @@ def _token(top: dict[str, Any], source: _Source) -> str | None:
 
 
 def _cpus(text: str | None, source: _Source) -> CpuSet:
-    own = CpuSet.of(os.sched_getaffinity(0))
+    own = schedulable_cpus()
     if text is None:
         return own
     try:
@@ -330,7 +339,7 @@ def _cpus(text: str | None, source: _Source) -> CpuSet:
     except ValueError as error:
         raise source.wrong("cpus", f"= {text!r}: {error}") from None
     if not cpus or not cpus <= own:
-        raise source.wrong("cpus", f"= {text!r} must be CPUs of this process, which has {own}")
+        raise source.wrong("cpus", f"= {text!r} must be CPUs of this process, not isolated: {own}")
     return cpus
 
 

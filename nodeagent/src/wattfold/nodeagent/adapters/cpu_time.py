@@ -1,4 +1,8 @@
-"""CPU time of a job: from its accounting cgroup where there is one, else from /proc."""
+"""CPU time of a job: from its accounting cgroup where there is one, else from /proc.
+
+The accounting of cgroup v1 also tells the time on every CPU, in nanoseconds and with threads that
+have ended; that of v2 does not.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +52,26 @@ class CpuClock:
             used_ns = procfs.cpu_ns(keeper, members)
         self._last[job] = max(used_ns, self._last.get(job, 0))
         return self._last[job]
+
+    def by_cpu_ns(self, job: JobId) -> list[int] | None:
+        """CPU time of the job so far on CPU 0, 1, ...; None where no cgroup tells it."""
+        if self._v1 is None:
+            return None
+        try:
+            text = (self._v1 / job / "cpuacct.usage_percpu").read_bytes()
+            return [int(word) for word in text.split()]
+        except (OSError, ValueError):
+            return None
+
+    def processes(self, job: JobId) -> list[int] | None:
+        """The processes of the job as its cgroup tells them; None without one."""
+        group = self._v1 or self._v2
+        if group is None:
+            return None
+        try:
+            return [int(word) for word in (group / job / "cgroup.procs").read_bytes().split()]
+        except (OSError, ValueError):
+            return None
 
     def remove(self, job: JobId) -> None:
         """Removes the accounting of a job that has ended."""

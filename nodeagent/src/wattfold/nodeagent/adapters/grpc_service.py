@@ -20,6 +20,7 @@ from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.core.replay import ReplayCache
 from wattfold.nodeagent.service.accounting import Accounting
 from wattfold.nodeagent.service.jobs import NodeJobs
+from wattfold.nodeagent.service.node_total import node_total
 from wattfold.nodeagent.service.power import NodePower
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
@@ -176,6 +177,8 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         self._power.sample()
         now_ns = time.monotonic_ns()
         jobs = self._jobs.jobs.values()
+        total = node_total(self._power.zones.values())
+        span_ns = max(interval_ns, NS_PER_S)
         return pb.Telemetry(
             node_id=self._inventory.node_id,
             uptime_ns=now_ns - self._started_ns,
@@ -187,6 +190,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             at_floor=self._power.at_floor,
             drift_count=self._power.drift_count,
             not_held_count=self._power.not_held_count,
+            node_power=wire.node_power_message(total, span_ns) if total else None,
         )
 
     async def _command(

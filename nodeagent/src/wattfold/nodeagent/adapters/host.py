@@ -1,29 +1,22 @@
-"""Facts of the host: boot, topology, memory."""
+"""Facts of the host: boot, topology, memory.
+
+The tree of the kernel's CPUs is an argument; offline CPUs have no topology in it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.topology import CpuPlace
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_CPUS = Path("/sys/devices/system/cpu")
-_NODES = Path("/sys/devices/system/node")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuPlace:
-    """Where a CPU is."""
-
-    cpu: int
-    core: int
-    package: int
-    numa_node: int
+SYSTEM = Path("/sys/devices/system")
 
 
 def boot_id() -> str:
@@ -36,18 +29,39 @@ def memory_bytes() -> int:
     return int(psutil.virtual_memory().total)
 
 
-def topology(cpus: CpuSet) -> list[CpuPlace]:
-    """Places of these CPUs; what the kernel does not tell is 0."""
-    numa = _numa_nodes()
+def topology(cpus: CpuSet, system: Path = SYSTEM) -> list[CpuPlace]:
+    """Places of these CPUs; what the kernel does not tell is 0, and a CPU without siblings."""
+    numa = _numa_nodes(system)
     return [
         CpuPlace(
             cpu=cpu,
-            core=_number(_CPUS / f"cpu{cpu}/topology/core_id"),
-            package=_number(_CPUS / f"cpu{cpu}/topology/physical_package_id"),
+            package=_number(system / f"cpu/cpu{cpu}/topology/physical_package_id"),
             numa_node=numa.get(cpu, 0),
+            siblings=_siblings(system / f"cpu/cpu{cpu}/topology") | CpuSet.of([cpu]),
         )
         for cpu in cpus
     ]
+
+
+def core_id(cpu: int, system: Path = SYSTEM) -> int:
+    """The kernel's number of the core; not unique on the host."""
+    return _number(system / f"cpu/cpu{cpu}/topology/core_id")
+
+
+def isolated_cpus(system: Path = SYSTEM) -> CpuSet:
+    """CPUs taken from the scheduler at boot (isolcpus): threads there are not balanced."""
+    return _cpu_list(system / "cpu/isolated")
+
+
+def offline_cpus(system: Path = SYSTEM) -> CpuSet:
+    """CPUs that are there and switched off. Numbers that no CPU of the host has are left out."""
+    return _cpu_list(system / "cpu/present") - _cpu_list(system / "cpu/online")
+
+
+def schedulable_cpus(system: Path = SYSTEM) -> CpuSet:
+    """CPUs this process may use and offer: allowed by its affinity, online and not isolated."""
+    own = CpuSet.of(os.sched_getaffinity(0))
+    return own - isolated_cpus(system) - offline_cpus(system)
 
 
 def raise_file_limit() -> int:
@@ -59,13 +73,25 @@ def raise_file_limit() -> int:
     return soft
 
 
-def _numa_nodes() -> dict[int, int]:
+def _numa_nodes(system: Path) -> dict[int, int]:
     found: dict[int, int] = {}
-    for path in _NODES.glob("node[0-9]*/cpulist"):
-        with contextlib.suppress(OSError, ValueError):
-            number = int(path.parent.name.removeprefix("node"))
-            found.update(dict.fromkeys(CpuSet.parse(path.read_text(encoding="ascii")), number))
+    for path in (system / "node").glob("node[0-9]*/cpulist"):
+        number = path.parent.name.removeprefix("node")
+        if number.isdigit():
+            found.update(dict.fromkeys(_cpu_list(path), int(number)))
     return found
+
+
+def _siblings(folder: Path) -> CpuSet:
+    # Kernels before 5.7 know only the second name.
+    return _cpu_list(folder / "core_cpus_list") or _cpu_list(folder / "thread_siblings_list")
+
+
+def _cpu_list(path: Path) -> CpuSet:
+    try:
+        return CpuSet.parse(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return CpuSet()
 
 
 def _number(path: Path) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import grpc
 
 from wattfold.contract.ids import JobId, ZoneName
+from wattfold.contract.topology import CpuPlace
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism
 from wattfold.nodeagent.adapters.shim_server import ShimView
 from wattfold.nodeagent.core import errors
 from wattfold.nodeagent.core.caps import CapOutcome, CapRequest, CapStatus, ZoneKind
 from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode
 from wattfold.nodeagent.core.masks import parse_cpus
+from wattfold.nodeagent.service.node_total import NodeTotal
 from wattfold.nodeagent.service.power import ZoneState
 from wattfold.nodeagent.service.records import Job, JobState
 from wattfold.v1 import common_pb2
@@ -82,6 +84,17 @@ def _most_uw(state: ZoneState) -> int:
     return max(highest_uw, state.zone.draw_uw_max) if state.zone.cannot_cap else highest_uw
 
 
+def cpu_message(place: CpuPlace, core_id: int) -> pb.Cpu:
+    """A CPU of the inventory."""
+    return pb.Cpu(
+        cpu=place.cpu,
+        core=core_id,
+        package=place.package,
+        numa_node=place.numa_node,
+        siblings=str(place.siblings),
+    )
+
+
 def cap_requests(request: pb.SetCapsRequest) -> list[CapRequest]:
     """The caps asked for. Raises InvalidRequest for a zone named twice."""
     names = [cap.name for cap in request.caps]
@@ -140,6 +153,9 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         energy_uj=job.energy_uj,
         message=job.message,
         mode=_MODES_OUT[job.mode],
+        residual_cpu_ns=job.residual.total_ns,
+        core_ns=job.core_ns,
+        idle_energy_uj=job.idle_energy_uj,
     )
 
 
@@ -151,11 +167,31 @@ def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
         cpu_ns=job.cpu_ns,
         energy_uj=job.energy_uj,
         threads=job.threads,
-        residual_cpu_ns=job.residual_cpu_ns,
+        residual_cpu_ns=job.residual.total_ns,
         shim=shim_state(attached=view.attached, confined=job.confined),
         progress=common_pb2.Progress(regions=view.regions, done=view.done, total=view.total),
         team_size=view.team_size,
         memory_bytes=job.memory_bytes,
+        residual_cores=[
+            pb.CoreResidual(cpu=cpu, cpu_ns=ns, load=job.residual.load(cpu))
+            for cpu, ns in sorted(job.residual.by_cpu.items())
+        ],
+        residual_alarm=job.residual.alarm,
+        runnable_threads=job.runnable,
+        excess_runnable_ns=job.excess_runnable_ns,
+        voluntary_switches=job.voluntary_switches,
+        involuntary_switches=job.involuntary_switches,
+        memory_bytes_max=job.memory_bytes_max,
+        core_ns=job.core_ns,
+        idle_energy_uj=job.idle_energy_uj,
+    )
+
+
+def node_power_message(total: NodeTotal, interval_ns: int) -> pb.NodePower:
+    """What the node draws."""
+    source = pb.NodePower.SOURCE_PSYS if total.by_psys else pb.NodePower.SOURCE_ZONES
+    return pb.NodePower(
+        source=source, power_uw=total.power_uw(interval_ns), energy_uj=total.energy_uj
     )
 
 

@@ -66,6 +66,36 @@ class PowerHistory:
         return mean_power_uw(last_uj - first_uj, last_ns - first_ns)
 
 
+@dataclass(slots=True, kw_only=True)
+class IdlePower:
+    """Power of the idle packages: as configured, else the least seen for a second without jobs.
+
+    Without either it is 0: then all energy counts as used by the jobs.
+    """
+
+    known_uw: int = 0
+    _least_uw: int = 0
+    _quiet_ns: int = 0
+    _quiet_uj: int = 0
+
+    @property
+    def power_uw(self) -> int:
+        """Idle power of all packages."""
+        return self.known_uw or self._least_uw
+
+    def observe(self, energy_uj: int, duration_ns: int, *, quiet: bool) -> None:
+        """Takes the energy of a time, ``quiet`` when no job was there from its begin to its end."""
+        if not quiet:
+            self._quiet_ns = self._quiet_uj = 0
+            return
+        self._quiet_ns += duration_ns
+        self._quiet_uj += energy_uj
+        if self._quiet_ns >= NS_PER_S:
+            mean_uw = mean_power_uw(self._quiet_uj, self._quiet_ns)
+            self._least_uw = min(mean_uw, self._least_uw or mean_uw)
+            self._quiet_ns = self._quiet_uj = 0
+
+
 def mean_power_uw(energy_uj: int, duration_ns: int) -> int:
     """Mean power of an energy over a time, microwatts; 0 for no time."""
     return 0 if duration_ns <= 0 else energy_uj * NS_PER_S // duration_ns

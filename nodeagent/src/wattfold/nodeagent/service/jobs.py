@@ -69,6 +69,8 @@ class NodeJobs:
         self._tasks: set[asyncio.Task[None]] = set()
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended and before its figures are written down."""
+        self.before_change: Callable[[Job], None] = lambda _: None
+        """Called before the cores that a job holds change."""
 
     def start(self) -> None:
         """Opens the socket of the shims and adopts the jobs of an earlier agent."""
@@ -99,6 +101,7 @@ class NodeJobs:
             boot_id=self._ports.boot_id,
         )
         self.jobs[job.id] = job
+        self._tell_residual(job, job.cpus)
         async with job.lock:
             try:
                 await self._start(job, order, account)
@@ -190,7 +193,7 @@ class NodeJobs:
         job.starting = starting
         job.pid, job.keeper = starting.pid, starting.keeper
         job.pid_ticks, job.keeper_ticks = _ticks(job.pid), _ticks(job.keeper)
-        job.started_ns = time.monotonic_ns()
+        job.started_ns = job.held_since_ns = time.monotonic_ns()
         job.state = JobState.RUNNING
         try:
             self._save(job, durable=True)
@@ -217,7 +220,9 @@ class NodeJobs:
         # What the kernel allows may be more than the mask, after a change that failed half way.
         old, kernel = job.cpus, job.held
         self._reserve_seq(job)
+        self.before_change(job)
         job.held = kernel | cpus
+        self._tell_residual(job, cpus - kernel)
         acknowledged, took_ns, attached = True, 0, self.shims.attached(job.id)
         self._resize_firmware(job, max(len(kernel), len(cpus)))
         for step in change_steps(kernel, cpus):
@@ -231,6 +236,7 @@ class NodeJobs:
                 assert order is not None
                 acknowledged = await self.shims.tell(job.id, order, deadline_s)
                 took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
+        self.before_change(job)
         job.held = cpus
         job.confined = not acknowledged
         self._resize_firmware(job, len(cpus))
@@ -248,6 +254,21 @@ class NodeJobs:
         return MaskChange(
             cpus=cpus, attached=attached, confined=job.confined, acknowledged_in_ns=took_ns
         )
+
+    def _tell_residual(self, job: Job, gained: CpuSet) -> None:
+        """Cores are handed on with what their earlier owners still do on them."""
+        for other in self.jobs.values():
+            if other is job or not other.live:
+                continue
+            loads = {cpu: load for cpu, load in other.residual.loads().items() if cpu in gained}
+            if loads:
+                logs.warning(
+                    "cores_taken_with_residual",
+                    job=job.id,
+                    cpus=CpuSet.of(loads),
+                    residual_of=other.id,
+                    load=round(sum(loads.values()), 3),
+                )
 
     def _confine(self, job: Job, cpus: CpuSet) -> None:
         masks = self._ports.masks

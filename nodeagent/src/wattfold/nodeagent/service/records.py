@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.nodeagent.adapters.processes import Starting, Watch
 from wattfold.nodeagent.core.launch import ResizeMode
+from wattfold.nodeagent.core.residual import ResidualMeter
 
 SEQ_STEP = 1000
 """Sequence numbers are reserved on disk in steps, so that a resize needs no durable write."""
@@ -48,11 +50,21 @@ class Job:
     signal: int = 0
     ended_ns: int = 0
     cpu_ns: int = 0
+    # Above idle, by CPU time used; the idle share by cores and time held.
     energy_uj: int = 0
+    idle_energy_uj: int = 0
+    # Cores held times time, up to ``held_since_ns``.
+    core_ns: int = 0
+    held_since_ns: int = 0
     message: str = ""
+    residual: ResidualMeter = field(default_factory=ResidualMeter)
+    excess_runnable_ns: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+    memory_bytes_max: int = 0
     # Of this run of the agent only.
-    residual_cpu_ns: int = 0
     threads: int = 0
+    runnable: int = 0
     memory_bytes: int = 0
     confined: bool = False
     starting: Starting | None = None
@@ -64,6 +76,12 @@ class Job:
     def live(self) -> bool:
         """Whether the job holds its cores."""
         return self.state in (JobState.STARTING, JobState.RUNNING)
+
+    def settle(self, now_ns: int) -> None:
+        """Counts the cores held up to now; to be called before ``held`` changes."""
+        if self.held_since_ns:
+            self.core_ns += len(self.held) * max(0, now_ns - self.held_since_ns)
+        self.held_since_ns = now_ns
 
 
 _PLAIN = (
@@ -80,7 +98,16 @@ _PLAIN = (
     "ended_ns",
     "cpu_ns",
     "energy_uj",
-    "residual_cpu_ns",
+)
+# Not in the records of earlier versions.
+_ADDED = (
+    "idle_energy_uj",
+    "core_ns",
+    "held_since_ns",
+    "excess_runnable_ns",
+    "voluntary_switches",
+    "involuntary_switches",
+    "memory_bytes_max",
 )
 
 
@@ -91,7 +118,9 @@ def to_record(job: Job) -> dict[str, Any]:
         "cpus": str(job.cpus),
         "mode": job.mode.value,
         "message": job.message,
-        **{name: getattr(job, name) for name in _PLAIN},
+        "residual_cpu_ns": job.residual.total_ns,
+        "residual_by_cpu": {str(cpu): ns for cpu, ns in job.residual.by_cpu.items()},
+        **{name: getattr(job, name) for name in (*_PLAIN, *_ADDED)},
     }
 
 
@@ -100,6 +129,8 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
     try:
         cpus = CpuSet.parse(record["cpus"])
         numbers: dict[str, Any] = {name: int(record[name]) for name in _PLAIN if name != "boot_id"}
+        numbers |= {name: int(record.get(name, 0)) for name in _ADDED}
+        by_cpu = {int(cpu): int(ns) for cpu, ns in record.get("residual_by_cpu", {}).items()}
         job = Job(
             id=JobId(job_id),
             state=JobState(record["state"]),
@@ -108,6 +139,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             mode=ResizeMode(record["mode"]),
             message=str(record["message"]),
             boot_id=str(record["boot_id"]),
+            residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
             **numbers,
         )
     except (KeyError, TypeError, AttributeError) as error:

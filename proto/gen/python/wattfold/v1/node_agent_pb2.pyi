@@ -127,19 +127,21 @@ class FrequencyPowerModel(_message.Message):
     def __init__(self, a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ...) -> None: ...
 
 class Cpu(_message.Message):
-    __slots__ = ("cpu", "core", "package", "numa_node")
+    __slots__ = ("cpu", "core", "package", "numa_node", "siblings")
     CPU_FIELD_NUMBER: _ClassVar[int]
     CORE_FIELD_NUMBER: _ClassVar[int]
     PACKAGE_FIELD_NUMBER: _ClassVar[int]
     NUMA_NODE_FIELD_NUMBER: _ClassVar[int]
+    SIBLINGS_FIELD_NUMBER: _ClassVar[int]
     cpu: int
     core: int
     package: int
     numa_node: int
-    def __init__(self, cpu: _Optional[int] = ..., core: _Optional[int] = ..., package: _Optional[int] = ..., numa_node: _Optional[int] = ...) -> None: ...
+    siblings: str
+    def __init__(self, cpu: _Optional[int] = ..., core: _Optional[int] = ..., package: _Optional[int] = ..., numa_node: _Optional[int] = ..., siblings: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns")
+    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns", "isolated_cpus", "offline_cpus")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +158,8 @@ class Inventory(_message.Message):
     THROTTLE_MECHANISM_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LEASE_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
+    ISOLATED_CPUS_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_CPUS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     hostname: str
     boot_id: str
@@ -172,7 +176,9 @@ class Inventory(_message.Message):
     throttle_mechanism: ThrottleMechanism
     epoch: int
     lease_remaining_ns: int
-    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ...) -> None: ...
+    isolated_cpus: str
+    offline_cpus: str
+    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ...) -> None: ...
 
 class StreamTelemetryRequest(_message.Message):
     __slots__ = ("interval_ns",)
@@ -198,8 +204,18 @@ class ZonePower(_message.Message):
     not_held_uw: int
     def __init__(self, name: _Optional[str] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ..., cap_uw: _Optional[int] = ..., valid: bool = ..., energy_age_ns: _Optional[int] = ..., not_held_uw: _Optional[int] = ...) -> None: ...
 
+class CoreResidual(_message.Message):
+    __slots__ = ("cpu", "cpu_ns", "load")
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    cpu: int
+    cpu_ns: int
+    load: float
+    def __init__(self, cpu: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., load: _Optional[float] = ...) -> None: ...
+
 class JobUsage(_message.Message):
-    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes")
+    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     CPU_NS_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +226,15 @@ class JobUsage(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     TEAM_SIZE_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_CORES_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_ALARM_FIELD_NUMBER: _ClassVar[int]
+    RUNNABLE_THREADS_FIELD_NUMBER: _ClassVar[int]
+    EXCESS_RUNNABLE_NS_FIELD_NUMBER: _ClassVar[int]
+    VOLUNTARY_SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    INVOLUNTARY_SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    CORE_NS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     cpus: str
     cpu_ns: int
@@ -220,10 +245,37 @@ class JobUsage(_message.Message):
     progress: _common_pb2.Progress
     team_size: int
     memory_bytes: int
-    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+    residual_cores: _containers.RepeatedCompositeFieldContainer[CoreResidual]
+    residual_alarm: bool
+    runnable_threads: int
+    excess_runnable_ns: int
+    voluntary_switches: int
+    involuntary_switches: int
+    memory_bytes_max: int
+    core_ns: int
+    idle_energy_uj: int
+    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ...) -> None: ...
+
+class NodePower(_message.Message):
+    __slots__ = ("source", "power_uw", "energy_uj")
+    class Source(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SOURCE_UNSPECIFIED: _ClassVar[NodePower.Source]
+        SOURCE_PSYS: _ClassVar[NodePower.Source]
+        SOURCE_ZONES: _ClassVar[NodePower.Source]
+    SOURCE_UNSPECIFIED: NodePower.Source
+    SOURCE_PSYS: NodePower.Source
+    SOURCE_ZONES: NodePower.Source
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    source: NodePower.Source
+    power_uw: int
+    energy_uj: int
+    def __init__(self, source: _Optional[_Union[NodePower.Source, str]] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Telemetry(_message.Message):
-    __slots__ = ("node_id", "uptime_ns", "interval_ns", "zones", "jobs", "ended", "lease_remaining_ns", "at_floor", "drift_count", "not_held_count")
+    __slots__ = ("node_id", "uptime_ns", "interval_ns", "zones", "jobs", "ended", "lease_remaining_ns", "at_floor", "drift_count", "node_power", "not_held_count")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     UPTIME_NS_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
@@ -233,6 +285,7 @@ class Telemetry(_message.Message):
     LEASE_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
     AT_FLOOR_FIELD_NUMBER: _ClassVar[int]
     DRIFT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NODE_POWER_FIELD_NUMBER: _ClassVar[int]
     NOT_HELD_COUNT_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     uptime_ns: int
@@ -243,8 +296,9 @@ class Telemetry(_message.Message):
     lease_remaining_ns: int
     at_floor: bool
     drift_count: int
+    node_power: NodePower
     not_held_count: int
-    def __init__(self, node_id: _Optional[str] = ..., uptime_ns: _Optional[int] = ..., interval_ns: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[ZonePower, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobUsage, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ..., lease_remaining_ns: _Optional[int] = ..., at_floor: bool = ..., drift_count: _Optional[int] = ..., not_held_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[str] = ..., uptime_ns: _Optional[int] = ..., interval_ns: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[ZonePower, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobUsage, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ..., lease_remaining_ns: _Optional[int] = ..., at_floor: bool = ..., drift_count: _Optional[int] = ..., node_power: _Optional[_Union[NodePower, _Mapping]] = ..., not_held_count: _Optional[int] = ...) -> None: ...
 
 class ZoneCap(_message.Message):
     __slots__ = ("name", "cap_uw")
@@ -390,7 +444,7 @@ class SignalResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -402,6 +456,9 @@ class ProcessInfo(_message.Message):
     ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    CORE_NS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -413,7 +470,10 @@ class ProcessInfo(_message.Message):
     energy_uj: int
     message: str
     mode: _common_pb2.ResizeMode
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ...) -> None: ...
+    residual_cpu_ns: int
+    core_ns: int
+    idle_energy_uj: int
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

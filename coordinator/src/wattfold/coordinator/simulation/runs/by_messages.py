@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from wattfold.contract.units import NS_PER_S, ns_from_s
+from wattfold.contract.units import NS_PER_S, ns_from_s, w_from_uw
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.state import CoreSettings
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -35,6 +35,7 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
     Raises ValueError for what this level has not, and the core's errors with the last events.
     """
     _check_deadlines(case, level)
+    _check_floors(case)
     first_ns = int(table.submit_ns.min()) if len(table) else 0
     budget = tuple(
         BudgetStep(
@@ -77,6 +78,16 @@ def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:
                 f"{step.deadline_ns / NS_PER_S:g} s; agents need at least {least_s:g} s: a command "
                 "and an averaging window"
             )
+
+
+def _check_floors(case: SimulationCase) -> None:
+    machine = case.machine
+    floors_uw = machine.nodes * machine.busy_uw(machine.cap_uw_min)
+    if case.budget.least_uw <= floors_uw:
+        raise ValueError(
+            f"the budget of {w_from_uw(case.budget.least_uw):g} W is not above the "
+            f"{w_from_uw(floors_uw):g} W that {machine.nodes} nodes are charged at their floors"
+        )
 
 
 def policy_of(choice: PolicyChoice) -> Policy:

@@ -119,8 +119,11 @@ class SimulationCase:
     @property
     def nodes_at_full_power(self) -> int:
         """Nodes that the lowest budget feeds at the greatest cap."""
-        spare_uw = self.budget.least_uw - self.machine.idle_total_uw
-        each_uw = self.machine.dynamic_uw(self.machine.cap_uw_max)
+        machine = self.machine
+        # The service charges every node as at its floor, whatever it draws.
+        idle_uw = machine.busy_uw(machine.cap_uw_min) if self.messages else machine.idle_uw
+        spare_uw = self.budget.least_uw - machine.nodes * idle_uw
+        each_uw = machine.busy_uw(machine.cap_uw_max) - idle_uw
         return min(self.machine.nodes, max(spare_uw, 0) // each_uw if each_uw else 1 << 62)
 
     @property

@@ -120,7 +120,9 @@ def _large(figure: Figure, points: Sequence[Point]) -> None:
         axes.set_title(jobs)
         axes.set_xlabel("arrival time scaling factor (γ)")
         axes.invert_xaxis()
-        axes.set_ylim(bottom=0)
+    # All means are to be seen; an interval may leave the picture.
+    shown = [p.interval.mean / _MIN for p in points if p.measure == "completion_s"]
+    panels[0].set_ylim(0, 1.05 * max(shown, default=1.0))
     panels[0].set_ylabel("mean completion time, min")
     _legend(figure, panels[0])
 

@@ -175,9 +175,18 @@ class _Comparison:
             for gamma in self._plan.gammas
             for policy in _PARM
         }
-        name = min(found, key=lambda key: found[key].mean)
-        ruling = worst([above(interval, 1.0) for interval in found.values()])
-        return f"least: {interval_text(found[name])}x ({name})", ruling, found[name]
+        least = min(found, key=lambda key: found[key].mean)
+        rulings = {name: above(interval, 1.0) for name, interval in found.items()}
+        ruling = worst(list(rulings.values()))
+        # What is least sure, of those of the ruling, is what it rests on.
+        weak = min(
+            (name for name in found if rulings[name].verdict is ruling.verdict),
+            key=lambda key: found[key].low,
+        )
+        text = f"least: {interval_text(found[least])}x ({least})"
+        if weak != least:
+            text += f"; least sure: {interval_text(found[weak])}x ({weak})"
+        return text, ruling, found[weak]
 
     def best(self) -> _Judged:
         found = {
