@@ -8,6 +8,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism, choose_masks
 from wattfold.nodeagent.adapters.throttle import ThrottleMechanism, choose_throttle
+from wattfold.nodeagent.core.errors import Broken
 
 JOB = JobId("j")
 
@@ -27,6 +28,8 @@ def v2(root: Path) -> Path:
         (root / group).mkdir(exist_ok=True)
         (root / group / "cgroup.controllers").write_text("cpuset cpu memory\n")
         (root / group / "cpuset.mems").write_text("")
+    # The kernel's answer; nothing above this group narrows what is written.
+    (root / "wattfold/n/j/cpuset.cpus.effective").symlink_to("cpuset.cpus")
     return root
 
 
@@ -50,6 +53,17 @@ def test_masks_by_cpuset(tmp_path, build, mechanism, base):
     assert masks.affinity_at_start(CpuSet.parse("0-1")) == CpuSet.parse("0-3")
 
 
+def test_v2_refuses_a_mask_that_the_kernel_does_not_hold(tmp_path):
+    masks = choose_masks(v2(tmp_path), "n", CpuSet.parse("0-3"), "auto")
+    masks.prepare(JOB, CpuSet.parse("0-1"))
+    effective = tmp_path / "wattfold/n/j/cpuset.cpus.effective"
+    effective.unlink()
+    effective.write_text("0-1\n")
+    with pytest.raises(Broken, match="holds it to CPUs 0-1, not to 2"):
+        masks.confine(JOB, [], 0, CpuSet.parse("2"))
+    assert (tmp_path / "wattfold/n/j/cpuset.cpus").read_text() == "0-1"
+
+
 def test_v1_sets_memory_nodes(tmp_path):
     masks = choose_masks(v1(tmp_path), "n", CpuSet.parse("0-3"), "auto")
     masks.prepare(JOB, CpuSet.parse("0"))
@@ -58,7 +72,8 @@ def test_v1_sets_memory_nodes(tmp_path):
 
 def test_v2_enables_controllers(tmp_path):
     choose_masks(v2(tmp_path), "n", CpuSet.parse("0-3"), "auto")
-    assert (tmp_path / "wattfold/cgroup.subtree_control").read_text() == "+cpuset +cpu"
+    for group in (".", "wattfold"):
+        assert (tmp_path / group / "cgroup.subtree_control").read_text() == "+cpuset +cpu"
 
 
 @pytest.mark.parametrize(

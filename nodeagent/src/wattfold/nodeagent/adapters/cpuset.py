@@ -84,10 +84,20 @@ class CgroupMasks:
         return self._cpus
 
     def confine(self, job: JobId, members: list[int], keeper: int, cpus: CpuSet) -> None:
-        write_group(self._node / job / "cpuset.cpus", str(cpus))
+        file = self._node / job / "cpuset.cpus"
+        before = _read(file)
+        write_group(file, str(cpus))
+        held = self.read(job, 0)
+        if held != cpus:
+            # Else the job would spread when the groups above are widened.
+            write_group(file, before)
+            raise Broken(f"job {job}: the kernel holds it to CPUs {held}, not to {cpus}")
 
     def read(self, job: JobId, pid: int) -> CpuSet:
-        return CpuSet.parse(_read(self._node / job / "cpuset.cpus"))
+        # Version 2 takes any list, and goes by what the groups above leave of it.
+        v2 = self.mechanism is MaskMechanism.CPUSET_V2
+        file = "cpuset.cpus.effective" if v2 else "cpuset.cpus"
+        return CpuSet.parse(_read(self._node / job / file))
 
     def remove(self, job: JobId) -> None:
         remove_group(self._node / job)
@@ -96,7 +106,7 @@ class CgroupMasks:
         remove_group(self._node)
 
     def _fill(self, group: Path, values: _Cpus) -> None:
-        if self.mechanism is MaskMechanism.CPUSET_V2 and group != self._node.parent:
+        if self.mechanism is MaskMechanism.CPUSET_V2:
             enable_controllers(group.parent)
         # The memory nodes first: a cpuset without them takes no process.
         if values.mems:
