@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import grpc
 import pytest
@@ -186,6 +187,17 @@ def test_environment_and_signals_are_clean(plain_agent):
         assert line in lines
     assert not any(line.startswith("PYTHONPATH") for line in lines)
     assert int(next(line for line in lines if "SigIgn" in line).split()[1], 16) == 0
+
+
+def test_a_job_is_not_spared_when_memory_is_short(plain_agent):
+    score = Path(f"/proc/{plain_agent.process.pid}/oom_score_adj")
+    try:
+        score.write_text("-500")
+    except PermissionError:
+        pytest.skip("needs CAP_SYS_RESOURCE, to spare the agent as a service manager does")
+    pid = plain_agent.launch("s", ["/bin/sleep", "1000"], BOTH).pid
+    assert score.read_text().strip() == "-500"
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "0"
 
 
 def test_repeated_launches_start_one_process(plain_agent):

@@ -267,6 +267,7 @@ def _child(order: dict[str, Any], to_keeper: int, go_reader: int) -> NoReturn:
         _default_signals()
         _confine(order)
         _limit_files(order)
+        _be_killable()
         _become_user(order)
         outputs = _open_files(order, made)
         program = _find_program(order)
@@ -318,6 +319,17 @@ def _limit_files(order: dict[str, Any]) -> None:
     # The agent has raised its own limit; jobs get the usual one.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (order["files_soft_max"], hard))
+
+
+def _be_killable() -> None:
+    # A service manager may have spared the agent; a node short of memory must take the job.
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/oom_score_adj", "r+", encoding="ascii") as f,
+    ):
+        if int(f.read()) < 0:
+            f.seek(0)
+            f.write("0")
 
 
 def _become_user(order: dict[str, Any]) -> None:
