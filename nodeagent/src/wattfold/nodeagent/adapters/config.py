@@ -92,6 +92,8 @@ class _Key:
     """A switch that may name something as well."""
 
 
+_HEADER = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
+_NAME = re.compile(r"""\s*["']?([\w.-]+)["']?\s*=""")
 _TEXT = _Key(kind=str)
 _POWER = _Key(kind=float, low=0, high=100_000, unit=" W")
 _TOP = {
@@ -210,22 +212,39 @@ class _Source:
         if not isinstance(self.values.get("emulation", {}), dict):
             raise self.wrong("emulation", "must be a section [emulation]")
 
-    def wrong(self, key: str, why: str) -> ConfigError:
-        """An error that says where the key is."""
-        match = re.search(rf"^\s*{re.escape(key)}\s*=", self._text, re.MULTILINE)
-        if match is None:
+    def wrong(self, key: str, why: str, section: str = "") -> ConfigError:
+        """An error that says where the key is. Keys of two sections may have the same name."""
+        line = self._line_of(f"{section}.{key}" if section else key) or self._line_of(key)
+        if not line:
             return ConfigError(f"{self._path or 'command line'}: {key} {why}")
-        line = self._text.count("\n", 0, match.end()) + 1
         return ConfigError(f"{self._path}:{line}: {key} {why}")
 
-    def checked(self, given: Mapping[str, Any], keys: Mapping[str, _Key]) -> dict[str, Any]:
+    def _line_of(self, wanted: str) -> int:
+        """The line of a key with its section, or of a section; 0 if it is not in the file."""
+        section = ""
+        for number, line in enumerate(self._text.splitlines(), 1):
+            if header := _HEADER.match(line):
+                section = header[1] + "."
+                if header[1] == wanted:
+                    return number
+            elif (name := _NAME.match(line)) and section + name[1] == wanted:
+                return number
+        return 0
+
+    def checked(
+        self, given: Mapping[str, Any], keys: Mapping[str, _Key], section: str = ""
+    ) -> dict[str, Any]:
         """The values with defaults filled in. Raises ConfigError."""
         for name in given:
             if name not in keys:
-                raise self.wrong(name, f"is unknown; known are {', '.join(sorted(keys))}")
-        return {n: self._value(n, given.get(n, key.default), key) for n, key in keys.items()}
+                known = ", ".join(sorted(keys))
+                raise self.wrong(name, f"is unknown; known are {known}", section)
+        return {
+            name: self._value(name, given.get(name, key.default), key, section)
+            for name, key in keys.items()
+        }
 
-    def _value(self, name: str, given: Any, key: _Key) -> Any:
+    def _value(self, name: str, given: Any, key: _Key, section: str) -> Any:
         value: Any = given
         if value is None:
             return None
@@ -233,12 +252,14 @@ class _Source:
             value = float(value)
         kind: Any = (key.kind, str) if key.or_text else key.kind
         if not isinstance(value, kind):
-            raise self.wrong(name, f"= {value!r} must be a {key.kind.__name__}")
+            raise self.wrong(name, f"= {value!r} must be a {key.kind.__name__}", section)
         if key.choices and value not in key.choices:
-            raise self.wrong(name, f"= {value!r} must be one of {', '.join(key.choices)}")
+            raise self.wrong(name, f"= {value!r} must be one of {', '.join(key.choices)}", section)
         if key.low is not None and key.high is not None and not key.low <= value <= key.high:
             raise self.wrong(
-                name, f"= {value:g}{key.unit} is outside {key.low:g}..{key.high:g}{key.unit}"
+                name,
+                f"= {value:g}{key.unit} is outside {key.low:g}..{key.high:g}{key.unit}",
+                section,
             )
         return value
 
@@ -390,7 +411,7 @@ def _uw(watts: float | None) -> int | None:
 
 
 def _emulation(source: _Source, given: dict[str, Any]) -> EmulationConfig:
-    v = source.checked(given, _EMULATION)
+    v = source.checked(given, _EMULATION, "emulation")
     for key, low, high, unit in (
         ("package_max_w", "package_min_w", "package_max_w", "W"),
         ("dram_max_w", "dram_min_w", "dram_max_w", "W"),
@@ -400,7 +421,8 @@ def _emulation(source: _Source, given: dict[str, Any]) -> EmulationConfig:
         ("dram_min_w", "dram_idle_w", "dram_min_w", "W"),
     ):
         if not v[low] < v[high]:
-            raise source.wrong(key, f"= {v[high]:g} {unit} must be above {low} = {v[low]:g} {unit}")
+            why = f"= {v[high]:g} {unit} must be above {low} = {v[low]:g} {unit}"
+            raise source.wrong(key, why, "emulation")
     zones = ZoneSpec(
         package_uw_min=quantised_up(uw_from_w(v["package_min_w"])),
         package_uw_max=quantised(uw_from_w(v["package_max_w"])),
