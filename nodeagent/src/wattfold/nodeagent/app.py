@@ -16,7 +16,7 @@ from pathlib import Path
 import grpc
 
 from wattfold.nodeagent import check, logs
-from wattfold.nodeagent.adapters import host, wire
+from wattfold.nodeagent.adapters import host, service_manager, wire
 from wattfold.nodeagent.adapters.config import Config, ConfigError, load
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choose_masks
@@ -76,6 +76,7 @@ class _Emulation:
 async def run(config: Config) -> None:
     """Serves until SIGTERM or SIGINT, then stops in order."""
     stop = asyncio.Event()
+    manager = service_manager.here()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     files_soft_max = host.raise_file_limit()
@@ -139,9 +140,12 @@ async def run(config: Config) -> None:
     background = [
         asyncio.create_task(sample_for_ever(power)),
         asyncio.create_task(_account_for_ever(accounting)),
+        asyncio.create_task(manager.reassure_for_ever()),
     ]
+    manager.ready()
     print(f"ready node={config.node_id} listen={address}", flush=True)
     await stop.wait()
+    manager.stopping()
     logs.info("stopping", kill_jobs=config.kill_jobs_on_exit)
     await server.stop(_STOP_GRACE_S)
     if config.kill_jobs_on_exit:
