@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+_ATTRIBUTE_BYTES_MAX = 4096
+"""An attribute of sysfs is at most a page."""
 _FOLDER = re.compile(r"intel-rapl(-mmio)?:[0-9a-f]+(:[0-9a-f]+)?\Z")
 
 
@@ -54,6 +56,7 @@ class RealFiles:
         self.root = root
         self._stamped = stamped
         self._paths: dict[str, Path] = {}
+        self._names: dict[tuple[str, str], str] = {}
 
     def folders(self) -> list[str]:
         """The zones of all interfaces, those of the main one first."""
@@ -62,25 +65,36 @@ class RealFiles:
             for path in sorted(self.root.glob(pattern)):
                 if _FOLDER.match(path.name):
                     self._paths.setdefault(path.name, path)
+        self._names.clear()
         present = [name for name, path in self._paths.items() if path.is_dir()]
         return sorted(present, key=lambda name: (name.startswith("intel-rapl-mmio"), name))
 
     def read(self, folder: str, file: str) -> str:
         """The text without its newline. Raises OSError."""
-        return self.path(folder, file).read_text(encoding="ascii", errors="replace").strip()
+        fd = os.open(self._name(folder, file), os.O_RDONLY)
+        try:
+            return _text(fd)
+        finally:
+            os.close(fd)
 
     def read_counter(self, folder: str, file: str) -> tuple[str, int]:
         """The text, and how long ago it was so, nanoseconds. Raises OSError."""
-        with self.path(folder, file).open(encoding="ascii", errors="replace") as opened:
-            text = opened.read(64).strip()
+        fd = os.open(self._name(folder, file), os.O_RDONLY)
+        try:
+            text = _text(fd)
             if not self._stamped:
                 return text, 0
-            return text, max(time.time_ns() - os.fstat(opened.fileno()).st_mtime_ns, 0)
+            return text, max(time.time_ns() - os.fstat(fd).st_mtime_ns, 0)
+        finally:
+            os.close(fd)
 
     def write(self, folder: str, file: str, text: str) -> None:
         """Replaces the value. Raises OSError."""
-        with self.path(folder, file).open("w", encoding="ascii") as opened:
-            opened.write(text)
+        fd = os.open(self._name(folder, file), os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o644)
+        try:
+            os.write(fd, text.encode("ascii"))
+        finally:
+            os.close(fd)
 
     def may(self, folder: str, file: str, mode: int) -> bool:
         """Whether this account may use the file so (os.R_OK, os.W_OK), told without trying."""
@@ -89,6 +103,17 @@ class RealFiles:
     def path(self, folder: str, file: str = "") -> Path:
         """Where it is."""
         return self._paths.get(folder, self.root / folder) / file
+
+    def _name(self, folder: str, file: str) -> str:
+        # Put together once, as ten times a second is often; opened anew, as a zone may come back.
+        name = self._names.get((folder, file))
+        if name is None:
+            name = self._names[folder, file] = str(self.path(folder, file))
+        return name
+
+
+def _text(fd: int) -> str:
+    return os.read(fd, _ATTRIBUTE_BYTES_MAX).decode("ascii", "replace").strip()
 
 
 def may(path: Path, mode: int) -> bool:
