@@ -42,7 +42,7 @@ _HSMP_COMMAND = 3 << 30 | _HSMP_MESSAGE.size << 16 | 0xF8 << 8
 """As in adapters/hsmp.py, which this script cannot import."""
 _GPUS = "/dev/nvidiactl/"
 """As in adapters/nvml.py."""
-_GPU_LIBRARY = "libnvidia-ml.so.1"
+GPU_LIBRARY = "libnvidia-ml.so.1"
 _GPU_S = 6
 _IGNORED = (
     signal.SIGINT,
@@ -143,7 +143,7 @@ def _attempt(writes: list[list[str]]) -> list[tuple[list[str], str]]:
 
 
 def _attempt_gpus(
-    writes: list[list[str]], library: str = _GPU_LIBRARY
+    writes: list[list[str]], library: str = GPU_LIBRARY
 ) -> list[tuple[list[str], str]]:
     """The same for GPUs: in a child, as a driver that hangs or crashes takes its caller along."""
     reader, writer = os.pipe()

@@ -14,6 +14,7 @@ and only when it is needed.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import importlib
 import os
@@ -28,6 +29,7 @@ from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.hsmp import JoinedFiles
 from wattfold.nodeagent.adapters.powercap_files import ZoneFiles
 from wattfold.nodeagent.core.gpu_findings import GpuFacts, GpusFacts
+from wattfold.nodeagent.guard import GPU_LIBRARY
 
 DEVICE = Path("/dev/nvidiactl")
 """Below it lie the names the guard is told; there are no such files."""
@@ -284,7 +286,9 @@ def find_gpus(
     pci = _pci_count(host)
     files, why = None, ""
     try:
-        opened = library or importlib.import_module("pynvml")
+        opened = library or _module()
+    except OSError as error:
+        why = f"the driver's library cannot be loaded: {error}"
     except ImportError:
         why = "the package nvidia-ml-py is not installed"
     else:
@@ -304,6 +308,12 @@ def find_gpus(
         unopened=tuple((files.unopened if files else {}).items()),
     )
     return Gpus(files=files, facts=facts)
+
+
+def _module() -> Library:
+    # The module is 15 MB in memory: not on nodes without a driver, which it is of no use to.
+    ctypes.CDLL(GPU_LIBRARY)
+    return importlib.import_module("pynvml")
 
 
 def _pci_count(host: Path) -> int:
