@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 from unit.runs.sample_runs import contents
 
@@ -60,15 +61,20 @@ class Simulation:
             pause.wait(0.01)
 
     def is_gone(self) -> bool:
-        """Whether its whole process group is, in time."""
+        """Whether its whole process group is, in time; who has ended but is not collected, is."""
         end_s = time.monotonic() + DEADLINE_S
         pause = threading.Event()
         while time.monotonic() < end_s:
-            try:
-                os.killpg(self.process.pid, 0)
-            except ProcessLookupError:
+            if not any(_runs_in(self.process.pid, process) for process in psutil.process_iter()):
                 return True
             pause.wait(0.05)
+        return False
+
+
+def _runs_in(group: int, process: psutil.Process) -> bool:
+    try:
+        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
+    except (ProcessLookupError, psutil.NoSuchProcess):
         return False
 
 

@@ -114,6 +114,10 @@ def run_resized(
                 return _result(program, running, timed_out=not served)
 
 
+LAST_WORDS_MS = 50
+"""What a program says at its end may come after it."""
+
+
 class _Endpoint:
     """The agent's end for one run."""
 
@@ -147,6 +151,8 @@ class _Endpoint:
                 if self._router in ready:
                     self._hear()
                 if pidfd in ready:
+                    if self._router.poll(LAST_WORDS_MS):
+                        self._hear()
                     return True
             return False
         finally:

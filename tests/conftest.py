@@ -1,0 +1,10 @@
+"""What all tests need of the process they run in."""
+
+from __future__ import annotations
+
+import signal
+
+# A shell that starts the tests in the background has SIGINT ignored, and every program they start
+# would inherit that: Ctrl-C is tested as on a terminal, wherever the tests run.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
