@@ -4,9 +4,14 @@ A *map* has one byte per PE, 1 where objects may be. A program that follows maps
 handlers on PE 0, from C++ (``runtime_shims/charm``) or from Python (``wattfold.shims.charm_map``).
 Both answer with its *state*, a line of text:
 
-    set map:  WFMAP1 <id> <map>                               for example  WFMAP1 77 1100
-    state:    WFMAP1 <id wanted> <id in force> <map> <objects per PE>      WFMAP1 77 77 1100 8,8,0,0
+    set map:  WFMAP1 <id> <map>
+              WFMAP1 77 1100
+    state:    WFMAP1 <id wanted> <id in force> <map> <objects> <pids>
+              WFMAP1 77 77 1100 8,8,0,0 311,312,313,314
     refusal:  WFMAP1 error <why>
+
+Objects and pids are lists with one number per PE; a pid is 0 where it is not known, or the process
+runs on another node than PE 0.
 
 The id, from 1, is chosen by the caller: a map is in force when the id is, not before. A handler
 that does not exist answers nothing at all, which is no state; that is why both answer.
@@ -21,6 +26,7 @@ SET_HANDLER = "setmap_wattfold"
 STATE_HANDLER = "getmap_wattfold"
 PES_MAX = 65_536
 ID_MAX = 2**63 - 1
+PID_MAX = 2**22
 PORT_VARIABLE = "WATTFOLD_CCS_PORT"
 KEY_VARIABLE = "WATTFOLD_CCS_KEY"
 
@@ -55,15 +61,13 @@ class MapState:
     in_force: int
     map: bytes
     objects: tuple[int, ...]
+    pids: tuple[int, ...]
 
     def text(self) -> bytes:
         """The reply of both handlers."""
-        counts = ",".join(map(str, self.objects))
-        return f"{_MAGIC} {self.wanted} {self.in_force} {digits(self.map)} {counts}".encode()
-
-    def stray(self) -> int:
-        """Objects on PEs outside the map."""
-        return sum(n for n, enabled in zip(self.objects, self.map, strict=True) if not enabled)
+        objects, pids = (",".join(map(str, row)) for row in (self.objects, self.pids))
+        numbers = f"{self.wanted} {self.in_force}"
+        return f"{_MAGIC} {numbers} {digits(self.map)} {objects} {pids}".encode()
 
 
 def digits(pe_map: bytes) -> str:
@@ -102,17 +106,15 @@ def parse_state(data: bytes) -> MapState:
     words = _words(data)
     if words[:1] == ["error"]:
         raise MapRefusedError(" ".join(words[1:]))
-    if len(words) != 4:
-        raise MapError(f"a state has 4 words, got {len(words)}")
+    if len(words) != 5:
+        raise MapError(f"a state has 5 words, got {len(words)}")
     pe_map = check_map(_map(words[2]))
-    objects = tuple(_number(text, 0, ID_MAX) for text in words[3].split(","))
-    if len(objects) != len(pe_map):
-        raise MapError(f"{len(objects)} counts of objects for {len(pe_map)} PEs")
     return MapState(
         wanted=_number(words[0], 0, ID_MAX),
         in_force=_number(words[1], 0, ID_MAX),
         map=pe_map,
-        objects=objects,
+        objects=_row(words[3], len(pe_map), ID_MAX),
+        pids=_row(words[4], len(pe_map), PID_MAX),
     )
 
 
@@ -130,6 +132,13 @@ def _map(text: str) -> bytes:
     if set(text) - {"0", "1"}:
         raise MapError("a map is written with 0 and 1")
     return bytes(int(digit) for digit in text)
+
+
+def _row(text: str, length: int, most: int) -> tuple[int, ...]:
+    row = tuple(_number(word, 0, most) for word in text.split(","))
+    if len(row) != length:
+        raise MapError(f"{len(row)} numbers for {length} PEs")
+    return row
 
 
 def _number(text: str, least: int, most: int) -> int:

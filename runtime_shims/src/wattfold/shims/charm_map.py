@@ -20,7 +20,10 @@ Start such a program with ``python -m wattfold.shims.charm_start``.
 from __future__ import annotations
 
 import ctypes
+import os
+import platform
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +41,31 @@ _ROUNDS_MAX = 200
 _HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a chare is: its array, its index there, its PE and the process of that."""
+
+    array: int
+    index: Any
+    pe: int
+    pid: int
+    host: str
+
+
 class MapKeeper:
     """The map in force, the one wanted, and what is said of them. No Charm++ in it."""
 
     def __init__(self, pes: int) -> None:
         self._pes = pes
         self.wanted = MapOrder(id=0, map=b"\1" * pes)
-        self._state = MapState(wanted=0, in_force=0, map=self.wanted.map, objects=(0,) * pes)
+        self._pids = [0] * pes
+        self._objects = (0,) * pes
+        self._in_force = self.wanted
 
     @property
     def pending(self) -> bool:
         """Whether a map waits to be applied."""
-        return self.wanted.id != self._state.in_force
+        return self.wanted.id != self._in_force.id
 
     def order(self, data: bytes) -> bytes:
         """Takes a map as it came; what to reply. The last one before a step counts."""
@@ -61,19 +77,24 @@ class MapKeeper:
 
     def say(self) -> bytes:
         """The state, for whoever asks."""
-        state = self._state
         return MapState(
-            wanted=self.wanted.id, in_force=state.in_force, map=state.map, objects=state.objects
+            wanted=self.wanted.id,
+            in_force=self._in_force.id,
+            map=self._in_force.map,
+            objects=self._objects,
+            pids=tuple(self._pids),
         ).text()
 
-    def applied(self, order: MapOrder, places: Sequence[int]) -> None:
-        """A map is in force, with the objects on these PEs."""
+    def applied(self, order: MapOrder, places: Sequence[Place]) -> None:
+        """A map is in force, with the objects in these places."""
+        here = platform.node()
         counts = [0] * self._pes
-        for pe in places:
-            counts[pe] += 1
-        self._state = MapState(
-            wanted=self.wanted.id, in_force=order.id, map=order.map, objects=tuple(counts)
-        )
+        for place in places:
+            counts[place.pe] += 1
+            if place.host == here:
+                self._pids[place.pe] = place.pid
+        self._objects = tuple(counts)
+        self._in_force = order
 
 
 class MappedChare:
@@ -83,9 +104,9 @@ class MappedChare:
     thisIndex: Any  # noqa: N815
     migrate: Callable[[int], None]
 
-    def wattfold_place(self) -> tuple[Any, int]:
-        """Entry method: its index and the PE it is on."""
-        return self.thisIndex, _charm().myPe()
+    def wattfold_place(self) -> tuple[Any, int, int, str]:
+        """Entry method: its index, the PE it is on, the process and host of that."""
+        return self.thisIndex, _charm().myPe(), os.getpid(), platform.node()
 
     def wattfold_move(self, targets: dict[Any, int]) -> None:
         """Entry method: goes where it is sent, if it is."""
@@ -110,12 +131,12 @@ class Placement:
             return False
         order = self._keeper.wanted
         places = self._places()
-        targets = balance([pe for _, _, pe in places], order.map)
+        targets = balance([place.pe for place in places], order.map)
         for number, array in enumerate(self._arrays):
             moves = {
-                index: target
-                for (owner, index, pe), target in zip(places, targets, strict=True)
-                if owner == number and pe != target
+                place.index: target
+                for place, target in zip(places, targets, strict=True)
+                if place.array == number and place.pe != target
             }
             if moves:
                 array.wattfold_move(moves)
@@ -126,24 +147,24 @@ class Placement:
         """Counts the chares anew, for instance after some were made or have ended."""
         order = self._keeper.wanted
         if not self._keeper.pending:
-            self._keeper.applied(order, [pe for _, _, pe in self._places()])
+            self._keeper.applied(order, self._places())
 
     def _settle(self, order: MapOrder, targets: list[int]) -> None:
         """Waits until the chares are where they were sent; those that cannot move are counted."""
-        found: list[int] = []
+        found: list[Place] = []
         for _ in range(_ROUNDS_MAX):
             # Every question travels behind the moves: this waits for messages, it does not spin.
-            found = [pe for _, _, pe in self._places()]
-            if found == targets:
+            found = self._places()
+            if [place.pe for place in found] == targets:
                 break
         self._keeper.applied(order, found)
 
-    def _places(self) -> list[tuple[int, Any, int]]:
-        found = []
-        for number, array in enumerate(self._arrays):
-            for index, pe in array.wattfold_place(ret=True).get():
-                found.append((number, index, pe))
-        return found
+    def _places(self) -> list[Place]:
+        return [
+            Place(array=number, index=index, pe=pe, pid=pid, host=host)
+            for number, array in enumerate(self._arrays)
+            for index, pe, pid, host in array.wattfold_place(ret=True).get()
+        ]
 
 
 def follow_map(arrays: Sequence[Any]) -> Placement:

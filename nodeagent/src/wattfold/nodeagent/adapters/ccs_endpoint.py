@@ -1,4 +1,4 @@
-"""Finds the CCS server of a job, and its processes by PE, in /proc.
+"""Finds the CCS server of a job, and the processes of its program, in /proc.
 
 A job says in its environment on which port it listens (``WATTFOLD_CCS_PORT``) and with which key
 (``WATTFOLD_CCS_KEY``). It is believed only as far as the kernel bears it out: a process of the same
@@ -35,9 +35,8 @@ class CcsEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharmProcess:
-    """One process of a netlrts program: its number among them, what it uses."""
+    """One process of a program, and what it has used."""
 
-    number: int
     pid: int
     start_ticks: int
     cpu_ns: int
@@ -63,29 +62,27 @@ def find_endpoint(members: Iterable[int]) -> CcsEndpoint | None:
 
 
 def charm_processes(members: Iterable[int]) -> list[CharmProcess]:
-    """The processes of a program started by charmrun, as it has numbered them.
-
-    An old process that should have ended shows as a second one with its number, or beyond the last.
-    """
-    found = []
+    """The processes of a program started by charmrun (not those it starts itself), oldest first."""
+    found: list[CharmProcess] = []
+    program = b""
     for pid in members:
-        number = _environment(pid).get("NETSTART", "").partition(" ")[0]
-        # charmrun itself, and what the program starts, are not processes of the program.
-        stat = procfs.read_stat(pid)
-        if stat is None or stat.state in "ZX" or not (number.isascii() and number.isdecimal()):
+        # charmrun gives its processes this, and it forks some from others: one command line.
+        if "NETSTART" not in _environment(pid):
             continue
-        if _environment(stat.parent).get("NETSTART"):
+        command = _command_line(pid)
+        program = program or command
+        stat = procfs.read_stat(pid)
+        if command != program or stat is None or stat.state in "ZX":
             continue
         found.append(
             CharmProcess(
-                number=int(number[:9]),
                 pid=pid,
                 start_ticks=stat.start_ticks,
                 cpu_ns=stat.own_cpu_ns,
                 memory_bytes=stat.memory_bytes,
             )
         )
-    return sorted(found, key=lambda process: (process.number, process.pid))
+    return sorted(found, key=lambda process: (process.start_ticks, process.pid))
 
 
 def _port(text: str) -> int:
@@ -110,6 +107,14 @@ def _environment(pid: int) -> dict[str, str]:
         return {}
     pairs = (entry.partition(b"=") for entry in text.split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign}
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read(_ENVIRONMENT_BYTES_MAX)
+    except OSError:
+        return b""
 
 
 def _listeners(pid: int, port: int) -> set[int]:

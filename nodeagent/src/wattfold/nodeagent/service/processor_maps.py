@@ -116,6 +116,7 @@ class _Now:
     pes: tuple[int, ...]
     map: bytes
     objects: tuple[int, ...] | None
+    pids: tuple[int, ...] | None
     applied: bool
 
 
@@ -166,7 +167,14 @@ async def _remap(
         parse_state(await client.request(SET_HANDLER, order.text()))
     await _until(look, end_s)
     applied = state.in_force == order.id and state.map == pe_map
-    return _Now(way=MapWay.MAP, pes=pes, map=state.map, objects=state.objects, applied=applied)
+    return _Now(
+        way=MapWay.MAP,
+        pes=pes,
+        map=state.map,
+        objects=state.objects,
+        pids=state.pids,
+        applied=applied,
+    )
 
 
 async def _restart(client: CcsClient, pes: tuple[int, ...], pe_map: bytes, end_s: float) -> _Now:
@@ -196,7 +204,14 @@ async def _restart(client: CcsClient, pes: tuple[int, ...], pe_map: bytes, end_s
                 await asking
     now = sum(pes)
     in_force = b"\1" * now + b"\0" * (len(pe_map) - now)
-    return _Now(way=MapWay.RESTART, pes=pes, map=in_force, objects=None, applied=in_force == pe_map)
+    return _Now(
+        way=MapWay.RESTART,
+        pes=pes,
+        map=in_force,
+        objects=None,
+        pids=None,
+        applied=in_force == pe_map,
+    )
 
 
 async def _until(look: Callable[[], Awaitable[bool]], end_s: float) -> None:
@@ -210,32 +225,26 @@ async def _until(look: Callable[[], Awaitable[bool]], end_s: float) -> None:
 
 
 def _outcome(now: _Now, processes: Sequence[CharmProcess], took_ns: int) -> MapOutcome:
-    by_number: dict[int, CharmProcess] = {}
-    surplus: list[CharmProcess] = []
-    for process in sorted(processes, key=lambda one: one.start_ticks):
-        if process.number >= len(now.pes):
-            surplus.append(process)
-            continue
-        if process.number in by_number:
-            surplus.append(by_number[process.number])
-        by_number[process.number] = process
-    owners = [number for number, pes in enumerate(now.pes) for _ in range(pes)]
+    # What a program says of pids counts only where it is a process of the job.
+    by_pid = {process.pid: process for process in processes}
     processors = tuple(
         Processor(
             pe=pe,
             enabled=bool(enabled),
             objects=None if now.objects is None else now.objects[pe],
-            process=by_number.get(owners[pe]) if pe < len(owners) else None,
+            process=None if now.pids is None else by_pid.get(now.pids[pe]),
         )
         for pe, enabled in enumerate(now.map)
     )
+    # A process that a restart has left over is older than the others.
+    surplus = max(0, len(processes) - len(now.pes))
     return MapOutcome(
         way=now.way,
         map=now.map,
         applied=now.applied,
         applied_in_ns=took_ns if now.applied else 0,
         processors=processors,
-        surplus=tuple(surplus),
+        surplus=tuple(processes[:surplus]),
     )
 
 
