@@ -1,9 +1,10 @@
-"""A charm4py program whose blocks follow the map: works until it is told the last step, or killed.
+"""A charm4py program whose blocks follow the map, until the file named in its argument exists.
 
-Writes a line per change: the step, and how many blocks each PE says it holds.
+Prints a line per change: the step, and how many blocks are on every PE; at the end the number of
+steps and the sum of all blocks.
 """
 
-import sys
+import os
 
 from charm4py import Array, Chare, Group, Reducer, charm
 
@@ -31,19 +32,19 @@ class Counter(Chare):
 
 
 def main(args):
-    steps = int(args[1])
     blocks = Array(Block, BLOCKS)
     counters = Group(Counter)
     placement = follow_map([blocks])
     print("start", 0, counters.count(blocks.aid, ret=True).get(), flush=True)
-    for step in range(steps):
+    step = 0
+    while not os.path.exists(args[1]):
         blocks.work(step, awaitable=True).get()
+        step += 1
         if placement.update():
             print("moved", step, counters.count(blocks.aid, ret=True).get(), flush=True)
     done = charm.createFuture()
     blocks.total(done)
-    print("end", done.get(), flush=True)
-    sys.stdout.flush()
+    print("end", step, done.get(), flush=True)
     charm.exit()
 
 
