@@ -56,11 +56,10 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m wattfold.shims.charm_start -- COMMAND...", file=sys.stderr)
         return EXIT_USAGE
     key, port = new_key(), free_port()
-    os.environ[KEY_VARIABLE] = key
-    os.environ[PORT_VARIABLE] = str(port)
+    environment = os.environ | {KEY_VARIABLE: key, PORT_VARIABLE: str(port)}
     command += ccs_arguments(port, key_file(key))
     try:
-        os.execvp(command[0], command)  # noqa: S606 - that is what it is for
+        os.execvpe(command[0], command, environment)  # noqa: S606 - that is what it is for
     except OSError as error:
         print(f"wattfold: {command[0]}: {error.strerror}", file=sys.stderr)
     return EXIT_NOT_FOUND

@@ -46,14 +46,17 @@ class CharmProcess:
 def find_endpoint(members: Iterable[int]) -> CcsEndpoint | None:
     """The CCS server of a job; None when it states none. Raises CcsStatementError."""
     stated: tuple[str, str] | None = None
+    # Every process of a job inherits the statement; ports are looked up once.
+    listening: dict[int, set[int]] = {}
     for pid in members:
         environment = _environment(pid)
         if PORT_VARIABLE not in environment:
             continue
         stated = environment[PORT_VARIABLE], environment.get(KEY_VARIABLE, "")
         port = _port(stated[0])
-        listening = _listeners(pid, port)
-        held = next((inode for inode in _sockets(pid) if inode in listening), None)
+        if port not in listening:
+            listening[port] = _listeners(port)
+        held = next((inode for inode in _sockets(pid) if inode in listening[port]), None)
         if held is not None:
             return CcsEndpoint(port=port, key=_key(stated[1]), inode=held)
     if stated is not None:
@@ -117,12 +120,12 @@ def _command_line(pid: int) -> bytes:
         return b""
 
 
-def _listeners(pid: int, port: int) -> set[int]:
-    """Inodes of the TCP sockets that listen on a port, as the process sees the network."""
+def _listeners(port: int) -> set[int]:
+    """Inodes of the TCP sockets that listen on a port, in the network the agent connects in."""
     found: set[int] = set()
     for table in ("tcp", "tcp6"):
         try:
-            with open(f"/proc/{pid}/net/{table}", "rb") as file:
+            with open(f"/proc/self/net/{table}", "rb") as file:
                 lines = file.read(_SOCKETS_BYTES_MAX).splitlines()[1:]
         except OSError:
             continue
