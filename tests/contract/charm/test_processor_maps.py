@@ -138,6 +138,34 @@ def test_only_a_port_that_a_process_of_the_job_listens_on_is_used():
         assert found.port == job.port
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "no reply"),
+        (b"\0\0", "no reply"),
+        (b"\0\0\0\x0cshort", "no reply"),
+        (b"\xff\xff\xff\xff" + b"x" * 100, "more than 1048576"),
+        (b"\0\0\0\0", "count no PEs"),
+        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "count no PEs"),
+        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "count no PEs"),
+    ],
+)
+def test_a_server_that_talks_nonsense_harms_nobody(answer, why):
+    async def ask():
+        async def serve(reader, writer):
+            await reader.readexactly(40)
+            writer.write(answer)
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            client = CcsClient(server.sockets[0].getsockname()[1])
+            async with asyncio.timeout(20):
+                await client.pes()
+
+    with pytest.raises(CcsError, match=why):
+        asyncio.run(ask())
+
+
 def test_a_job_that_says_nothing_of_ccs_is_refused():
     with pytest.raises(WrongState, match="charm_start"):
         asyncio.run(set_processor_map("j", lambda: [os.getpid()], b"\1", SHORT_NS))

@@ -126,3 +126,12 @@ def test_a_job_without_ccs_is_refused(node):
         grpc.StatusCode.FAILED_PRECONDITION,
     )
     assert "charm_start" in why
+
+
+def test_a_job_adopted_by_the_next_agent_still_takes_maps(node):
+    job = CharmJob(node)
+    node.kill()
+    node.start()
+    assert job.set_map(b"\0\1\1\0").applied
+    until(lambda: job.counts("moved") == [[0, 8, 8, 0]])
+    job.end()
