@@ -5,10 +5,12 @@
  *     charmrun ++local +p4 ./blocks STOPFILE +balancer WattfoldLB
  */
 #include <string>
-#include <unistd.h>
 #include <vector>
 
+#include <unistd.h>
+
 #include "blocks.decl.h"
+#include "pup_stl.h"
 
 /*readonly*/ CProxy_Main main_proxy;
 /*readonly*/ int block_count;
@@ -29,6 +31,14 @@ public:
     block_count = kBlocks;
     blocks = CProxy_Block::ckNew(block_count);
     blocks.go();
+  }
+  /* Built with --enable-shrinkexpand, the program is restarted with this. */
+  Main(CkMigrateMessage *message) : CBase_Main(message) { main_proxy = thisProxy; }
+
+  void pup(PUP::er &p) {
+    p | blocks;
+    p | stop;
+    p | last;
   }
 
   void counted(int n, int *counts) {

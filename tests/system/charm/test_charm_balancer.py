@@ -1,14 +1,17 @@
-"""The load balancer in C++, linked into a real Charm++ program; needs a Charm++ to compile it with.
+"""Real Charm++ programs in C++: with our load balancer, and restarting with another size.
 
-Found as ``charmc`` in the path, or told by ``WATTFOLD_CHARMC``.
+They need a Charm++ to compile them with: ``charmc`` in the path, or told by ``WATTFOLD_CHARMC``;
+and one built with ``--enable-shrinkexpand``, told by ``WATTFOLD_CHARMC_SHRINKEXPAND``.
 """
 
 import asyncio
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,34 +19,34 @@ from system.agent.agent_process import family, until
 
 from wattfold.nodeagent.service.processor_maps import MapWay, set_processor_map
 
-CHARMC = shutil.which(os.environ.get("WATTFOLD_CHARMC", "charmc"))
-SOURCES = Path(__file__).parents[3] / "runtime_shims" / "charm"
+STOCK = "WATTFOLD_CHARMC"
+RESTARTING = "WATTFOLD_CHARMC_SHRINKEXPAND"
+FOLDER = Path(__file__).parent
+SOURCES = FOLDER.parents[2] / "runtime_shims" / "charm"
 DEADLINE_NS = 50_000_000_000
 START_S = 60.0
 
-pytestmark = [
-    pytest.mark.timeout(500),
-    pytest.mark.skipif(CHARMC is None, reason="needs charmc of a Charm++ 8 (WATTFOLD_CHARMC)"),
-]
+pytestmark = pytest.mark.timeout(500)
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("charm")
-    command = ["make", "-f", SOURCES / "Makefile", f"CHARMC={CHARMC}", f"OUT={folder}"]
+def build(variable, folder):
+    """Builds balancer and example with the Charm++ told by a variable."""
+    charmc = shutil.which(os.environ.get(variable, "charmc" if variable == STOCK else ""))
+    if charmc is None:
+        pytest.skip(f"needs the charmc of a Charm++ 8 ({variable})")
+    command = ["make", "-f", SOURCES / "Makefile", f"CHARMC={charmc}", f"OUT={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
-@pytest.fixture
-def program(built, tmp_path):
-    out = tmp_path / "out"
-    start = [sys.executable, "-m", "wattfold.shims.charm_start", "--"]
-    command = ["./charmrun", "++local", "+p4", "./blocks", str(tmp_path / "stop")]
+@contextmanager
+def running(built, folder, *arguments):
+    """blocks, on 4 PEs until the end of the block; its pid and its output."""
+    out, stop = folder / "out", folder / "stop"
+    start = [sys.executable, "-m", "wattfold.shims.charm_start", "--", "./charmrun", "+p4"]
     with out.open("w") as file:
         process = subprocess.Popen(
-            [*start, *command, "+balancer", "WattfoldLB"],
+            [*start, "./blocks", str(stop), *arguments],
             cwd=built,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -52,11 +55,11 @@ def program(built, tmp_path):
     try:
         until(lambda: counts(out), START_S)
         yield process.pid, out
-        (tmp_path / "stop").touch()
+        stop.touch()
         assert process.wait(60) == 0, out.read_text()
     finally:
         for pid in reversed(family(process.pid)) if process.poll() is None else []:
-            os.kill(pid, 9)
+            os.kill(pid, signal.SIGKILL)
         process.wait()
 
 
@@ -65,8 +68,13 @@ def counts(out):
     return [[int(count) for count in line.split(",")] for line in lines]
 
 
-def test_objects_leave_the_processors_outside_the_map_and_come_back(program):
-    pid, out = program
+def test_objects_leave_the_processors_outside_the_map_and_come_back(tmp_path):
+    build(STOCK, tmp_path)
+    with running(tmp_path, tmp_path, "++local", "+balancer", "WattfoldLB") as (pid, out):
+        follow(pid, out)
+
+
+def follow(pid, out):
     for pe_map in (b"\1\1\0\0", b"\1\1\1\1", b"\0\0\1\1", b"\1\1\1\1"):
         outcome = asyncio.run(set_processor_map("j", lambda: family(pid), pe_map, DEADLINE_NS))
         assert outcome.way is MapWay.MAP
@@ -83,3 +91,19 @@ def test_objects_leave_the_processors_outside_the_map_and_come_back(program):
                 [bool(count) for count in counts(out)[-1]] == [bool(use) for use in used]
             )
         )
+
+
+def test_a_program_that_restarts_has_as_many_pes_as_the_map(tmp_path):
+    build(RESTARTING, tmp_path)
+    nodes = tmp_path / "nodes"
+    nodes.write_text("group main\n" + "host 127.0.0.1\n" * 4)
+    # ++local would hand the CCS socket down to the processes that are restarted.
+    shell = ("++nodelist", str(nodes), "++remote-shell", str(FOLDER / "local_shell"))
+    with running(tmp_path, tmp_path, *shell, "+balancer", "RecBipartLB") as (pid, out):
+        for pe_map in (b"\1\1\0\0", b"\1\1\1\1"):
+            outcome = asyncio.run(set_processor_map("j", lambda: family(pid), pe_map, DEADLINE_NS))
+            assert outcome.way is MapWay.RESTART
+            assert outcome.applied, out.read_text()
+            assert outcome.map == pe_map
+            until(lambda wanted=pe_map: len(counts(out)[-1]) == sum(wanted))
+            assert sum(counts(out)[-1]) == 32

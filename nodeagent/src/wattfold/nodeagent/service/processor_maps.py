@@ -50,6 +50,7 @@ from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
 MAP_DEADLINE_NS_DEFAULT = 10 * NS_PER_S
 """A map is applied at the next load-balancing step or iteration: longer than for a mask."""
 MAP_DEADLINE_NS_MAX = 60 * NS_PER_S
+_ANSWER_S = 5.0
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.005, 0.1
 
 
@@ -187,9 +188,10 @@ async def _restart(client: CcsClient, pes: tuple[int, ...], pe_map: bytes, end_s
 
     async def look() -> bool:
         nonlocal pes
-        # While the program restarts nobody answers.
-        with contextlib.suppress(CcsError):
-            pes = await client.pes()
+        # While the program restarts nobody answers, or takes a call and never answers it.
+        with contextlib.suppress(CcsError, TimeoutError):
+            async with asyncio.timeout(_ANSWER_S):
+                pes = await client.pes()
         return sum(pes) == wanted
 
     if sum(pes) != wanted:
