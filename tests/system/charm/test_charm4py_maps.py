@@ -88,7 +88,7 @@ def test_objects_follow_the_map_from_4_pes_to_2_and_back(node):
         # Residual or not, all processes are there and accounted for.
         assert len({element.pid for element in answer.elements} - {0}) == PES
         assert all(element.cpu_ns and element.memory_bytes for element in answer.elements)
-        assert not answer.surplus_pids
+        assert answer.surplus_processes == 0
         # What the program itself finds on every PE.
         until(lambda wanted=expected: job.counts("moved")[-1:] == [wanted])
     job.end()

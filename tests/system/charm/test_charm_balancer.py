@@ -84,7 +84,7 @@ def follow(pid, out):
         # By measured load, so not the same number everywhere.
         assert [bool(count) for count in objects] == [bool(use) for use in pe_map]
         assert len({processor.process.pid for processor in outcome.processors}) == 4
-        assert not outcome.surplus
+        assert outcome.surplus == 0
         # What the objects themselves find.
         until(
             lambda used=pe_map: (

@@ -18,6 +18,7 @@ from wattfold.nodeagent.adapters import procfs
 _ENVIRONMENT_BYTES_MAX = 1 << 20
 _SOCKETS_BYTES_MAX = 1 << 22
 _LISTEN = b"0A"
+_SHELLS = ("bash", "dash", "sh")
 
 
 class CcsStatementError(ValueError):
@@ -38,7 +39,6 @@ class CharmProcess:
     """One process of a program, and what it has used."""
 
     pid: int
-    start_ticks: int
     cpu_ns: int
     memory_bytes: int
 
@@ -65,27 +65,25 @@ def find_endpoint(members: Iterable[int]) -> CcsEndpoint | None:
 
 
 def charm_processes(members: Iterable[int]) -> list[CharmProcess]:
-    """The processes of a program started by charmrun (not those it starts itself), oldest first."""
+    """The processes of a program started by charmrun, told by its variable and the same executable.
+
+    Of a program in an interpreter these may be more: what it starts has the same executable.
+    """
     found: list[CharmProcess] = []
-    program = b""
+    program = ""
     for pid in members:
-        # charmrun gives its processes this, and it forks some from others: one command line.
         if "NETSTART" not in _environment(pid):
             continue
-        command = _command_line(pid)
-        program = program or command
-        stat = procfs.read_stat(pid)
-        if command != program or stat is None or stat.state in "ZX":
+        executable = _executable(pid)
+        # The script of a remote shell has the variable too, and comes first.
+        if not executable or os.path.basename(executable) in _SHELLS:
             continue
-        found.append(
-            CharmProcess(
-                pid=pid,
-                start_ticks=stat.start_ticks,
-                cpu_ns=stat.own_cpu_ns,
-                memory_bytes=stat.memory_bytes,
-            )
-        )
-    return sorted(found, key=lambda process: (process.start_ticks, process.pid))
+        program = program or executable
+        stat = procfs.read_stat(pid)
+        if executable != program or stat is None or stat.state in "ZX":
+            continue
+        found.append(CharmProcess(pid=pid, cpu_ns=stat.own_cpu_ns, memory_bytes=stat.memory_bytes))
+    return found
 
 
 def _port(text: str) -> int:
@@ -112,12 +110,11 @@ def _environment(pid: int) -> dict[str, str]:
     return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign}
 
 
-def _command_line(pid: int) -> bytes:
+def _executable(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read(_ENVIRONMENT_BYTES_MAX)
+        return os.readlink(f"/proc/{pid}/exe")
     except OSError:
-        return b""
+        return ""
 
 
 def _listeners(port: int) -> set[int]:

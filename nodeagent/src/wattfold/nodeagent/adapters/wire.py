@@ -164,7 +164,7 @@ def map_response(outcome: MapOutcome) -> pb.SetProcessorMapResponse:
         applied=outcome.applied,
         applied_in_ns=outcome.applied_in_ns,
         elements=[_element(processor) for processor in outcome.processors],
-        surplus_pids=[process.pid for process in outcome.surplus],
+        surplus_processes=outcome.surplus,
     )
 
 

@@ -80,8 +80,8 @@ class MapOutcome:
     applied: bool
     applied_in_ns: int
     processors: tuple[Processor, ...]
-    surplus: tuple[CharmProcess, ...]
-    """Processes of the program that should have ended."""
+    surplus: int
+    """Processes on this node beyond those of the program: left over by restarts."""
 
 
 async def set_processor_map(
@@ -238,15 +238,15 @@ def _outcome(now: _Now, processes: Sequence[CharmProcess], took_ns: int) -> MapO
         )
         for pe, enabled in enumerate(now.map)
     )
-    # A process that a restart has left over is older than the others.
-    surplus = max(0, len(processes) - len(now.pes))
+    # Left-over processes sleep or spin, and look like the others; their number is what is sure.
+    surplus = len(processes) - len(now.pes) if now.way is MapWay.RESTART else 0
     return MapOutcome(
         way=now.way,
         map=now.map,
         applied=now.applied,
         applied_in_ns=took_ns if now.applied else 0,
         processors=processors,
-        surplus=tuple(processes[:surplus]),
+        surplus=max(0, surplus),
     )
 
 
@@ -265,5 +265,4 @@ def _log(job: str, wanted: bytes, outcome: MapOutcome) -> None:
         stray_objects=sum(p.objects or 0 for p in outcome.processors if not p.enabled),
     )
     if outcome.surplus:
-        pids = ",".join(str(process.pid) for process in outcome.surplus)
-        logs.warning("charm_processes_left_over", job=job, pids=pids)
+        logs.warning("charm_processes_left_over", job=job, processes=outcome.surplus)

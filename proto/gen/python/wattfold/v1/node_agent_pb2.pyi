@@ -329,18 +329,18 @@ class ProcessorElement(_message.Message):
     def __init__(self, pe: _Optional[int] = ..., enabled: bool = ..., objects: _Optional[int] = ..., pid: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class SetProcessorMapResponse(_message.Message):
-    __slots__ = ("map", "applied", "applied_in_ns", "elements", "surplus_pids")
+    __slots__ = ("map", "applied", "applied_in_ns", "elements", "surplus_processes")
     MAP_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
     APPLIED_IN_NS_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
-    SURPLUS_PIDS_FIELD_NUMBER: _ClassVar[int]
+    SURPLUS_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     map: bytes
     applied: bool
     applied_in_ns: int
     elements: _containers.RepeatedCompositeFieldContainer[ProcessorElement]
-    surplus_pids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_pids: _Optional[_Iterable[int]] = ...) -> None: ...
+    surplus_processes: int
+    def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
     __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user")
