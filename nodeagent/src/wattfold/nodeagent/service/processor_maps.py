@@ -50,7 +50,7 @@ from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
 MAP_DEADLINE_NS_DEFAULT = 10 * NS_PER_S
 """A map is applied at the next load-balancing step or iteration: longer than for a mask."""
 MAP_DEADLINE_NS_MAX = 60 * NS_PER_S
-_ANSWER_S = 5.0
+_ANSWER_S_MIN = 0.25
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.005, 0.1
 
 
@@ -186,12 +186,16 @@ async def _restart(client: CcsClient, pes: tuple[int, ...], pe_map: bytes, end_s
             " so the enabled ones must be the first"
         )
 
+    answer_s = _ANSWER_S_MIN
+
     async def look() -> bool:
-        nonlocal pes
-        # While the program restarts nobody answers, or takes a call and never answers it.
+        nonlocal pes, answer_s
+        # A restarting program does not answer, or takes a call and never answers it; a busy one
+        # answers late. So every wait is longer than the one before.
         with contextlib.suppress(CcsError, TimeoutError):
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(answer_s):
                 pes = await client.pes()
+        answer_s *= 2
         return sum(pes) == wanted
 
     if sum(pes) != wanted:
