@@ -94,6 +94,19 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
 
         return await self._command(request, context, act)
 
+    async def SetProcessorMap(
+        self, request: pb.SetProcessorMapRequest, context: Context
+    ) -> pb.SetProcessorMapResponse:
+        """Sets the processor map of a Charm++ job; answers with what the program says holds."""
+
+        async def act() -> pb.SetProcessorMapResponse:
+            outcome = await self._jobs.set_processor_map(
+                request.job_id, request.map, request.deadline_ns
+            )
+            return wire.map_response(outcome)
+
+        return await self._command(request, context, act)
+
     async def Launch(self, request: pb.LaunchRequest, context: Context) -> pb.LaunchResponse:
         """Starts the process of a job."""
 

@@ -14,6 +14,7 @@ from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode
 from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.service.node_total import NodeTotal
 from wattfold.nodeagent.service.power import ZoneState
+from wattfold.nodeagent.service.processor_maps import MapOutcome, Processor
 from wattfold.nodeagent.service.records import Job, JobState
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
@@ -200,3 +201,25 @@ def shim_state(*, attached: bool, confined: bool) -> pb.ShimState:
     if not attached:
         return pb.SHIM_STATE_ABSENT
     return pb.SHIM_STATE_CONFINED if confined else pb.SHIM_STATE_ATTACHED
+
+
+def map_response(outcome: MapOutcome) -> pb.SetProcessorMapResponse:
+    """What is verified of a processor map."""
+    return pb.SetProcessorMapResponse(
+        map=outcome.map,
+        applied=outcome.applied,
+        applied_in_ns=outcome.applied_in_ns,
+        elements=[_element(processor) for processor in outcome.processors],
+        surplus_processes=outcome.surplus,
+    )
+
+
+def _element(processor: Processor) -> pb.ProcessorElement:
+    element = pb.ProcessorElement(pe=processor.pe, enabled=processor.enabled)
+    if processor.objects is not None:
+        element.objects = processor.objects
+    if processor.process is not None:
+        element.pid = processor.process.pid
+        element.cpu_ns = processor.process.cpu_ns
+        element.memory_bytes = processor.process.memory_bytes
+    return element

@@ -37,6 +37,7 @@ from wattfold.nodeagent.core.launch import (
 )
 from wattfold.nodeagent.core.masks import StepKind, change_steps, check_mask
 from wattfold.nodeagent.service.launching import JobPorts, keeper_order
+from wattfold.nodeagent.service.processor_maps import MapOutcome, set_processor_map
 from wattfold.nodeagent.service.records import SEQ_STEP, Job, JobState, from_record, to_record
 
 DEADLINE_NS_DEFAULT = NS_PER_S
@@ -121,6 +122,14 @@ class NodeJobs:
             self._running(job_id)
             self._check_change(job, cpus)
             return await self._change(job, cpus, (deadline_ns or DEADLINE_NS_DEFAULT) / NS_PER_S)
+
+    async def set_processor_map(self, job_id: str, pe_map: bytes, deadline_ns: int) -> MapOutcome:
+        """Has a Charm++ job use these PEs only; answers what was verified. Raises Refused."""
+        job = self._running(job_id)
+        # Not job.lock: a mask need not wait until the program comes to its next step.
+        async with job.map_lock:
+            self._running(job_id)
+            return await set_processor_map(job.id, lambda: self.members(job), pe_map, deadline_ns)
 
     def signal(self, job_id: str, number: int, grace_ns: int) -> bool:
         """Signals the process group of a job; False if it does not run here. Raises Refused."""

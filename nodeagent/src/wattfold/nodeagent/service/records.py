@@ -70,6 +70,7 @@ class Job:
     starting: Starting | None = None
     watch: Watch | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    map_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

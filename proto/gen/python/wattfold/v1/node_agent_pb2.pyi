@@ -374,11 +374,35 @@ class SetProcessorMapRequest(_message.Message):
     deadline_ns: int
     def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., map: _Optional[bytes] = ..., deadline_ns: _Optional[int] = ...) -> None: ...
 
+class ProcessorElement(_message.Message):
+    __slots__ = ("pe", "enabled", "objects", "pid", "cpu_ns", "memory_bytes")
+    PE_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    pe: int
+    enabled: bool
+    objects: int
+    pid: int
+    cpu_ns: int
+    memory_bytes: int
+    def __init__(self, pe: _Optional[int] = ..., enabled: bool = ..., objects: _Optional[int] = ..., pid: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+
 class SetProcessorMapResponse(_message.Message):
-    __slots__ = ("map",)
+    __slots__ = ("map", "applied", "applied_in_ns", "elements", "surplus_processes")
     MAP_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_IN_NS_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    SURPLUS_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     map: bytes
-    def __init__(self, map: _Optional[bytes] = ...) -> None: ...
+    applied: bool
+    applied_in_ns: int
+    elements: _containers.RepeatedCompositeFieldContainer[ProcessorElement]
+    surplus_processes: int
+    def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
     __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user")

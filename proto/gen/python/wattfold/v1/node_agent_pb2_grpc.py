@@ -117,7 +117,8 @@ class NodeAgentServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetProcessorMap(self, request, context):
-        """Sets the processor map of a job with a runtime that has one (Charm++).
+        """Sets the processor map of a job with a runtime that has one (Charm++). To be sent to the node where
+        the program's server listens: that of its first process, or of charmrun.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

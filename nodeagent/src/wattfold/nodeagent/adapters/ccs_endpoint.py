@@ -1,0 +1,150 @@
+"""Finds the CCS server of a job, and the processes of its program, in /proc.
+
+A job says in its environment on which port it listens (``WATTFOLD_CCS_PORT``) and with which key
+(``WATTFOLD_CCS_KEY``). It is believed only as far as the kernel bears it out: a process of the same
+job holds the socket that listens on that port. So no job can point the agent at another program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from wattfold.contract.ccs_protocol import CcsFormatError, parse_key
+from wattfold.contract.processor_map import KEY_VARIABLE, PORT_VARIABLE
+from wattfold.nodeagent.adapters import procfs
+
+_ENVIRONMENT_BYTES_MAX = 1 << 20
+_SOCKETS_BYTES_MAX = 1 << 22
+_LISTEN = b"0A"
+_SHELLS = ("bash", "dash", "sh")
+
+
+class CcsStatementError(ValueError):
+    """What a job says of its CCS server makes no sense, or is not so. Names what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CcsEndpoint:
+    """A port on which a process of the job listens, with the key to it."""
+
+    port: int
+    key: bytes | None
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharmProcess:
+    """One process of a program, and what it has used."""
+
+    pid: int
+    cpu_ns: int
+    memory_bytes: int
+
+
+def find_endpoint(members: Iterable[int]) -> CcsEndpoint | None:
+    """The CCS server of a job; None when it states none. Raises CcsStatementError."""
+    stated: tuple[str, str] | None = None
+    # Every process of a job inherits the statement; ports are looked up once.
+    listening: dict[int, set[int]] = {}
+    for pid in members:
+        environment = _environment(pid)
+        if PORT_VARIABLE not in environment:
+            continue
+        stated = environment[PORT_VARIABLE], environment.get(KEY_VARIABLE, "")
+        port = _port(stated[0])
+        if port not in listening:
+            listening[port] = _listeners(port)
+        held = next((inode for inode in _sockets(pid) if inode in listening[port]), None)
+        if held is not None:
+            return CcsEndpoint(port=port, key=_key(stated[1]), inode=held)
+    if stated is not None:
+        raise CcsStatementError(f"no process of the job listens on CCS port {stated[0]} (yet)")
+    return None
+
+
+def charm_processes(members: Iterable[int]) -> list[CharmProcess]:
+    """The processes of a program started by charmrun, told by its variable and the same executable.
+
+    Of a program in an interpreter these may be more: what it starts has the same executable.
+    """
+    found: list[CharmProcess] = []
+    program = ""
+    for pid in members:
+        if "NETSTART" not in _environment(pid):
+            continue
+        executable = _executable(pid)
+        # The script of a remote shell has the variable too, and comes first.
+        if not executable or os.path.basename(executable) in _SHELLS:
+            continue
+        program = program or executable
+        stat = procfs.read_stat(pid)
+        if executable != program or stat is None or stat.state in "ZX":
+            continue
+        found.append(CharmProcess(pid=pid, cpu_ns=stat.own_cpu_ns, memory_bytes=stat.memory_bytes))
+    return found
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65_536):
+        raise CcsStatementError(f"{PORT_VARIABLE}={text[:32]!r} is not a port")
+    return int(text)
+
+
+def _key(text: str) -> bytes | None:
+    try:
+        return parse_key(text) if text else None
+    except CcsFormatError as error:
+        # The text is a secret.
+        raise CcsStatementError(f"{KEY_VARIABLE}: {error}") from None
+
+
+def _environment(pid: int) -> dict[str, str]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            text = file.read(_ENVIRONMENT_BYTES_MAX)
+    except OSError:
+        return {}
+    pairs = (entry.partition(b"=") for entry in text.split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign}
+
+
+def _executable(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def _listeners(port: int) -> set[int]:
+    """Inodes of the TCP sockets that listen on a port, in the network the agent connects in."""
+    found: set[int] = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/self/net/{table}", "rb") as file:
+                lines = file.read(_SOCKETS_BYTES_MAX).splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if len(fields) < 10 or fields[3] != _LISTEN:
+                continue
+            if int(fields[1].rpartition(b":")[2], 16) == port:
+                found.add(int(fields[9]))
+    return found
+
+
+def _sockets(pid: int) -> Iterator[int]:
+    """Inodes of the sockets a process has open."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            yield int(target[len("socket:[") : -1])

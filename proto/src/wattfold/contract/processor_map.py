@@ -1,0 +1,148 @@
+"""Processor maps as agents and Charm++ programs speak of them, over CCS.
+
+A *map* has one byte per PE, 1 where objects may be. A program that follows maps registers two
+handlers on PE 0, from C++ (``runtime_shims/charm``) or from Python (``wattfold.shims.charm_map``).
+Both answer with its *state*, a line of text:
+
+    set map:  WFMAP1 <id> <map>
+              WFMAP1 77 1100
+    state:    WFMAP1 <id wanted> <id in force> <map> <objects> <pids>
+              WFMAP1 77 77 1100 8,8,0,0 311,312,313,314
+    refusal:  WFMAP1 error <why>
+
+Objects and pids are lists with one number per PE; a pid is 0 where it is not known, or the process
+runs on another node than PE 0.
+
+The id, from 1, is chosen by the caller: a map is in force when the id is, not before. A handler
+that does not exist answers nothing at all, which is no state; that is why both answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# They differ within the eight bytes of a name that CCS signs.
+SET_HANDLER = "setmap_wattfold"
+STATE_HANDLER = "getmap_wattfold"
+PES_MAX = 65_536
+ID_MAX = 2**63 - 1
+PID_MAX = 2**22
+PORT_VARIABLE = "WATTFOLD_CCS_PORT"
+KEY_VARIABLE = "WATTFOLD_CCS_KEY"
+
+_MAGIC = "WFMAP1"
+
+
+class MapError(ValueError):
+    """A map that cannot be, or text that is not a state. Names what is wrong."""
+
+
+class MapRefusedError(MapError):
+    """The program has refused a map; the text is its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOrder:
+    """A map with the id it will be known by."""
+
+    id: int
+    map: bytes
+
+    def text(self) -> bytes:
+        """The data of a request."""
+        return f"{_MAGIC} {self.id} {digits(self.map)}".encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapState:
+    """What a program says. ``map`` and ``objects``: what is in force, one entry per PE."""
+
+    wanted: int
+    in_force: int
+    map: bytes
+    objects: tuple[int, ...]
+    pids: tuple[int, ...]
+
+    def text(self) -> bytes:
+        """The reply of both handlers."""
+        objects, pids = (",".join(map(str, row)) for row in (self.objects, self.pids))
+        numbers = f"{self.wanted} {self.in_force}"
+        return f"{_MAGIC} {numbers} {digits(self.map)} {objects} {pids}".encode()
+
+
+def digits(pe_map: bytes) -> str:
+    """A map as 0 and 1, for people and for the wire."""
+    return "".join("1" if enabled else "0" for enabled in pe_map)
+
+
+def check_map(pe_map: bytes, pes: int | None = None) -> bytes:
+    """The map itself, if it can be a map of so many PEs. Raises MapError."""
+    if not 0 < len(pe_map) <= PES_MAX:
+        raise MapError(f"a map has 1 to {PES_MAX} PEs, got {len(pe_map)}")
+    if set(pe_map) - {0, 1}:
+        raise MapError("a map has one byte per PE, 0 or 1")
+    if 1 not in pe_map:
+        raise MapError(f"map {digits(pe_map)} leaves no PE")
+    if pes is not None and len(pe_map) != pes:
+        raise MapError(f"a map of {len(pe_map)} PEs for a program of {pes}")
+    return pe_map
+
+
+def refusal(why: str) -> bytes:
+    """The reply to a map that is not taken."""
+    return f"{_MAGIC} error {why}".encode("ascii", "replace")
+
+
+def parse_order(data: bytes, pes: int) -> MapOrder:
+    """The map of a request to a program of so many PEs. Raises MapError."""
+    words = _words(data)
+    if len(words) != 2:
+        raise MapError(f"a request has an id and a map, got {len(words)} words")
+    return MapOrder(id=_number(words[0], 1, ID_MAX), map=check_map(_map(words[1]), pes))
+
+
+def parse_state(data: bytes) -> MapState:
+    """The state in a reply. Raises MapRefusedError for a refusal, MapError for anything else."""
+    words = _words(data)
+    if words[:1] == ["error"]:
+        raise MapRefusedError(" ".join(words[1:]))
+    if len(words) != 5:
+        raise MapError(f"a state has 5 words, got {len(words)}")
+    pe_map = check_map(_map(words[2]))
+    return MapState(
+        wanted=_number(words[0], 0, ID_MAX),
+        in_force=_number(words[1], 0, ID_MAX),
+        map=pe_map,
+        objects=_row(words[3], len(pe_map), ID_MAX),
+        pids=_row(words[4], len(pe_map), PID_MAX),
+    )
+
+
+def _words(data: bytes) -> list[str]:
+    try:
+        words = data.decode("ascii").split()
+    except UnicodeDecodeError:
+        words = []
+    if words[:1] != [_MAGIC]:
+        raise MapError(f"{len(data)} bytes that do not begin with {_MAGIC}")
+    return words[1:]
+
+
+def _map(text: str) -> bytes:
+    if set(text) - {"0", "1"}:
+        raise MapError("a map is written with 0 and 1")
+    return bytes(int(digit) for digit in text)
+
+
+def _row(text: str, length: int, most: int) -> tuple[int, ...]:
+    row = tuple(_number(word, 0, most) for word in text.split(","))
+    if len(row) != length:
+        raise MapError(f"{len(row)} numbers for {length} PEs")
+    return row
+
+
+def _number(text: str, least: int, most: int) -> int:
+    # Longer texts are not even converted.
+    if not text.isdecimal() or len(text) > 20 or not least <= int(text) <= most:
+        raise MapError(f"{text[:24]!r} is not a number from {least} to {most}")
+    return int(text)

@@ -1,0 +1,199 @@
+#include "WattfoldLB.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "conv-ccs.h"
+
+/* How much more than the mean a PE may keep before it gives objects away. */
+static const double kSlack = 1.05;
+static const size_t kRequestBytesMax = 1 << 17;
+
+extern int quietModeRequested;
+
+namespace {
+
+struct Map {
+  unsigned long long id;
+  std::vector<char> use;
+};
+
+/* Of PE 0 only: requests arrive there and decisions are made there. */
+struct Maps {
+  Map wanted, deciding, in_force;
+  std::vector<unsigned long long> objects, counting;
+  std::vector<int> pids;
+  CmiUInt8 host;
+};
+
+Maps *maps = NULL;
+
+CmiUInt8 host_number() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  CmiUInt8 number = 14695981039346656037ull; /* FNV-1a */
+  for (const char *at = name; *at != '\0'; at++) number = (number ^ (unsigned char)*at) * 1099511628211ull;
+  return number;
+}
+
+template <typename Row>
+void append_row(std::string &text, const Row &row) {
+  char number[32];
+  for (size_t at = 0; at < row.size(); at++) {
+    snprintf(number, sizeof number, "%s%llu", at ? "," : " ", (unsigned long long)row[at]);
+    text += number;
+  }
+}
+
+std::string digits(const std::vector<char> &use) {
+  std::string text;
+  for (size_t pe = 0; pe < use.size(); pe++) text += use[pe] ? '1' : '0';
+  return text;
+}
+
+void reply_state() {
+  char numbers[64];
+  snprintf(numbers, sizeof numbers, "WFMAP1 %llu %llu ", maps->wanted.id, maps->in_force.id);
+  std::string text = numbers + digits(maps->in_force.use);
+  append_row(text, maps->objects);
+  append_row(text, maps->pids);
+  CcsSendReply((int)text.size(), text.data());
+}
+
+/* Takes "WFMAP1 <id> <0s and 1s>"; what is wrong with it, or NULL. */
+const char *parse(const std::string &text, Map &map) {
+  const char *lead = "WFMAP1 ";
+  if (text.compare(0, strlen(lead), lead) != 0) return "not a map";
+  const char *number = text.c_str() + strlen(lead);
+  char *end = NULL;
+  map.id = strtoull(number, &end, 10);
+  if (end == number || *number == '-' || *end != ' ' || map.id == 0) return "not an id";
+  std::string word = end + 1;
+  if (word.size() != (size_t)CkNumPes()) return "not as many entries as PEs";
+  if (word.find_first_not_of("01") != std::string::npos) return "not only 0 and 1";
+  if (word.find('1') == std::string::npos) return "no PE left";
+  map.use.assign(word.begin(), word.end());
+  for (size_t pe = 0; pe < map.use.size(); pe++) map.use[pe] -= '0';
+  return NULL;
+}
+
+void on_set(void *, int size, const void *data) {
+  Map map;
+  const char *wrong = "longer than any map";
+  if (size >= 0 && (size_t)size <= kRequestBytesMax)
+    wrong = parse(std::string((const char *)data, (size_t)size), map);
+  if (wrong != NULL) {
+    std::string text = std::string("WFMAP1 error ") + wrong;
+    CcsSendReply((int)text.size(), text.data());
+    return;
+  }
+  maps->wanted = map;
+  /* The PE that decides stays 0: the state is here. */
+  LBManagerObj()->set_avail_vector(map.use, 0);
+  reply_state();
+}
+
+void on_get(void *, int, const void *) { reply_state(); }
+
+void start_maps() {
+  maps = new Maps;
+  maps->wanted.id = 0;
+  maps->wanted.use.assign(CkNumPes(), 1);
+  maps->deciding = maps->in_force = maps->wanted;
+  maps->objects.assign(CkNumPes(), 0);
+  maps->pids.assign(CkNumPes(), 0);
+  maps->host = host_number();
+  CcsRegisterHandlerFn("setmap_wattfold", on_set, NULL);
+  CcsRegisterHandlerFn("getmap_wattfold", on_get, NULL);
+}
+
+typedef std::pair<double, int> Weighed; /* load, PE or object */
+
+/* Measured loads may all be zero at the first step: then every object counts the same. */
+double weight_of(const BaseLB::LDStats *stats, int object, bool even) {
+  return even ? 1.0 : stats->objData[object].wallTime;
+}
+
+/* Objects stay where they may be and fit; the others go, heaviest first, to the least loaded PE. */
+void assign(BaseLB::LDStats *stats, const std::vector<char> &use) {
+  const int objects = (int)stats->objData.size(), pes = (int)use.size();
+  double total = 0;
+  for (int at = 0; at < objects; at++) total += stats->objData[at].wallTime;
+  const bool even = total <= 0;
+  if (even) total = objects;
+  const double most = kSlack * total / std::count(use.begin(), use.end(), 1);
+
+  std::vector<Weighed> order;
+  std::vector<double> load(pes, 0.0);
+  std::vector<int> homeless;
+  for (int at = 0; at < objects; at++) {
+    const double weight = weight_of(stats, at, even);
+    if (stats->objData[at].migratable)
+      order.push_back(Weighed(weight, at));
+    else
+      load[stats->from_proc[at]] += weight;
+  }
+  std::sort(order.begin(), order.end(), std::greater<Weighed>());
+  for (size_t at = 0; at < order.size(); at++) {
+    const int pe = stats->from_proc[order[at].second];
+    if (use[pe] && (load[pe] == 0 || load[pe] + order[at].first <= most))
+      load[pe] += order[at].first;
+    else
+      homeless.push_back((int)at);
+  }
+  std::priority_queue<Weighed, std::vector<Weighed>, std::greater<Weighed> > least;
+  for (int pe = 0; pe < pes; pe++)
+    if (use[pe]) least.push(Weighed(load[pe], pe));
+  for (size_t at = 0; at < homeless.size(); at++) {
+    const Weighed object = order[homeless[at]];
+    const Weighed target = least.top();
+    least.pop();
+    stats->assign(object.second, target.second);
+    least.push(Weighed(target.first + object.first, target.second));
+  }
+}
+
+} /* namespace */
+
+static void lbinit() {
+  LBRegisterBalancer<WattfoldLB>("WattfoldLB", "Keeps objects on the processors of the job's map");
+}
+
+WattfoldLB::WattfoldLB(const CkLBOptions &options) : CBase_WattfoldLB(options) {
+  lbname = "WattfoldLB";
+  if (CkMyPe() == 0) {
+    start_maps();
+    if (!quietModeRequested) CkPrintf("CharmLB> WattfoldLB created.\n");
+  }
+  thisProxy[0].process(CkMyPe(), (int)getpid(), host_number());
+}
+
+void WattfoldLB::process(int pe, int pid, CmiUInt8 host) {
+  if (maps != NULL && pe >= 0 && pe < CkNumPes() && host == maps->host) maps->pids[pe] = pid;
+}
+
+void WattfoldLB::work(LDStats *stats) {
+  maps->deciding = maps->wanted;
+  for (size_t pe = 0; pe < stats->procs.size(); pe++)
+    stats->procs[pe].available = maps->deciding.use[pe];
+  assign(stats, maps->deciding.use);
+  maps->counting.assign(CkNumPes(), 0);
+  for (size_t at = 0; at < stats->to_proc.size(); at++) maps->counting[stats->to_proc[at]]++;
+}
+
+void WattfoldLB::LoadbalanceDone(int) {
+  if (CkMyPe() != 0 || maps->counting.empty()) return;
+  maps->in_force = maps->deciding;
+  maps->objects = maps->counting;
+}
+
+#include "WattfoldLB.def.h"

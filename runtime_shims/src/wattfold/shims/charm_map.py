@@ -1,0 +1,245 @@
+"""Lets the chares of a charm4py program follow the processor map of the job.
+
+    class Block(MappedChare, Chare):
+        ...
+
+    def main(args):
+        blocks = Array(Block, 64)
+        placement = follow_map([blocks])
+        for step in range(steps):
+            blocks.work(awaitable=True).get()
+            placement.update()              # a comparison, unless there is a new map
+
+The map comes over CCS from the agent; ``update``, called where no chare has work of the step left,
+moves the chares. charm4py has no CCS in its interface, but the library below has. Elements of equal
+weight are assumed. The processes outside the map stay (they are residual) and go on taking part in
+reductions. Chares that wait in a coroutine, and members of sections, cannot move: charm4py's rule.
+Start such a program with ``python -m wattfold.shims.charm_start``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wattfold.contract.processor_map import (
+    SET_HANDLER,
+    STATE_HANDLER,
+    MapError,
+    MapOrder,
+    MapState,
+    parse_order,
+    refusal,
+)
+
+_ROUNDS_MAX = 200
+_HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a chare is: its array, its index there, its PE and the process of that."""
+
+    array: int
+    index: Any
+    pe: int
+    pid: int
+    host: str
+
+
+class MapKeeper:
+    """The map in force, the one wanted, and what is said of them. No Charm++ in it."""
+
+    def __init__(self, pes: int) -> None:
+        self._pes = pes
+        self.wanted = MapOrder(id=0, map=b"\1" * pes)
+        self._pids = [0] * pes
+        self._objects = (0,) * pes
+        self._in_force = self.wanted
+
+    @property
+    def pending(self) -> bool:
+        """Whether a map waits to be applied."""
+        return self.wanted.id != self._in_force.id
+
+    def order(self, data: bytes) -> bytes:
+        """Takes a map as it came; what to reply. The last one before a step counts."""
+        try:
+            self.wanted = parse_order(data, self._pes)
+        except MapError as error:
+            return refusal(str(error))
+        return self.say()
+
+    def say(self) -> bytes:
+        """The state, for whoever asks."""
+        return MapState(
+            wanted=self.wanted.id,
+            in_force=self._in_force.id,
+            map=self._in_force.map,
+            objects=self._objects,
+            pids=tuple(self._pids),
+        ).text()
+
+    def applied(self, order: MapOrder, places: Sequence[Place]) -> None:
+        """A map is in force, with the objects in these places."""
+        here = platform.node()
+        counts = [0] * self._pes
+        for place in places:
+            counts[place.pe] += 1
+            if place.host == here:
+                self._pids[place.pe] = place.pid
+        self._objects = tuple(counts)
+        self._in_force = order
+
+
+class MappedChare:
+    """What a chare needs to be moved: a base class beside ``Chare``."""
+
+    # Given by Chare.
+    thisIndex: Any  # noqa: N815
+    migrate: Callable[[int], None]
+
+    def wattfold_place(self) -> tuple[Any, int, int, str]:
+        """Entry method: its index, the PE it is on, the process and host of that."""
+        return self.thisIndex, _charm().myPe(), os.getpid(), platform.node()
+
+    def wattfold_move(self, targets: dict[Any, int]) -> None:
+        """Entry method: goes where it is sent, if it is."""
+        target = targets.get(self.thisIndex)
+        if target is not None and target != _charm().myPe():
+            self.migrate(target)
+
+
+class Placement:
+    """Chares of a program, moved to the PEs of the map. Made by ``follow_map``, on PE 0."""
+
+    def __init__(self, arrays: Sequence[Any], keeper: MapKeeper) -> None:
+        self._arrays = list(arrays)
+        self._keeper = keeper
+
+    def update(self) -> bool:
+        """Moves the chares if there is a new map, and waits for it; whether it was so.
+
+        To be called from the main chare, or another coroutine on PE 0.
+        """
+        if not self._keeper.pending:
+            return False
+        order = self._keeper.wanted
+        places = self._places()
+        targets = balance([place.pe for place in places], order.map)
+        for number, array in enumerate(self._arrays):
+            moves = {
+                place.index: target
+                for place, target in zip(places, targets, strict=True)
+                if place.array == number and place.pe != target
+            }
+            if moves:
+                array.wattfold_move(moves)
+        self._settle(order, targets)
+        return True
+
+    def count(self) -> None:
+        """Counts the chares anew, for instance after some were made or have ended."""
+        order = self._keeper.wanted
+        if not self._keeper.pending:
+            self._keeper.applied(order, self._places())
+
+    def _settle(self, order: MapOrder, targets: list[int]) -> None:
+        """Waits until the chares are where they were sent; those that cannot move are counted."""
+        found: list[Place] = []
+        for _ in range(_ROUNDS_MAX):
+            # Every question travels behind the moves: this waits for messages, it does not spin.
+            found = self._places()
+            if [place.pe for place in found] == targets:
+                break
+        self._keeper.applied(order, found)
+
+    def _places(self) -> list[Place]:
+        return [
+            Place(array=number, index=index, pe=pe, pid=pid, host=host)
+            for number, array in enumerate(self._arrays)
+            for index, pe, pid, host in array.wattfold_place(ret=True).get()
+        ]
+
+
+def follow_map(arrays: Sequence[Any]) -> Placement:
+    """Registers the handlers and follows the map with these arrays of ``MappedChare``.
+
+    To be called once, in the main chare (on PE 0). Without a CCS server it changes nothing.
+    """
+    charm = _charm()
+    if charm.myPe() != 0:
+        raise RuntimeError(f"a map is followed from PE 0, this is PE {charm.myPe()}")
+    keeper = MapKeeper(charm.numPes())
+    library = _library()
+    _register(library, SET_HANDLER, keeper.order)
+    _register(library, STATE_HANDLER, lambda _: keeper.say())
+    placement = Placement(arrays, keeper)
+    placement.count()
+    return placement
+
+
+def balance(places: Sequence[int], pe_map: bytes) -> list[int]:
+    """Where objects of equal weight go: evenly onto the PEs of the map, with the fewest moves.
+
+    ``places`` has the PE of every object. The PEs that have most keep the odd ones, then the lower.
+    """
+    enabled = [pe for pe, use in enumerate(pe_map) if use]
+    have = dict.fromkeys(enabled, 0)
+    for pe in places:
+        if pe in have:
+            have[pe] += 1
+    share, odd = divmod(len(places), len(enabled))
+    ranked = sorted(enabled, key=lambda pe: (-have[pe], pe))
+    room = {pe: share + (at < odd) for at, pe in enumerate(ranked)}
+    targets: list[int] = []
+    moving: list[int] = []
+    for index, pe in enumerate(places):
+        stays = room.get(pe, 0) > 0
+        targets.append(pe)
+        if stays:
+            room[pe] -= 1
+        else:
+            moving.append(index)
+    free = [pe for pe in enabled for _ in range(room[pe])]
+    for index, pe in zip(moving, free, strict=True):
+        targets[index] = pe
+    return targets
+
+
+_registered: list[object] = []
+"""Charm++ keeps no reference to what it calls."""
+
+
+def _register(library: ctypes.CDLL, name: str, answer: Callable[[bytes], bytes]) -> None:
+    def called(_user: int, size: int, data: int) -> None:
+        reply = answer(ctypes.string_at(data, size) if data and size > 0 else b"")
+        library.CcsSendReply(len(reply), reply)
+
+    handler = _HANDLER(called)
+    _registered.append(handler)
+    library.CcsRegisterHandlerFn(name.encode(), handler, None)
+
+
+def _library() -> ctypes.CDLL:
+    """The libcharm of charm4py, already loaded in this process."""
+    import charm4py
+
+    library = ctypes.CDLL(str(Path(charm4py.__file__).parent / ".libs" / "libcharm.so"))
+    library.CcsRegisterHandlerFn.argtypes = [ctypes.c_char_p, _HANDLER, ctypes.c_void_p]
+    library.CcsRegisterHandlerFn.restype = None
+    library.CcsSendReply.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    library.CcsSendReply.restype = None
+    return library
+
+
+def _charm() -> Any:
+    # Imported late: charm4py complains at the exit of a program that did not start it.
+    from charm4py import charm
+
+    return charm

@@ -1,0 +1,186 @@
+"""What the agent says of a processor map, against programs that speak CCS in every way there is."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from wattfold.nodeagent.adapters.ccs import CcsClient, CcsError
+from wattfold.nodeagent.adapters.ccs_endpoint import CcsStatementError, find_endpoint
+from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
+from wattfold.nodeagent.service.processor_maps import MapWay, set_processor_map
+from wattfold.shims.charm_start import free_port, new_key
+
+KEY = "0123456789" * 3 + "98"
+PROGRAM = Path(__file__).with_name("speaking_program.py")
+LONG_NS, SHORT_NS = 20_000_000_000, 200_000_000
+
+
+class Job:
+    def __init__(self, process, port):
+        self.process = process
+        self.port = port
+
+    def members(self):
+        return [self.process.pid]
+
+    def set(self, digits, deadline_ns=LONG_NS):
+        pe_map = bytes(int(digit) for digit in digits)
+        return asyncio.run(set_processor_map("j", self.members, pe_map, deadline_ns))
+
+
+@contextmanager
+def program(kind, *, key="", pes=4):
+    said = {"WATTFOLD_CCS_PORT": str(free_port()), "WATTFOLD_CCS_KEY": key}
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), kind, str(pes)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {k: v for k, v in said.items() if v},
+    )
+    try:
+        yield Job(process, int(process.stdout.readline()))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("key", ["", KEY, new_key()], ids=["open", "key", "new key"])
+def test_a_map_is_applied_when_a_second_request_says_so(key):
+    with program("maps", key=key) as job:
+        for digits, objects in (("1100", [6, 6, 0, 0]), ("1111", [6] * 4), ("0011", [0, 0, 6, 6])):
+            outcome = job.set(digits)
+            assert outcome.way is MapWay.MAP
+            assert outcome.applied
+            assert outcome.applied_in_ns > 0
+            assert outcome.map == bytes(int(digit) for digit in digits)
+            assert [processor.objects for processor in outcome.processors] == objects
+
+
+def test_a_map_not_applied_in_time_is_not_called_applied():
+    with program("slow") as job:
+        outcome = job.set("1100", SHORT_NS)
+    assert not outcome.applied
+    assert outcome.applied_in_ns == 0
+    assert outcome.map == b"\1\1\1\1"
+
+
+@pytest.mark.parametrize("key", ["", KEY], ids=["open", "key"])
+def test_a_program_that_restarts_is_believed_by_its_number_of_pes(key):
+    with program("restarts", key=key) as job:
+        for digits in ("1100", "1111", "1110", "1110"):
+            outcome = job.set(digits)
+            assert outcome.way is MapWay.RESTART
+            assert outcome.applied
+            assert outcome.map == bytes(int(digit) for digit in digits)
+
+
+def test_an_unknown_handler_that_answers_like_success_is_not_success():
+    with program("deaf") as job:
+        outcome = job.set("1100", SHORT_NS)
+    assert not outcome.applied
+    assert outcome.map == b"\1\1\1\1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "digits", "why"),
+    [
+        ("maps", "110", "a map of 3 PEs for a program of 4"),
+        ("maps", "0000", "leaves no PE"),
+        ("maps", "1120", "0 or 1"),
+        ("maps", "", "got 0"),
+        ("restarts", "0011", "must be the first"),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(kind, digits, why):
+    with program(kind) as job, pytest.raises(InvalidRequest, match=why):
+        job.set(digits)
+
+
+def test_without_the_key_nothing_is_answered():
+    with program("maps", key=KEY) as job:
+
+        async def ask(key):
+            async with asyncio.timeout(20):
+                return await CcsClient(job.port, key=key).pes()
+
+        for key in (None, bytes(16)):
+            with pytest.raises(CcsError, match="no reply"):
+                asyncio.run(ask(key))
+        assert job.process.stdout.readline() == "not signed\n"
+        assert job.process.stdout.readline() == "wrong key\n"
+        assert job.set("1100").applied
+
+
+@contextmanager
+def stating(**environment):
+    """A process that only has these variables."""
+    # It is up when it speaks; an earlier look may find the environment empty.
+    command = ["sh", "-c", "echo up; read end"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=os.environ | environment, **pipes) as process:
+        assert process.stdout.readline() == b"up\n"
+        yield process.pid
+        process.stdin.close()
+
+
+def test_only_a_port_that_a_process_of_the_job_listens_on_is_used():
+    with program("maps") as job, stating(WATTFOLD_CCS_PORT=str(job.port)) as liar:
+        with pytest.raises(CcsStatementError, match="no process of the job listens"):
+            find_endpoint([liar])
+        found = find_endpoint([liar, job.process.pid])
+        assert found is not None
+        assert found.port == job.port
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "no reply"),
+        (b"\0\0", "no reply"),
+        (b"\0\0\0\x0cshort", "no reply"),
+        (b"\xff\xff\xff\xff" + b"x" * 100, "more than 1048576"),
+        (b"\0\0\0\0", "count no PEs"),
+        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "count no PEs"),
+        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "count no PEs"),
+    ],
+)
+def test_a_server_that_talks_nonsense_harms_nobody(answer, why):
+    async def ask():
+        async def serve(reader, writer):
+            await reader.readexactly(40)
+            writer.write(answer)
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            client = CcsClient(server.sockets[0].getsockname()[1])
+            async with asyncio.timeout(20):
+                await client.pes()
+
+    with pytest.raises(CcsError, match=why):
+        asyncio.run(ask())
+
+
+def test_a_job_that_says_nothing_of_ccs_is_refused():
+    with pytest.raises(WrongState, match="charm_start"):
+        asyncio.run(set_processor_map("j", lambda: [os.getpid()], b"\1", SHORT_NS))
+
+
+@pytest.mark.parametrize("port", ["70000", "0", "x", "-1", "٣"])
+def test_a_port_that_is_none_is_named(port):
+    wrong = pytest.raises(CcsStatementError, match="not a port")
+    with stating(WATTFOLD_CCS_PORT=port) as pid, wrong:
+        find_endpoint([pid])
+
+
+def test_a_key_that_is_none_is_not_repeated():
+    key = "1" * 34
+    wrong = pytest.raises(CcsStatementError, match="32 decimal digits")
+    with program("maps", key=key) as job, wrong as caught:
+        find_endpoint(job.members())
+    assert key not in str(caught.value)

@@ -1,0 +1,112 @@
+"""Texts of processor maps, and where objects go."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wattfold.contract.processor_map import (
+    MapError,
+    MapOrder,
+    MapRefusedError,
+    MapState,
+    parse_order,
+    parse_state,
+    refusal,
+)
+from wattfold.shims.charm_map import MapKeeper, Place, balance
+
+MAPS = st.lists(st.sampled_from([0, 1]), min_size=1, max_size=12).filter(any).map(bytes)
+NUMBERS = st.integers(0, 2**22)
+
+
+@given(MAPS, st.integers(1, 2**63 - 1))
+def test_an_order_is_read_as_it_was_written(pe_map, number):
+    order = MapOrder(id=number, map=pe_map)
+    assert parse_order(order.text(), len(pe_map)) == order
+
+
+@given(MAPS, NUMBERS, NUMBERS, st.data())
+def test_a_state_is_read_as_it_was_written(pe_map, wanted, in_force, data):
+    row = st.lists(NUMBERS, min_size=len(pe_map), max_size=len(pe_map)).map(tuple)
+    state = MapState(
+        wanted=wanted,
+        in_force=in_force,
+        map=pe_map,
+        objects=data.draw(row),
+        pids=data.draw(row),
+    )
+    assert parse_state(state.text()) == state
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"WFMAP2 1 1 1 1 1",
+        b"WFMAP1",
+        b"WFMAP1 1 1 1 1",
+        b"WFMAP1 1 1 11 1,2 3",
+        b"WFMAP1 1 1 1 -1 3",
+        b"WFMAP1 1 1 2 1 3",
+        b"WFMAP1 1 1 0 1 3",
+        b"WFMAP1 1 99999999999999999999999 1 1 3",
+    ],
+)
+def test_what_is_no_state_is_refused(data):
+    with pytest.raises(MapError):
+        parse_state(data)
+
+
+def test_a_refusal_keeps_its_reason():
+    with pytest.raises(MapRefusedError, match=r"^no PE left$"):
+        parse_state(refusal("no PE left"))
+
+
+@given(st.data(), MAPS)
+def test_objects_go_evenly_to_the_map_with_the_fewest_moves(data, pe_map):
+    places = data.draw(st.lists(st.integers(0, len(pe_map) - 1), max_size=60))
+    targets = balance(places, pe_map)
+    counts = Counter(targets)
+    enabled = [pe for pe, use in enumerate(pe_map) if use]
+    assert set(counts) <= set(enabled)
+    assert max(counts[pe] for pe in enabled) - min(counts[pe] for pe in enabled) <= 1
+    before = Counter(places)
+    kept = sum(old == new for old, new in zip(places, targets, strict=True))
+    assert kept == sum(min(before[pe], counts[pe]) for pe in enabled)
+    assert balance(targets, pe_map) == targets
+
+
+def place(pe, pid):
+    import platform
+
+    return Place(array=0, index=pe, pe=pe, pid=pid, host=platform.node())
+
+
+def test_the_last_map_before_a_step_counts_and_none_is_called_applied_early():
+    keeper = MapKeeper(2)
+    assert not keeper.pending
+    keeper.order(b"WFMAP1 7 10")
+    first = keeper.wanted
+    keeper.order(b"WFMAP1 8 01")
+    keeper.applied(first, [place(0, 11), place(0, 11)])
+    state = parse_state(keeper.say())
+    assert (state.wanted, state.in_force, state.map) == (8, 7, b"\1\0")
+    assert (state.objects, state.pids) == ((2, 0), (11, 0))
+    assert keeper.pending
+
+
+def test_a_wrong_map_changes_nothing():
+    keeper = MapKeeper(2)
+    for data in (b"", b"WFMAP1 1 111", b"WFMAP1 0 11", b"WFMAP1 1 00"):
+        with pytest.raises(MapRefusedError):
+            parse_state(keeper.order(data))
+    assert not keeper.pending
+
+
+def test_processes_of_other_hosts_are_not_told():
+    keeper = MapKeeper(2)
+    keeper.applied(keeper.wanted, [Place(array=0, index=0, pe=1, pid=5, host="elsewhere?")])
+    assert parse_state(keeper.say()).pids == (0, 0)
