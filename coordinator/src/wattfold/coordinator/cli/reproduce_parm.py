@@ -202,8 +202,8 @@ def _log(path: Path | None) -> Log:
         if not folder:
             raise BadRequestError(
                 "the large machine needs a log of jobs: name one with --log FILE, or the folder of "
-                f"{LOG_NAME} with WATTFOLD_WORKLOADS; `wattfold workload fetch anl-intrepid --to DIR` "
-                "gets the log of the paper's machine"
+                f"{LOG_NAME} with WATTFOLD_WORKLOADS; `wattfold workload fetch anl-intrepid --to "
+                "DIR` gets the log of the paper's machine"
             )
         # A folder of data may keep its logs apart from the rest.
         apart = Path(folder) / "workloads" / LOG_NAME
