@@ -6,60 +6,45 @@ that the command is quick to start.
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import click
 
 from wattfold.coordinator.cli.address import checked_address, default_address
 from wattfold.coordinator.cli.errors import CliError
 from wattfold.coordinator.cli.exit_codes import ExitCode
+from wattfold.coordinator.cli.lazy_group import LazyGroup
 from wattfold.coordinator.cli.parsing import Parsed
 from wattfold.coordinator.cli.session import Session
 
-_COMMANDS = {
-    "submit": "submit:submit",
-    "queue": "jobs:queue",
-    "show": "jobs:show",
-    "explain": "jobs:explain",
-    "cancel": "control:cancel",
-    "hold": "control:hold",
-    "release": "control:release",
-    "nodes": "nodes:nodes",
-    "power": "power:power",
-    "budget": "power:budget",
-    "watch": "watch:watch",
-    "profile": "profile:profile",
-    "profiles": "profiles:profiles",
-    "workload": "workload:workload",
-    "simulate": "simulate:simulate",
-    "reproduce": "reproduce:reproduce",
-    "completion": "completion:completion",
-}
 
-
-class RootCommand(click.Group):
+class RootCommand(LazyGroup):
     """Loads commands when needed and ends expected failures with one line and their exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
-
-    def get_command(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        cmd_name: str,
-    ) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, attribute = _COMMANDS[cmd_name].partition(":")
-        loaded = importlib.import_module(f"wattfold.coordinator.cli.{module}")
-        command: click.Command = getattr(loaded, attribute)
-        return command
+    COMMANDS: ClassVar[Mapping[str, str]] = {
+        "submit": "submit:submit",
+        "queue": "jobs:queue",
+        "show": "jobs:show",
+        "explain": "jobs:explain",
+        "cancel": "control:cancel",
+        "hold": "control:hold",
+        "release": "control:release",
+        "nodes": "nodes:nodes",
+        "power": "power:power",
+        "budget": "power:budget",
+        "watch": "watch:watch",
+        "profile": "profile:profile",
+        "profiles": "profiles:profiles",
+        "workload": "workload:workload",
+        "simulate": "simulate:simulate",
+        "reproduce": "reproduce:reproduce",
+        "completion": "completion:completion",
+    }
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

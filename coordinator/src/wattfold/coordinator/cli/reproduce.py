@@ -5,30 +5,16 @@ These commands need no coordinator.
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Mapping
+from typing import ClassVar
 
 import click
 
-_COMMANDS = {"parm": "reproduce_parm:parm"}
+from wattfold.coordinator.cli.lazy_group import LazyGroup
 
 
-class _ReproduceGroup(click.Group):
-    """Imports a command when it is used: numpy and matplotlib are slow to start."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
-
-    def get_command(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        cmd_name: str,
-    ) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, attribute = _COMMANDS[cmd_name].partition(":")
-        loaded = importlib.import_module(f"wattfold.coordinator.cli.{module}")
-        command: click.Command = getattr(loaded, attribute)
-        return command
+class _ReproduceGroup(LazyGroup):
+    COMMANDS: ClassVar[Mapping[str, str]] = {"parm": "reproduce_parm:parm"}
 
 
 @click.group(cls=_ReproduceGroup)
