@@ -171,3 +171,17 @@ PowerLife.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
 )
 test_power_lives = PowerLife.TestCase
+
+
+def test_a_name_that_is_unreadable_once_hides_no_interface():
+    """Found by a long search: the agent then knew only one of the two interfaces of a package."""
+    life = PowerLife()
+    life.first_start(name="client-mmio")
+    life.another_writer(number=0, short=False, value_uw=0)
+    life.killed_stopping(steps=0)
+    life.files_fail(number=0, which=1, error=errno.ENODATA, times=1)
+    life.start()
+    life.holds()
+    life.all_is_well()
+    life.holds()
+    life.teardown()

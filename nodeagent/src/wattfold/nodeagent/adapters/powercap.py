@@ -35,6 +35,7 @@ _REGISTER_UW_MAX = 0x7FFF * CAP_STEP_UW
 """The driver keeps 15 bits of steps: it takes 4096 W without an error, and holds 0 W."""
 _WINDOW_NS_UNKNOWN = NS_PER_S
 _CONSTRAINTS_MAX = 8
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -464,9 +465,28 @@ def _role(files: ZoneFiles, folder: str) -> tuple[ZoneName, ZoneKind] | None:
 
 def _zone_label(files: ZoneFiles, folder: str) -> str:
     try:
-        return files.read(folder, "name")
-    except OSError:
+        return _identity(files, folder, "name")
+    except FileNotFoundError:
         return ""
+    except OSError as error:
+        logs.warning("zone_without_name", folder=folder, why=str(error))
+        return ""
+
+
+def _identity(files: ZoneFiles, folder: str, file: str) -> str:
+    """What a folder or a limit is. Raises OSError.
+
+    Tried again: whoever is not known is not looked at until the next start, and an interface that is
+    overlooked may hold a zone below what is reported of it.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return files.read(folder, file)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            continue
+    return files.read(folder, file)
 
 
 def _constraints(files: ZoneFiles, folder: str) -> dict[str, str]:
@@ -474,8 +494,11 @@ def _constraints(files: ZoneFiles, folder: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for index in range(_CONSTRAINTS_MAX):
         try:
-            name = files.read(folder, f"constraint_{index}_name")
-        except OSError:
+            name = _identity(files, folder, f"constraint_{index}_name")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            logs.warning("limit_without_name", folder=folder, number=index, why=str(error))
             continue
         found.setdefault(name, f"constraint_{index}")
     return found
