@@ -476,8 +476,8 @@ def _zone_label(files: ZoneFiles, folder: str) -> str:
 def _identity(files: ZoneFiles, folder: str, file: str) -> str:
     """What a folder or a limit is. Raises OSError.
 
-    Tried again: whoever is not known is not looked at until the next start, and an interface that is
-    overlooked may hold a zone below what is reported of it.
+    Tried again: whoever is not known is not looked at until the next start, and an interface that
+    is overlooked may hold a zone below what is reported of it.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
