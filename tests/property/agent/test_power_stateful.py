@@ -185,3 +185,17 @@ def test_a_name_that_is_unreadable_once_hides_no_interface():
     life.all_is_well()
     life.holds()
     life.teardown()
+
+
+def test_an_interface_that_is_not_touched_still_counts():
+    """Found likewise: its original could not be saved, and what it held was not reported."""
+    life = PowerLife()
+    life.first_start(name="client-mmio")
+    life.stop()
+    life.another_writer(number=0, short=False, value_uw=0)
+    life.files_fail(number=0, which=476, error=errno.ENODATA, times=2)
+    life.start()
+    life.holds()
+    life.all_is_well()
+    life.holds()
+    life.teardown()

@@ -177,12 +177,13 @@ class PowercapZone:
     def read_cap_uw(self) -> int:
         """The long-term limit in force, microwatts: the lowest of the interfaces that are on.
 
-        If none is on, what the first would enforce. Raises OSError or ValueError.
+        Also of one that is not touched because its original could not be saved: it holds all the
+        same. If none is on, what the first would enforce. Raises OSError or ValueError.
         """
         on: list[int] = []
         off: list[int] = []
         failed: Exception | None = None
-        for interface in self._capping:
+        for interface in [interface for interface in self._all if interface.caps]:
             try:
                 (on if interface.enabled() else off).append(interface.limit_uw())
             except (OSError, ValueError) as error:
