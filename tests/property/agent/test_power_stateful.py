@@ -199,3 +199,17 @@ def test_an_interface_that_is_not_touched_still_counts():
     life.all_is_well()
     life.holds()
     life.teardown()
+
+
+def test_a_floor_that_could_not_be_written_is_owed_also_under_the_next_lease():
+    """Found likewise: the zone came back with the cap of the lease that had ended."""
+    life = PowerLife()
+    life.first_start(name="client-mmio")
+    life.renew(seconds=0.05)
+    life.set_caps(asked={"package-10": 24_000_000})
+    life.a_zone_vanishes(number=2)
+    life.time_passes(samples=1)
+    life.renew(seconds=2.0)
+    life.all_is_well()
+    life.holds()
+    life.teardown()

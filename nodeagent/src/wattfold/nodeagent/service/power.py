@@ -54,6 +54,8 @@ class ZoneState:
     meter: EnergyMeter
     history: PowerHistory = field(default_factory=PowerHistory)
     wanted_uw: int | None = None
+    owes_floor: bool = False
+    """The floor could not be written when it was due: it is, until another cap is set."""
     cap_uw: int = 0
     valid: bool = True
     failing: bool = False
@@ -286,7 +288,7 @@ class NodePower:
             return _outcome(
                 request, state.cap_uw, CapStatus.DEVICE_ERROR, f"{request.name}: {error}"
             )
-        state.failing = False
+        state.failing = state.owes_floor = False
         if state.wanted_uw != cap_uw:
             state.wanted_uw, state.set_ns = cap_uw, self._clock.now_ns()
         if state.cap_uw > cap_uw:
@@ -319,6 +321,9 @@ class NodePower:
                 self._show_uncapped(state)
                 continue
             outcome = self._write(state, CapRequest(name=state.zone.name, cap_uw=limits.floor_uw))
+            if state.failing:
+                # A lease that comes before the zone is back grants no more than this.
+                state.wanted_uw, state.owes_floor = quantised(limits.floor_uw), True
             reached = reached and outcome.status is CapStatus.OK
         if reached and not self.at_floor:
             self.at_floor = True
@@ -365,7 +370,7 @@ class NodePower:
                 state.readable = False
                 continue
             state.readable = True
-            if found_uw == state.cap_uw and enabled:
+            if found_uw == state.cap_uw and enabled and not state.owes_floor:
                 continue
             self._reassert(state, found_uw, enabled=enabled)
 
