@@ -53,6 +53,8 @@ def test_everything_comes_back() -> None:
         mode=common_pb2.RESIZE_MODE_TEAM,
         exclusive=True,
         cap_uw=9,
+        tasks_per_node=3,
+        own_launcher=True,
     )
     spec = job_spec(sent)
     assert spec.env == (("A", "1"), ("B", "2"))

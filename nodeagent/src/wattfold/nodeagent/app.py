@@ -131,7 +131,7 @@ async def run(config: Config) -> None:
     )
     accounting = Accounting(jobs, power, clock, rules, changes.notify)
     accounting.adopted()
-    jobs.before_change = accounting.mask_changes
+    jobs.masks.before_change = accounting.mask_changes
     jobs.before_end = lambda: accounting.sample(force=True)
     service = NodeAgentService(
         _inventory(config, boot_id, masks, emulation), power, jobs, accounting, changes

@@ -29,6 +29,7 @@ MODES = {
     ResizeMode.FIXED: common_pb2.RESIZE_MODE_FIXED,
     ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
     ResizeMode.TEAM: common_pb2.RESIZE_MODE_TEAM,
+    ResizeMode.MAP: common_pb2.RESIZE_MODE_MAP,
 }
 _CHARGED = {
     pb.ZONE_KIND_PACKAGE: ZoneKind.PACKAGE,
@@ -319,6 +320,7 @@ def launch_request(action: act.Launch, header: common_pb2.CommandHeader) -> pb.L
         rank=action.rank,
         ranks=action.ranks,
         user=spec.user,
+        tasks_per_node=spec.tasks_per_node,
     )
 
 

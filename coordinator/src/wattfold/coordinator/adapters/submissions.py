@@ -35,6 +35,7 @@ MODES = {
     common_pb2.RESIZE_MODE_FIXED: ResizeMode.FIXED,
     common_pb2.RESIZE_MODE_MASK: ResizeMode.MASK,
     common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
+    common_pb2.RESIZE_MODE_MAP: ResizeMode.MAP,
 }
 
 
@@ -67,6 +68,15 @@ def job_spec(message: pb.JobSpec) -> JobSpec:
         raise InvalidRequestError("kind, size unit or resize mode is of a newer version")
     if kind is JobKind.RIGID and low != high:
         raise InvalidRequestError(f"a rigid job has one size, not {low}-{high}")
+    unit = UNITS[message.unit]
+    tasks = message.tasks_per_node or 1
+    if unit is SizeUnit.CORES and low < tasks:
+        raise InvalidRequestError(
+            f"{tasks} tasks on a node need a core each; the least size is {low}"
+        )
+    mode = MODES[message.mode]
+    if mode is ResizeMode.MAP and (unit is not SizeUnit.CORES or tasks > 1):
+        raise InvalidRequestError("mode map is for jobs on cores of one node, without tasks")
     return JobSpec(
         name=name,
         app=app,
@@ -76,15 +86,17 @@ def job_spec(message: pb.JobSpec) -> JobSpec:
         stdout_path=message.stdout_path,
         stderr_path=message.stderr_path,
         kind=kind,
-        unit=UNITS[message.unit],
+        unit=unit,
         size_min=low,
         size_max=high,
         time_ns=message.time_ns,
         priority=_priority(message.priority),
-        mode=MODES[message.mode],
+        mode=mode,
         exclusive=message.exclusive,
         cap_uw=message.cap_uw,
         user=_own_account(),
+        tasks_per_node=tasks,
+        own_launcher=message.own_launcher,
     )
 
 

@@ -52,6 +52,8 @@ def spec_message(spec: JobSpec) -> pb.JobSpec:
         time_ns=spec.time_ns,
         priority=spec.priority,
         mode=_MODES[spec.mode],
+        tasks_per_node=spec.tasks_per_node,
+        own_launcher=spec.own_launcher,
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
     )

@@ -22,6 +22,7 @@ KINDS = {
 MODES = {
     "mask": common.RESIZE_MODE_MASK,
     "team": common.RESIZE_MODE_TEAM,
+    "map": common.RESIZE_MODE_MAP,
     "fixed": common.RESIZE_MODE_FIXED,
 }
 RESIZED_KINDS = frozenset({pb.JOB_KIND_MALLEABLE, pb.JOB_KIND_EVOLVING})

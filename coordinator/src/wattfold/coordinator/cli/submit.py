@@ -39,7 +39,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--mode",
     type=click.Choice(list(request.MODES)),
     help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
-    "changes as well. fixed: never. Default: mask for malleable and evolving jobs, else fixed.",
+    "changes as well. map: the objects of a Charm++ program move. fixed: never. Default: mask for "
+    "malleable and evolving jobs, else fixed.",
 )
 @click.option(
     "--time",
@@ -93,6 +94,20 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 @click.option(
     "--error", default="", metavar="FILE", help="Standard error. Default: wattfold-ID.err there."
+)
+@click.option(
+    "--tasks-per-node",
+    type=click.IntRange(1, 4096),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes a node that get cores of their own, such as MPI ranks; one core each at least.",
+)
+@click.option(
+    "--own-launcher",
+    is_flag=True,
+    help="The command is a launcher such as mpirun: it runs on the first node only, and starts the "
+    "rest of the job with `wattfold rsh`.",
 )
 @click.option("--exclusive", is_flag=True, help="No other job on its nodes.")
 @click.option(
@@ -175,6 +190,8 @@ def _spec(
         priority=options["priority"],
         mode=request.mode_of(options["mode"], kind),
         exclusive=options["exclusive"],
+        tasks_per_node=options["tasks_per_node"],
+        own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
     )
 

@@ -20,11 +20,12 @@ class JobKind(enum.Enum):
 
 
 class ResizeMode(enum.Enum):
-    """What follows a resize: nothing, the cores alone, or the number of threads as well."""
+    """What follows a resize: nothing, the cores, also the number of threads, or the objects."""
 
     FIXED = "fixed"
     MASK = "mask"
     TEAM = "team"
+    MAP = "map"
 
 
 class JobState(enum.Enum):
@@ -49,7 +50,11 @@ PLACED_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.ENDING}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A submission. Sizes count ``unit``; ``cap_uw`` 0 leaves the cap to the policy."""
+    """A submission. Sizes count ``unit``; ``cap_uw`` 0 leaves the cap to the policy.
+
+    ``tasks_per_node`` processes on a node get cores of their own, one at least. With
+    ``own_launcher`` the command runs on the first node only and starts the rest of the job itself.
+    """
 
     name: str
     app: str
@@ -68,6 +73,8 @@ class JobSpec:
     exclusive: bool = False
     cap_uw: int = 0
     user: str = ""
+    tasks_per_node: int = 1
+    own_launcher: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ _MODES = {
     common_pb2.RESIZE_MODE_FIXED: ResizeMode.FIXED,
     common_pb2.RESIZE_MODE_MASK: ResizeMode.MASK,
     common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
+    common_pb2.RESIZE_MODE_MAP: ResizeMode.MAP,
 }
 _MODES_OUT = {mode: number for number, mode in _MODES.items()}
 _KINDS = {
@@ -136,6 +137,7 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         rank=request.rank,
         ranks=request.ranks,
         user=request.user,
+        tasks_per_node=request.tasks_per_node or 1,
     )
 
 

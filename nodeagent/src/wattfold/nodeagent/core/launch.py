@@ -20,6 +20,7 @@ class ResizeMode(enum.Enum):
     FIXED = "fixed"
     MASK = "mask"
     TEAM = "team"
+    MAP = "map"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class LaunchOrder:
     rank: int
     ranks: int
     user: str
+    tasks_per_node: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ import pwd
 import signal
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.cpuset import CpuSet
@@ -23,37 +22,29 @@ from wattfold.nodeagent.adapters import procfs
 from wattfold.nodeagent.adapters.accounts import account_of
 from wattfold.nodeagent.adapters.processes import Starting, Watch
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
-from wattfold.nodeagent.adapters.state_store import device_refusal
 from wattfold.nodeagent.core.errors import (
     InvalidRequest,
     Refused,
     UnknownJob,
     WrongState,
 )
-from wattfold.nodeagent.core.launch import (
-    LaunchOrder,
-    ResizeMode,
-    check_order,
-)
-from wattfold.nodeagent.core.masks import StepKind, change_steps, check_mask
+from wattfold.nodeagent.core.launch import LaunchOrder, check_order
+from wattfold.nodeagent.core.masks import check_mask
 from wattfold.nodeagent.service.launching import JobPorts, keeper_order
+from wattfold.nodeagent.service.mask_changes import (
+    JobRecords,
+    MaskChange,
+    MaskChanges,
+    check_size,
+    mask_order,
+)
 from wattfold.nodeagent.service.processor_maps import MapOutcome, set_processor_map
-from wattfold.nodeagent.service.records import SEQ_STEP, Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
 
 DEADLINE_NS_DEFAULT = NS_PER_S
 DEADLINE_NS_MAX = 60 * NS_PER_S
 JOBS_MAX = 4096
 _KEEPER_LOST = "its keeper was killed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaskChange:
-    """The answer to a change of mask."""
-
-    cpus: CpuSet
-    attached: bool
-    confined: bool
-    acknowledged_in_ns: int
 
 
 class NodeJobs:
@@ -68,10 +59,10 @@ class NodeJobs:
         self._ports = ports
         self._on_change = on_change
         self._tasks: set[asyncio.Task[None]] = set()
+        records = JobRecords(members=self.members, save=self._save_durably, note=self._note)
+        self.masks = MaskChanges(self.jobs, ports, records, self.shims)
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended and before its figures are written down."""
-        self.before_change: Callable[[Job], None] = lambda _: None
-        """Called before the cores that a job holds change."""
 
     def start(self) -> None:
         """Opens the socket of the shims and adopts the jobs of an earlier agent."""
@@ -102,7 +93,7 @@ class NodeJobs:
             boot_id=self._ports.boot_id,
         )
         self.jobs[job.id] = job
-        self._tell_residual(job, job.cpus)
+        self.masks.tell_residual(job, job.cpus)
         async with job.lock:
             try:
                 await self._start(job, order, account)
@@ -120,8 +111,10 @@ class NodeJobs:
             raise InvalidRequest(f"deadline {deadline_ns} ns is above {DEADLINE_NS_MAX} ns")
         async with job.lock:
             self._running(job_id)
-            self._check_change(job, cpus)
-            return await self._change(job, cpus, (deadline_ns or DEADLINE_NS_DEFAULT) / NS_PER_S)
+            check_mask(job.id, cpus, self.cpus, self._held())
+            check_size(job, cpus)
+            deadline_s = (deadline_ns or DEADLINE_NS_DEFAULT) / NS_PER_S
+            return await self.masks.change(job, cpus, deadline_s)
 
     async def set_processor_map(self, job_id: str, pe_map: bytes, deadline_ns: int) -> MapOutcome:
         """Has a Charm++ job use these PEs only; answers what was verified. Raises Refused."""
@@ -214,100 +207,9 @@ class NodeJobs:
         await starting.go()
         self._watch_keeper(job)
 
-    def _check_change(self, job: Job, cpus: CpuSet) -> None:
-        check_mask(job.id, cpus, self.cpus, self._held())
-        if job.mode is ResizeMode.FIXED and cpus != job.cpus:
-            raise WrongState(f"job {job.id} has mode fixed: its mask {job.cpus} cannot change")
-        if len(cpus) > job.launch_cpus:
-            raise InvalidRequest(
-                f"job {job.id}: mask {cpus} has {len(cpus)} CPUs, more than the"
-                f" {job.launch_cpus} it was launched for"
-            )
-
-    async def _change(self, job: Job, cpus: CpuSet, deadline_s: float) -> MaskChange:
-        """Carries out the steps of a change. The union of old and new is held meanwhile."""
-        # What the kernel allows may be more than the mask, after a change that failed half way.
-        old, kernel = job.cpus, job.held
-        self._reserve_seq(job)
-        self.before_change(job)
-        job.held = kernel | cpus
-        self._tell_residual(job, cpus - kernel)
-        acknowledged, took_ns, attached = True, 0, self.shims.attached(job.id)
-        self._resize_firmware(job, max(len(kernel), len(cpus)))
-        for step in change_steps(kernel, cpus):
-            if step.kind is StepKind.CONFINE:
-                self._confine(job, step.cpus)
-                continue
-            job.cpus, job.seq = cpus, job.seq + 1
-            if attached:
-                sent_ns = time.monotonic_ns()
-                order = self._mask_order(job.id)
-                assert order is not None
-                acknowledged = await self.shims.tell(job.id, order, deadline_s)
-                took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
-        self.before_change(job)
-        job.held = cpus
-        job.confined = not acknowledged
-        self._resize_firmware(job, len(cpus))
-        # After the answer: the coordinator waits for it.
-        asyncio.get_running_loop().call_soon(self._note, job)
-        logs.info(
-            "mask_set",
-            job=job.id,
-            old=old,
-            new=cpus,
-            seq=job.seq,
-            shim_ns=took_ns,
-            confined=job.confined,
-        )
-        return MaskChange(
-            cpus=cpus, attached=attached, confined=job.confined, acknowledged_in_ns=took_ns
-        )
-
-    def _tell_residual(self, job: Job, gained: CpuSet) -> None:
-        """Cores are handed on with what their earlier owners still do on them."""
-        for other in self.jobs.values():
-            if other is job or not other.live:
-                continue
-            loads = {cpu: load for cpu, load in other.residual.loads().items() if cpu in gained}
-            if loads:
-                logs.warning(
-                    "cores_taken_with_residual",
-                    job=job.id,
-                    cpus=CpuSet.of(loads),
-                    residual_of=other.id,
-                    load=round(sum(loads.values()), 3),
-                )
-
-    def _confine(self, job: Job, cpus: CpuSet) -> None:
-        masks = self._ports.masks
-        try:
-            masks.confine(job.id, self.members(job), job.keeper, cpus)
-        except FileNotFoundError:
-            raise WrongState(f"job {job.id} has ended") from None
-        except OSError as error:
-            raise device_refusal(error, f"job {job.id}: cannot set its mask") from None
-
-    def _resize_firmware(self, job: Job, cores: int) -> None:
-        if self._ports.firmware is not None:
-            self._ports.firmware.resize(job.id, cores)
-
-    def _reserve_seq(self, job: Job) -> None:
-        if job.seq + 1 < job.seq_reserved:
-            return
-        job.seq_reserved += SEQ_STEP
-        try:
-            self._save(job, durable=True)
-        except Refused:
-            job.seq_reserved -= SEQ_STEP
-            raise
-
     def _mask_order(self, job_id: JobId) -> MaskOrder | None:
         job = self.jobs.get(job_id)
-        if job is None:
-            return None
-        team = job.mode is ResizeMode.TEAM
-        return MaskOrder(seq=job.seq, cpus=job.cpus, team_must_follow=team)
+        return None if job is None else mask_order(job)
 
     def _job_of_pid(self, pid: int) -> JobId | None:
         """The job whose process tree a pid is in."""
@@ -443,6 +345,9 @@ class NodeJobs:
             self._save(job, durable=False)
         except Refused as error:
             logs.warning("job_not_saved", job=job.id, why=error)
+
+    def _save_durably(self, job: Job) -> None:
+        self._save(job, durable=True)
 
     def _save(self, job: Job, *, durable: bool) -> None:
         self._ports.store.write(f"jobs/{job.id}.json", to_record(job), durable=durable)

@@ -1,0 +1,156 @@
+"""Moves a job from one set of cores to another, in the order that is safe.
+
+Widen what the kernel allows, tell the program and wait for its acknowledgement, tighten what the
+kernel allows. Who tells the program is a *follower*: the shims in it, chosen by the job's mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
+from wattfold.nodeagent.adapters.state_store import device_refusal
+from wattfold.nodeagent.core.errors import InvalidRequest, Refused, WrongState
+from wattfold.nodeagent.core.launch import ResizeMode
+from wattfold.nodeagent.core.masks import StepKind, change_steps
+from wattfold.nodeagent.service.launching import JobPorts
+from wattfold.nodeagent.service.records import SEQ_STEP, Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskChange:
+    """The answer to a change of mask."""
+
+    cpus: CpuSet
+    attached: bool
+    confined: bool
+    acknowledged_in_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecords:
+    """What a change needs of the keeper of jobs: their processes, and their records on disk."""
+
+    members: Callable[[Job], list[int]]
+    save: Callable[[Job], None]
+    """Durably; raises Refused."""
+    note: Callable[[Job], None]
+    """As well as it goes."""
+
+
+class MaskChanges:
+    """Changes the masks of the jobs of a node. One change of a job at a time: hold its lock."""
+
+    def __init__(
+        self,
+        jobs: Mapping[JobId, Job],
+        ports: JobPorts,
+        records: JobRecords,
+        shims: ShimServer,
+    ) -> None:
+        self._jobs = jobs
+        self._ports = ports
+        self._records = records
+        self._shims = shims
+        self.before_change: Callable[[Job], None] = lambda _: None
+        """Called before the cores that a job holds change."""
+
+    async def change(self, job: Job, cpus: CpuSet, deadline_s: float) -> MaskChange:
+        """Carries out a checked change; the union of old and new is held meanwhile."""
+        # What the kernel allows may be more than the mask, after a change that failed half way.
+        old, kernel = job.cpus, job.held
+        self._reserve_seq(job)
+        self.before_change(job)
+        job.held = kernel | cpus
+        self.tell_residual(job, cpus - kernel)
+        acknowledged, took_ns, attached = True, 0, self._shims.attached(job.id)
+        self._resize_firmware(job, max(len(kernel), len(cpus)))
+        for step in change_steps(kernel, cpus):
+            if step.kind is StepKind.CONFINE:
+                self._confine(job, step.cpus)
+                continue
+            job.cpus, job.seq = cpus, job.seq + 1
+            if attached:
+                sent_ns = time.monotonic_ns()
+                order = mask_order(job)
+                acknowledged = await self._shims.tell(job.id, order, deadline_s)
+                took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
+        self.before_change(job)
+        job.held = cpus
+        job.confined = not acknowledged
+        self._resize_firmware(job, len(cpus))
+        # After the answer: the coordinator waits for it.
+        asyncio.get_running_loop().call_soon(self._records.note, job)
+        logs.info(
+            "mask_set",
+            job=job.id,
+            old=old,
+            new=cpus,
+            seq=job.seq,
+            shim_ns=took_ns,
+            confined=job.confined,
+        )
+        return MaskChange(
+            cpus=cpus, attached=attached, confined=job.confined, acknowledged_in_ns=took_ns
+        )
+
+    def tell_residual(self, job: Job, gained: CpuSet) -> None:
+        """Cores are handed on with what their earlier owners still do on them."""
+        for other in self._jobs.values():
+            if other is job or not other.live:
+                continue
+            loads = {cpu: load for cpu, load in other.residual.loads().items() if cpu in gained}
+            if loads:
+                logs.warning(
+                    "cores_taken_with_residual",
+                    job=job.id,
+                    cpus=CpuSet.of(loads),
+                    residual_of=other.id,
+                    load=round(sum(loads.values()), 3),
+                )
+
+    def _confine(self, job: Job, cpus: CpuSet) -> None:
+        masks = self._ports.masks
+        try:
+            masks.confine(job.id, self._records.members(job), job.keeper, cpus)
+        except FileNotFoundError:
+            raise WrongState(f"job {job.id} has ended") from None
+        except OSError as error:
+            raise device_refusal(error, f"job {job.id}: cannot set its mask") from None
+
+    def _resize_firmware(self, job: Job, cores: int) -> None:
+        if self._ports.firmware is not None:
+            self._ports.firmware.resize(job.id, cores)
+
+    def _reserve_seq(self, job: Job) -> None:
+        if job.seq + 1 < job.seq_reserved:
+            return
+        job.seq_reserved += SEQ_STEP
+        try:
+            self._records.save(job)
+        except Refused:
+            job.seq_reserved -= SEQ_STEP
+            raise
+
+
+def check_size(job: Job, cpus: CpuSet) -> None:
+    """Raises Refused if the job's mode or launch size forbids this mask."""
+    if job.mode is ResizeMode.FIXED and cpus != job.cpus:
+        raise WrongState(f"job {job.id} has mode fixed: its mask {job.cpus} cannot change")
+    if len(cpus) > job.launch_cpus:
+        raise InvalidRequest(
+            f"job {job.id}: mask {cpus} has {len(cpus)} CPUs, more than the"
+            f" {job.launch_cpus} it was launched for"
+        )
+
+
+def mask_order(job: Job) -> MaskOrder:
+    """The mask in force, as shims are told it."""
+    team = job.mode is ResizeMode.TEAM
+    return MaskOrder(seq=job.seq, cpus=job.cpus, team_must_follow=team)
