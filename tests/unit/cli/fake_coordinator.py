@@ -221,7 +221,14 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
 
     def PutProfile(self, request, context):  # noqa: N802
         self._enter("PutProfile", context)
-        self.profiles[request.profile.app] = request.profile
+        sent = request.profile
+        known = self.profiles.setdefault(sent.app, pb.Profile())
+        mode, certificate = known.mode, known.certificate
+        # As the real one does: a certificate leaves the model, and a model the certificate.
+        if sent.t1_s or not known.app:
+            known.CopyFrom(sent)
+        known.mode = sent.mode or mode
+        known.certificate = sent.certificate or certificate
         return pb.PutProfileResponse()
 
     def _enter(self, method: str, context: grpc.ServicerContext) -> None:

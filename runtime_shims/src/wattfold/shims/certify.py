@@ -60,6 +60,8 @@ class Certificate:
     threads: int
     runtime: str
     comparison: str
+    compared: tuple[str, ...]
+    """What was compared: names of files, and standard output."""
     static_runs: int
     resized_runs: int
     masks: int
@@ -67,11 +69,17 @@ class Certificate:
     regions: int
     sizes: tuple[int, ...]
     seed: int
+    made_at_s: float = 0.0
+    """Seconds since 1970."""
     version: int = PROFILE_VERSION
 
     def as_dict(self) -> dict[str, object]:
         """For JSON."""
         return asdict(self)
+
+
+class NoResultError(Exception):
+    """There is nothing to compare: the program does not write what it was said to write."""
 
 
 Check = Callable[[RunResult, RunResult], str | None]
@@ -86,10 +94,12 @@ def certify(
     comparison: Comparison | None = None,
     effort: Effort | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    now_s: float = 0.0,
 ) -> Certificate:
     """Tries a program. ``check`` goes before ``comparison`` (default: bit by bit).
 
-    Raises OSError when the program cannot be started.
+    ``now_s`` becomes the date of the certificate. Raises OSError when the program cannot be
+    started, NoResultError when it leaves nothing to compare.
     """
     how = comparison or Comparison()
     trial = _Trial(program, shim, check or _compared(how), effort or Effort(), progress)
@@ -104,6 +114,7 @@ def certify(
         threads=program.threads,
         runtime=trial.seen.runtime,
         comparison=str(how) if check is None else "the user's check",
+        compared=(*program.outputs, *((STDOUT,) if program.compare_stdout else ())),
         static_runs=trial.static_runs,
         resized_runs=trial.resized_runs,
         masks=trial.seen.masks,
@@ -111,6 +122,7 @@ def certify(
         regions=trial.seen.regions,
         sizes=tuple(sorted(trial.seen.sizes)),
         seed=trial.effort.seed,
+        made_at_s=now_s,
     )
 
 
@@ -164,6 +176,8 @@ class _Trial:
     seen: Resizing = field(default_factory=Resizing)
     static_runs: int = 0
     resized_runs: int = 0
+    shim_said: str = ""
+    """The last complaint of the shim."""
 
     def carry_out(self) -> str | None:
         """Why the program is not fit for team mode, None if it is."""
@@ -174,19 +188,32 @@ class _Trial:
             self.static_runs += 1
             if (bad := _bad_end(result)) is not None:
                 return f"a run left alone {bad}"
+            self._check_written(result)
             if first is not None and (odd := self.check(first, result)) is not None:
                 return f"two runs left alone differ: {odd}"
             first = first or result
         assert first is not None
         return self._resized(first) or self._too_little()
 
+    def _check_written(self, result: RunResult) -> None:
+        missing = [name for name in self.program.outputs if name not in result.outputs]
+        if missing:
+            raise NoResultError(f"the program did not write {missing[0]!r}")
+        if not any(result.outputs.values()):
+            raise NoResultError(
+                "the program wrote nothing that could be compared; name the files of its results"
+            )
+
     def _resized(self, first: RunResult) -> str | None:
         chance = random.Random(self.effort.seed)  # noqa: S311 - for variety, not for secrets
         limit_s = 5 * first.seconds + 10
         while self.resized_runs < self.effort.resized_runs or self._worth_more():
-            self.progress(f"resized run {self.resized_runs + 1}")
+            self.progress(
+                f"resized run {self.resized_runs + 1}, {self.seen.acknowledged} changes so far"
+            )
             result = run_resized(self.program, self.shim, limit_s, chance, self.seen)
             self.resized_runs += 1
+            self.shim_said = _last_complaint(result) or self.shim_said
             if (bad := _bad_end(result)) is not None:
                 return f"resized, it {bad}"
             if (odd := self.check(first, result)) is not None:
@@ -205,7 +232,8 @@ class _Trial:
 
     def _too_little(self) -> str | None:
         if self.seen.runtime == "":
-            return "it has no OpenMP runtime that the shim finds, or ends too soon"
+            told = f" ({self.shim_said})" if self.shim_said else ""
+            return f"it has no OpenMP runtime that the shim finds, or ends too soon{told}"
         if self.seen.regions == 0:
             return "it ran no parallel region"
         if self.seen.acknowledged < self.effort.resizes_min:
@@ -214,6 +242,11 @@ class _Trial:
                 f"{self.resized_runs} runs, {self.effort.resizes_min} are wanted: use a longer run"
             )
         return None
+
+
+def _last_complaint(result: RunResult) -> str:
+    lines = [line for line in result.errors.splitlines() if line.startswith("wattfold:")]
+    return lines[-1][:160] if lines else ""
 
 
 def _bad_end(result: RunResult) -> str | None:

@@ -39,7 +39,9 @@ class Program:
     folder: Path
     """Its working folder: every run gets a copy of its own."""
     outputs: tuple[str, ...] = ()
-    """Files it writes that belong to the result, relative to the folder, beside standard output."""
+    """Files it writes that belong to the result, relative to the folder."""
+    compare_stdout: bool = True
+    """Whether what it prints belongs to the result as well."""
     environment: Mapping[str, str] = field(default_factory=dict)
     threads: int = 2
 
@@ -249,7 +251,8 @@ def _result(program: Program, running: _Running, *, timed_out: bool) -> RunResul
     beside = running.folder.parent
     files = {name: running.folder / name for name in program.outputs}
     outputs = {name: path.read_bytes() for name, path in files.items() if path.is_file()}
-    outputs[STDOUT] = (beside / "out").read_bytes()
+    if program.compare_stdout:
+        outputs[STDOUT] = (beside / "out").read_bytes()
     return RunResult(
         exit_code=code,
         seconds=seconds,

@@ -6,6 +6,7 @@ It is only found here, not loaded: it works inside other programs, through LD_PR
 from __future__ import annotations
 
 import os
+import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def find_omp_shim(environment: Mapping[str, str] | None = None) -> Path | None:
 
 def _usual_places(module: Path) -> Iterator[Path]:
     yield module.parent / "lib" / OMP_SHIM_FILE
+    # The distribution of the libraries goes where compiled packages go, which may be elsewhere.
+    yield Path(sysconfig.get_path("platlib"), "wattfold", "shims", "lib", OMP_SHIM_FILE)
     # <checkout>/runtime_shims/src/wattfold/shims/locate.py
     checkout = module.parents[4] if len(module.parents) > 4 else module.parent
     if (checkout / "runtime_shims" / "CMakeLists.txt").is_file():

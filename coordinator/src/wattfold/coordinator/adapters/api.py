@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 
 from wattfold.contract.ids import JobId, valid_name
-from wattfold.coordinator.adapters import views
+from wattfold.coordinator.adapters import profiles, views
 from wattfold.coordinator.adapters.journal import JournalError
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.service import Service
@@ -177,6 +177,8 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
             answer.summary = f"The job is {job.state.value}."
             if job.message:
                 answer.lines.append(job.message)
+        if job.spec.mode_source:
+            answer.lines.append(f"Resized by {job.spec.mode.value}: {job.spec.mode_source}.")
         return answer
 
     async def ListProfiles(
@@ -186,29 +188,23 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
     ) -> pb.ListProfilesResponse:
         """What is known of applications."""
         del context
-        stored = [
-            entry
-            for entry in self._state.profiles.values()
-            if not request.app or entry.profile.app == request.app
-        ]
-        clock = self._service.clock
-        return pb.ListProfilesResponse(
-            profiles=[views.profile_message(entry, clock) for entry in stored],
-        )
+        known = profiles.profile_messages(self._state, self._service.clock, request.app)
+        return pb.ListProfilesResponse(profiles=known)
 
     async def PutProfile(
         self,
         request: pb.PutProfileRequest,
         context: Any,
     ) -> pb.PutProfileResponse:
-        """Stores a profile; later rounds use it."""
+        """Stores a profile, a certificate or both; what is not sent stays as it is."""
         try:
             if not valid_name(request.profile.app):
                 raise ValueError(f"application name {request.profile.app!r} is not allowed")
-            event = views.stored_from(request.profile)
+            events = profiles.events_from(request.profile)
         except ValueError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        await self._request(event, context)
+        for event in events:
+            await self._request(event, context)
         return pb.PutProfileResponse()
 
     async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.ClusterView]:

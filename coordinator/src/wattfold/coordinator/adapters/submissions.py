@@ -17,6 +17,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 ARGV_MAX = 4096
 ENV_BYTES_MAX = 1 << 20
 PRIORITY_MAX = 1000.0
+MODE_SOURCE_MAX = 400
 
 KINDS = {
     pb.JOB_KIND_UNSPECIFIED: JobKind.RIGID,
@@ -97,7 +98,16 @@ def job_spec(message: pb.JobSpec) -> JobSpec:
         user=_own_account(),
         tasks_per_node=tasks,
         own_launcher=message.own_launcher,
+        mode_source=_mode_source(message.mode_source),
     )
+
+
+def _mode_source(text: str) -> str:
+    if len(text) > MODE_SOURCE_MAX or not text.isprintable():
+        raise InvalidRequestError(
+            f"origin of the mode {text[:40]!r}: at most {MODE_SOURCE_MAX} printable characters"
+        )
+    return text
 
 
 def _cwd(text: str) -> str:

@@ -8,16 +8,12 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
-from wattfold.coordinator.core.events import MeasuredPoint, ProfileStored
 from wattfold.coordinator.core.job import Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
-from wattfold.coordinator.core.state import State, StoredProfile
-from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.core.state import State
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
-
-POINTS_MAX = 10_000
 
 _STATES: dict[JobState, pb.JobState] = {
     state: getattr(pb, f"JOB_STATE_{state.name}") for state in JobState
@@ -54,6 +50,7 @@ def spec_message(spec: JobSpec) -> pb.JobSpec:
         mode=_MODES[spec.mode],
         tasks_per_node=spec.tasks_per_node,
         own_launcher=spec.own_launcher,
+        mode_source=spec.mode_source,
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
     )
@@ -232,77 +229,4 @@ def round_message(state: State) -> pb.PlanningRound:
         bound=last.bound,
         jobs=last.jobs,
         rounds=state.rounds,
-    )
-
-
-def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:
-    """A stored profile with the runs it was fitted to."""
-    p = entry.profile
-    return pb.Profile(
-        app=p.app,
-        unit=_UNITS[SizeUnit(p.unit)],
-        average_parallelism=p.average_parallelism,
-        sigma=p.sigma,
-        t1_s=p.t1_s,
-        a=p.a,
-        b=p.b,
-        c=p.c,
-        beta=p.beta,
-        f_low_ghz=p.f_low_ghz,
-        f_high_ghz=p.f_high_ghz,
-        p_low_w=p.p_low_w,
-        p_high_w=p.p_high_w,
-        source=entry.source,
-        updated_at_s=clock.wall_s(entry.stored_ns),
-        rms_error=entry.stored.rms_error,
-        points=[
-            pb.ProfilePoint(
-                size=point.size,
-                cap_uw=point.cap_uw,
-                seconds=point.seconds,
-                power_uw=point.power_uw,
-                fitted_seconds=point.fitted_seconds,
-            )
-            for point in entry.stored.points
-        ],
-    )
-
-
-def stored_from(message: pb.Profile) -> ProfileStored:
-    """A profile sent by a client. Raises ValueError for one that makes no sense."""
-    if len(message.points) > POINTS_MAX:
-        raise ValueError(f"{len(message.points)} points, at most {POINTS_MAX} are kept")
-    return ProfileStored(
-        profile=profile_from(message),
-        source=message.source or "measured",
-        rms_error=message.rms_error,
-        points=tuple(
-            MeasuredPoint(
-                size=point.size,
-                cap_uw=point.cap_uw,
-                seconds=point.seconds,
-                power_uw=point.power_uw,
-                fitted_seconds=point.fitted_seconds,
-            )
-            for point in message.points
-        ),
-    )
-
-
-def profile_from(message: pb.Profile) -> PassProfile:
-    """A profile sent by a client. Raises ValueError for one that makes no sense."""
-    return PassProfile(
-        app=message.app,
-        unit=UNITS[message.unit],
-        average_parallelism=message.average_parallelism,
-        sigma=message.sigma,
-        t1_s=message.t1_s,
-        a=message.a,
-        b=message.b,
-        c=message.c,
-        beta=message.beta,
-        f_low_ghz=message.f_low_ghz,
-        f_high_ghz=message.f_high_ghz,
-        p_low_w=message.p_low_w,
-        p_high_w=message.p_high_w,
     )

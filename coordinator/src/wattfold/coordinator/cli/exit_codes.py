@@ -21,6 +21,8 @@ class ExitCode(IntEnum):
     """The coordinator does not answer."""
     NO_SUCH_JOB = 4
     """No job, profile or log of that name."""
+    UNFIT = 5
+    """`certify`: the program is not fit for team mode; this was found out and stored as asked."""
     INTERRUPTED = 130
     """Ended by Ctrl-C."""
     OUTPUT_CLOSED = 141

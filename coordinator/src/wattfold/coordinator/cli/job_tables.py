@@ -108,6 +108,7 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("output", spec.stdout_path or f"wattfold-{job.job_id}.out"),
         ("errors", spec.stderr_path or f"wattfold-{job.job_id}.err"),
         ("kind", _kind(spec)),
+        ("mode from", spec.mode_source or f.NONE),
         ("size", f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"),
         ("cap", _cap(job)),
         ("submitted", _when(job.submitted_at_s)),

@@ -40,6 +40,7 @@ class RootCommand(LazyGroup):
         "watch": "watch:watch",
         "profile": "profile:profile",
         "profiles": "profiles:profiles",
+        "certify": "certify:certify",
         "workload": "workload:workload",
         "simulate": "simulate:simulate",
         "reproduce": "reproduce:reproduce",

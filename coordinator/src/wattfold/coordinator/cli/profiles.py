@@ -7,6 +7,7 @@ from datetime import datetime
 import click
 from rich.table import Table
 
+from wattfold.coordinator.cli import certificates
 from wattfold.coordinator.cli import formatting as f
 from wattfold.coordinator.cli.errors import NotFoundError
 from wattfold.coordinator.cli.json_output import as_dict
@@ -30,12 +31,27 @@ def profiles(session: Session, app: str) -> None:
     if session.json:
         session.print_json(as_dict(answer.profiles[0] if app else answer))
     elif app:
-        session.print(parameter_sheet(answer.profiles[0]))
-        session.print(point_table(answer.profiles[0]))
+        _show(session, answer.profiles[0])
     elif answer.profiles:
         session.print(_list(list(answer.profiles)))
     else:
         click.echo("No profiles; `wattfold profile -- COMMAND` makes one.")
+
+
+def _show(session: Session, profile: pb.Profile) -> None:
+    certified = certificates.of_profile(profile)
+    if has_model(profile):
+        session.print(parameter_sheet(profile))
+        session.print(point_table(profile))
+    if certified is not None:
+        if has_model(profile):
+            click.echo()
+        session.print(certificates.evidence_sheet(certified))
+
+
+def has_model(profile: pb.Profile) -> bool:
+    """Whether its run times are known; a profile may be a certificate alone."""
+    return profile.t1_s > 0
 
 
 def _list(stored: list[pb.Profile]) -> Table:
@@ -49,22 +65,29 @@ def _list(stored: list[pb.Profile]) -> Table:
         right("P W"),
         right("ERROR"),
         right("POINTS"),
+        left("CERTIFIED"),
         left("SOURCE"),
         left("UPDATED"),
     )
     for profile in stored:
-        add_row(
-            table,
-            profile.app,
-            "nodes" if profile.unit == pb.SIZE_UNIT_NODES else "cores",
-            f.duration(profile.t1_s),
-            f"{profile.average_parallelism:.1f}",
-            f"{profile.sigma:.2f}",
-            f"{profile.beta:.2f}",
-            f"{profile.p_low_w:.0f}-{profile.p_high_w:.0f}",
-            f"{profile.rms_error * 100:.1f}%",
-            str(len(profile.points)),
-            profile.source or f.NONE,
-            datetime.fromtimestamp(profile.updated_at_s).astimezone().strftime("%Y-%m-%d"),
-        )
+        certified = certificates.of_profile(profile)
+        mode = certified.mode if certified else f.NONE
+        updated = datetime.fromtimestamp(profile.updated_at_s).astimezone().strftime("%Y-%m-%d")
+        source = profile.source or f.NONE
+        add_row(table, profile.app, *_model_cells(profile), mode, source, updated)
     return table
+
+
+def _model_cells(profile: pb.Profile) -> list[str]:
+    if not has_model(profile):
+        return [f.NONE] * 8
+    return [
+        "nodes" if profile.unit == pb.SIZE_UNIT_NODES else "cores",
+        f.duration(profile.t1_s),
+        f"{profile.average_parallelism:.1f}",
+        f"{profile.sigma:.2f}",
+        f"{profile.beta:.2f}",
+        f"{profile.p_low_w:.0f}-{profile.p_high_w:.0f}",
+        f"{profile.rms_error * 100:.1f}%",
+        str(len(profile.points)),
+    ]

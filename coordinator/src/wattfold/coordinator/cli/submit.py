@@ -13,6 +13,7 @@ from wattfold.coordinator.cli import job_request as request
 from wattfold.coordinator.cli.client import CoordinatorClient
 from wattfold.coordinator.cli.exit_codes import ExitCode
 from wattfold.coordinator.cli.json_output import as_dict
+from wattfold.coordinator.cli.mode_choice import choose_mode
 from wattfold.coordinator.cli.parsing import DURATION_NS, POWER_UW, SETTING, SIZE_RANGE
 from wattfold.coordinator.cli.session import Session, session_command
 from wattfold.coordinator.cli.waiting import JobWaiter, exit_code_of
@@ -39,8 +40,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--mode",
     type=click.Choice(list(request.MODES)),
     help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
-    "changes as well. map: the objects of a Charm++ program move. fixed: never. Default: mask for "
-    "malleable and evolving jobs, else fixed.",
+    "changes as well. map: the objects of a Charm++ program move. fixed: never. Default: fixed for "
+    "rigid and moldable jobs, for others team if the program is certified for it, else mask.",
 )
 @click.option(
     "--time",
@@ -137,6 +138,10 @@ def submit(session: Session, /, wait: bool, **options: Any) -> None:
     """
     submission = _submission(**options)
     with session.connect() as client:
+        choice = choose_mode(options["mode"], submission.spec, client)
+        submission.spec.mode, submission.spec.mode_source = choice.mode, choice.source
+        if choice.warning:
+            click.echo(f"wattfold: {choice.warning}", err=True)
         job_id = client.submit(submission)
         if wait:
             _follow(session, client, job_id)
@@ -188,7 +193,6 @@ def _spec(
         size_max=size.greatest,
         time_ns=time_ns or 0,
         priority=options["priority"],
-        mode=request.mode_of(options["mode"], kind),
         exclusive=options["exclusive"],
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],

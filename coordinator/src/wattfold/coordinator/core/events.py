@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
-from wattfold.coordinator.core.job import JobSpec
+from wattfold.coordinator.core.job import JobSpec, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import Plan, PlanningRound
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -94,6 +94,18 @@ class ProfileStored:
     source: str
     rms_error: float = 0.0
     points: tuple[MeasuredPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramCertified:
+    """It was found out by trying how a program may be resized; ``evidence`` is JSON.
+
+    Kept apart from the model of its run time: a new one of either leaves the other.
+    """
+
+    app: str
+    mode: ResizeMode
+    evidence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +286,7 @@ Event = (
     | JobHeld
     | JobReleased
     | ProfileStored
+    | ProgramCertified
     | NodeConnected
     | NodeSilent
     | LeaseRenewed

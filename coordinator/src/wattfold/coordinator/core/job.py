@@ -54,6 +54,7 @@ class JobSpec:
 
     ``tasks_per_node`` processes on a node get cores of their own, one at least. With
     ``own_launcher`` the command runs on the first node only and starts the rest of the job itself.
+    ``mode_source`` says for people where the mode came from.
     """
 
     name: str
@@ -75,6 +76,7 @@ class JobSpec:
     user: str = ""
     tasks_per_node: int = 1
     own_launcher: bool = False
+    mode_source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

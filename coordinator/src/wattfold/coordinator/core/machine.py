@@ -26,6 +26,7 @@ from wattfold.coordinator.core.reconcile import reconcile
 from wattfold.coordinator.core.state import (
     CoreSettings,
     State,
+    StoredCertificate,
     StoredProfile,
     profile_key,
     snapshot,
@@ -234,6 +235,11 @@ def _profile(state: State, event: ev.ProfileStored, now_ns: int) -> list[act.Act
     return []
 
 
+def _certified(state: State, event: ev.ProgramCertified, now_ns: int) -> list[act.Action]:
+    state.certificates[event.app] = StoredCertificate(certified=event, stored_ns=now_ns)
+    return []
+
+
 def _nothing(state: State, event: ev.TimePassed, now_ns: int) -> list[act.Action]:
     del state, event, now_ns
     return []
@@ -245,6 +251,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.NodeRegistered: _registered,
     ev.NodeRetired: _retired,
     ev.ProfileStored: _profile,
+    ev.ProgramCertified: _certified,
     ev.PlanProposed: _proposed,
     ev.PlanFailed: _plan_failed,
     ev.TimePassed: _nothing,

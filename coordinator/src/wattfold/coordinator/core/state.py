@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.cap_targets import CapTargets
-from wattfold.coordinator.core.events import ProfileStored
+from wattfold.coordinator.core.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.index import Index
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.ledger import PowerLedger
@@ -50,6 +50,14 @@ class StoredProfile:
         return self.stored.source
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCertificate:
+    """How a program may be resized, and since when that is known."""
+
+    certified: ProgramCertified
+    stored_ns: int
+
+
 def profile_key(app: str, unit: str) -> str:
     """Key of a profile: sizes in cores and in nodes are different profiles."""
     return f"{app}/{unit}"
@@ -67,6 +75,8 @@ class State:
     jobs: dict[JobId, Job] = field(default_factory=dict)
     nodes: dict[NodeId, Node] = field(default_factory=dict)
     profiles: dict[str, StoredProfile] = field(default_factory=dict)
+    certificates: dict[str, StoredCertificate] = field(default_factory=dict)
+    """By application: how a program may be resized does not depend on what its size counts."""
     keys: dict[str, JobId] = field(default_factory=dict)
     requests: int = 0
     submissions: int = 0

@@ -1,0 +1,162 @@
+"""What is known of applications, as messages and back: models of run times, and certificates.
+
+The two are stored apart, so that a new one of either leaves the other as it is. A message carries
+both; one without a model is a certificate alone. What a certificate says beside its mode is for the
+command that made it: here it is only checked to be a document of a bounded size.
+"""
+
+from __future__ import annotations
+
+import json
+
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.submissions import MODES, UNITS
+from wattfold.coordinator.core.events import (
+    MeasuredPoint,
+    ProfileStored,
+    ProgramCertified,
+)
+from wattfold.coordinator.core.job import ResizeMode
+from wattfold.coordinator.core.state import State, StoredCertificate, StoredProfile
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.v1 import common_pb2
+from wattfold.v1 import coordinator_pb2 as pb
+
+POINTS_MAX = 10_000
+EVIDENCE_MAX = 1 << 16
+CERTIFIED = "certified"
+"""Source of a profile that is a certificate alone."""
+
+_UNITS = {unit: number for number, unit in UNITS.items() if number}
+_MODES = {mode: number for number, mode in MODES.items() if number}
+
+
+def profile_messages(state: State, clock: Clock, app: str = "") -> list[pb.Profile]:
+    """All that is known, or what is known of one application."""
+    messages = []
+    for entry in state.profiles.values():
+        if not app or entry.profile.app == app:
+            certificate = state.certificates.get(entry.profile.app)
+            messages.append(_with(profile_message(entry, clock), certificate))
+    modelled = {entry.profile.app for entry in state.profiles.values()}
+    for name, certificate in state.certificates.items():
+        if name not in modelled and (not app or name == app):
+            stored_s = clock.wall_s(certificate.stored_ns)
+            bare = pb.Profile(app=name, source=CERTIFIED, updated_at_s=stored_s)
+            messages.append(_with(bare, certificate))
+    return messages
+
+
+def events_from(message: pb.Profile) -> list[ProfileStored | ProgramCertified]:
+    """What a profile sent by a client changes. Raises ValueError for one that makes no sense."""
+    events: list[ProfileStored | ProgramCertified] = []
+    has_model = bool(message.t1_s or message.average_parallelism or message.points)
+    if message.certificate or message.mode:
+        events.append(certified_from(message))
+    if has_model or not events:
+        events.append(stored_from(message))
+    return events
+
+
+def certified_from(message: pb.Profile) -> ProgramCertified:
+    """The certificate in a profile. Raises ValueError."""
+    if len(message.certificate) > EVIDENCE_MAX:
+        raise ValueError(
+            f"a certificate of {len(message.certificate)} characters, at most {EVIDENCE_MAX} "
+            "are kept"
+        )
+    mode = MODES.get(message.mode) if message.mode else None
+    if mode not in (ResizeMode.MASK, ResizeMode.TEAM):
+        raise ValueError(f"a certificate is for mode mask or team, not {_mode_word(message.mode)}")
+    try:
+        evidence = json.loads(message.certificate)
+    except ValueError as error:
+        raise ValueError(f"the certificate is not JSON: {error}") from error
+    if not isinstance(evidence, dict) or evidence.get("mode") != mode.value:
+        raise ValueError(f"the evidence of the certificate is not for mode {mode.value}")
+    return ProgramCertified(app=message.app, mode=mode, evidence=message.certificate)
+
+
+def _mode_word(mode: int) -> str:
+    known = common_pb2.ResizeMode.values()
+    return common_pb2.ResizeMode.Name(mode) if mode in known else str(mode)
+
+
+def _with(message: pb.Profile, certificate: StoredCertificate | None) -> pb.Profile:
+    if certificate is not None:
+        message.mode = _MODES[certificate.certified.mode]
+        message.certificate = certificate.certified.evidence
+    return message
+
+
+def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:
+    """A stored profile with the runs it was fitted to."""
+    p = entry.profile
+    return pb.Profile(
+        app=p.app,
+        unit=_UNITS[SizeUnit(p.unit)],
+        average_parallelism=p.average_parallelism,
+        sigma=p.sigma,
+        t1_s=p.t1_s,
+        a=p.a,
+        b=p.b,
+        c=p.c,
+        beta=p.beta,
+        f_low_ghz=p.f_low_ghz,
+        f_high_ghz=p.f_high_ghz,
+        p_low_w=p.p_low_w,
+        p_high_w=p.p_high_w,
+        source=entry.source,
+        updated_at_s=clock.wall_s(entry.stored_ns),
+        rms_error=entry.stored.rms_error,
+        points=[
+            pb.ProfilePoint(
+                size=point.size,
+                cap_uw=point.cap_uw,
+                seconds=point.seconds,
+                power_uw=point.power_uw,
+                fitted_seconds=point.fitted_seconds,
+            )
+            for point in entry.stored.points
+        ],
+    )
+
+
+def stored_from(message: pb.Profile) -> ProfileStored:
+    """A profile sent by a client. Raises ValueError for one that makes no sense."""
+    if len(message.points) > POINTS_MAX:
+        raise ValueError(f"{len(message.points)} points, at most {POINTS_MAX} are kept")
+    return ProfileStored(
+        profile=profile_from(message),
+        source=message.source or "measured",
+        rms_error=message.rms_error,
+        points=tuple(
+            MeasuredPoint(
+                size=point.size,
+                cap_uw=point.cap_uw,
+                seconds=point.seconds,
+                power_uw=point.power_uw,
+                fitted_seconds=point.fitted_seconds,
+            )
+            for point in message.points
+        ),
+    )
+
+
+def profile_from(message: pb.Profile) -> PassProfile:
+    """A profile sent by a client. Raises ValueError for one that makes no sense."""
+    return PassProfile(
+        app=message.app,
+        unit=UNITS[message.unit],
+        average_parallelism=message.average_parallelism,
+        sigma=message.sigma,
+        t1_s=message.t1_s,
+        a=message.a,
+        b=message.b,
+        c=message.c,
+        beta=message.beta,
+        f_low_ghz=message.f_low_ghz,
+        f_high_ghz=message.f_high_ghz,
+        p_low_w=message.p_low_w,
+        p_high_w=message.p_high_w,
+    )
