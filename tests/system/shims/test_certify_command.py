@@ -74,6 +74,7 @@ def test_a_fit_program_is_certified_and_stored(
     assert document["certificate"]["mode"] == "team"
     assert document["certificate"]["acknowledged"] >= 10
     assert json.loads(file.read_text())["certificate"] == document["certificate"]
+    assert document["stored"]
     stored = coordinator.profiles["jacobi"]
     assert stored.mode == common.RESIZE_MODE_TEAM
     assert json.loads(stored.certificate) == document["certificate"]
@@ -111,7 +112,7 @@ def test_programs_start_in_copies_of_their_folder(odd: Path, shim: Path, tmp_pat
         *(shim, tmp_path, "--no-store", *FEW, "--threads", "3", "--compare", "output", "./run"),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "output, standard output" in done.stdout
+    assert "compared     output, standard output\n" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["input", "run"]
 
 

@@ -105,7 +105,7 @@ def test_both_in_one_message() -> None:
         ({"mode": common.RESIZE_MODE_MAP, "certificate": "{}"}, "RESIZE_MODE_MAP"),
         ({"certificate": "{}"}, "RESIZE_MODE_UNSPECIFIED"),
         ({"mode": 77, "certificate": "{}"}, "not 77"),
-        ({"mode": common.RESIZE_MODE_TEAM, "certificate": "x" * 70_000}, "70000 characters"),
+        ({"mode": common.RESIZE_MODE_TEAM, "certificate": "x" * 300_000}, "300000 characters"),
         ({}, "scaling needs T1 > 0"),
     ],
 )

@@ -144,6 +144,13 @@ def test_profiles_show_certificates(wattfold: Command, fake: FakeCoordinator) ->
     assert "T1" not in bare
 
 
+def test_odd_evidence_is_shown_as_far_as_it_goes(wattfold: Command, fake: FakeCoordinator) -> None:
+    put(fake, {"mode": "team", "sizes": 4, "argv": "x", "acknowledged": "many", "made_at_s": 1e300})
+    shown = wattfold("profiles", "true")
+    assert shown.exit_code == 0
+    assert "fit for team mode (0 changes of its team)" in shown.stdout
+
+
 def test_a_certificate_from_a_file_is_stored_and_leaves_the_model(
     wattfold: Command, fake: FakeCoordinator, tmp_path: Path
 ) -> None:
@@ -167,6 +174,7 @@ def test_a_certificate_from_a_file_is_stored_and_leaves_the_model(
         ("[]", "is no certificate of `wattfold certify`: it is no JSON object"),
         ('{"app": "a b", "certificate": {"mode": "team"}}', "'a b' is no name"),
         ('{"app": "a", "certificate": {"mode": "map"}}', "it has no mode"),
+        ('{"app": "a", "certificate": {"mode": "team", "x": NaN}}', "NaN is no number"),
     ],
 )
 def test_a_file_that_is_no_certificate(

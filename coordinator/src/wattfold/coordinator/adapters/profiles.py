@@ -23,7 +23,7 @@ from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
 POINTS_MAX = 10_000
-EVIDENCE_MAX = 1 << 16
+EVIDENCE_MAX = 1 << 18
 CERTIFIED = "certified"
 """Source of a profile that is a certificate alone."""
 

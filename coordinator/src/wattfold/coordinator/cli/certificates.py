@@ -82,7 +82,7 @@ def read_file(path: Path, app: str = "") -> Certified:
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise BadRequestError(f"{path} is larger than {FILE_BYTES_MAX} bytes: no certificate")
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
         if not isinstance(document, dict):
             raise ValueError("it is no JSON object")
         return _checked(app or document.get("app", ""), document.get("certificate"))
@@ -122,15 +122,13 @@ def verdict(certified: Certified) -> str:
 def evidence_sheet(certified: Certified) -> Table:
     """What was tried and seen."""
     told = certified.evidence
-    sizes = told.get("sizes") or ()
-    compared = told.get("compared") or ()
     return field_table(
         [
             ("application", certified.app),
             ("verdict", verdict(certified)),
             ("program", str(told.get("program", "")) or f.NONE),
             ("its SHA-256", certified.sha256 or f.NONE),
-            ("arguments", " ".join(map(str, (told.get("argv") or ())[1:])) or f.NONE),
+            ("arguments", " ".join(_words(told.get("argv"))[1:]) or f.NONE),
             ("runtime", str(told.get("runtime", "")) or f.NONE),
             ("threads", str(certified.number("threads"))),
             (
@@ -143,12 +141,21 @@ def evidence_sheet(certified: Certified) -> Table:
                 f"{certified.number('masks')} sent, {certified.number('acknowledged')} "
                 f"acknowledged, in {certified.number('regions')} parallel regions",
             ),
-            ("team sizes", ", ".join(map(str, sizes)) or f.NONE),
-            ("compared", f"{', '.join(map(str, compared)) or f.NONE}; {told.get('comparison')}"),
+            ("team sizes", ", ".join(_words(told.get("sizes"))) or f.NONE),
+            ("compared", ", ".join(_words(told.get("compared"))) or f.NONE),
+            ("how", str(told.get("comparison", "")) or f.NONE),
             ("seed", str(certified.number("seed"))),
             ("made", _when(told.get("made_at_s"))),
         ]
     )
+
+
+def _words(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number")
 
 
 def _when(time_s: object) -> str:

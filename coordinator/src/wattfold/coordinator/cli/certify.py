@@ -181,10 +181,11 @@ def certify(
     with _ended_by_sigterm():
         certified = Certified(app=name, evidence=_try(session, trial).as_dict())
     _write(output, certified)
-    # Shown first: a certificate that took an hour must not be lost with the connection.
-    _show(session, certified, stores, output)
-    if stores:
-        _store(session, certified)
+    # Shown in any case: a certificate that took an hour must not be lost with the connection.
+    failure = _stored(session, certified) if stores else None
+    _show(session, certified, stores and failure is None, output)
+    if failure is not None:
+        raise failure
     if not certified.fit:
         click.get_current_context().exit(ExitCode.UNFIT)
 
@@ -382,31 +383,39 @@ def _write(path: Path | None, certified: Certified) -> None:
         click.echo(f"wattfold: cannot write {path}: {error.strerror or error}", err=True)
 
 
-def _show(session: Session, certified: Certified, stores: bool, output: Path | None) -> None:
+def _show(session: Session, certified: Certified, stored: bool, output: Path | None) -> None:
     if session.json:
         session.print_json(
             {
                 "app": certified.app,
                 "certificate": dict(certified.evidence),
-                "stores": stores,
+                "stored": stored,
                 "output": str(output) if output else None,
             }
         )
-    else:
-        session.print(certificates.evidence_sheet(certified))
-
-
-def _store(session: Session, certified: Certified) -> None:
-    with session.connect() as client:
-        client.put_profile(certified.profile())
-    if not session.json:
+        return
+    session.print(certificates.evidence_sheet(certified))
+    if stored:
         click.echo(f"Stored as {certified.app!r}.")
+
+
+def _stored(session: Session, certified: Certified) -> CliError | None:
+    """Stores it; the failure if it could not be."""
+    try:
+        with session.connect() as client:
+            client.put_profile(certified.profile())
+    except CliError as error:
+        return error
+    return None
 
 
 def _put(session: Session, path: Path, app: str, store: bool | None, argv: Sequence[str]) -> None:
     if argv or store is False:
         raise BadRequestError("--put stores a certificate and runs nothing; give the file alone")
     certified = certificates.read_file(path, app)
+    if (failure := _stored(session, certified)) is not None:
+        raise failure
     if session.json:
-        session.print_json({"app": certified.app, "certificate": dict(certified.evidence)})
-    _store(session, certified)
+        session.print_json({"app": certified.app, "stored": True})
+    else:
+        click.echo(f"Stored as {certified.app!r}.")
