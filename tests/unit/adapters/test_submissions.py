@@ -55,6 +55,7 @@ def test_everything_comes_back() -> None:
         cap_uw=9,
         tasks_per_node=3,
         own_launcher=True,
+        mode_source="asked for",
     )
     spec = job_spec(sent)
     assert spec.env == (("A", "1"), ("B", "2"))
@@ -80,6 +81,10 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
             "size 3-2: the least size is above the greatest",
         ),
         ({"size_min": 1, "size_max": 2}, "a rigid job has one size, not 1-2"),
+        (
+            {"mode_source": "a\nb"},
+            "origin of the mode 'a\\nb': at most 400 printable characters",
+        ),
         ({"cwd": "tmp"}, "working directory 'tmp' is not absolute"),
         ({"priority": -1.0}, "priority -1.0 is outside 0..1000"),
         ({"priority": 1001.0}, "priority 1001.0 is outside 0..1000"),

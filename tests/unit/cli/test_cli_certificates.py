@@ -27,6 +27,7 @@ def certificate(mode: str = "team", **more: Any) -> dict[str, Any]:
         "program": str(TRUE),
         "argv": ["true", "-x"],
         "acknowledged": 321,
+        "threads": 4,
         "sizes": [1, 2, 4],
         "compared": ["standard output"],
         "comparison": "bit by bit",
@@ -53,7 +54,7 @@ def test_a_certified_program_is_resized_by_team(wattfold: Command, fake: FakeCoo
     assert spec_of(fake).mode == common.RESIZE_MODE_TEAM
     assert spec_of(fake).mode_source == (
         f"certificate of application 'true' for this program (SHA-256 {SUM[:12]}..., "
-        "321 changes tried)"
+        "321 changes tried, teams up to 4)"
     )
     shown = wattfold("show", "job-1").stdout
     assert "malleable, resized by team" in shown
@@ -117,6 +118,15 @@ def test_an_unfit_program_keeps_the_default_and_the_reason(
     assert spec_of(fake).mode_source.endswith(
         "not fit for team mode: resized, it was ended by signal 6"
     )
+
+
+def test_what_a_program_said_does_not_steer_terminals(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    put(fake, certificate("mask", reason="ended: \x1b[31mred\nline"))
+    assert wattfold("submit", "--cores", "1-4", "true").exit_code == 0
+    assert spec_of(fake).mode_source.endswith("ended:  [31mred line")
+    assert "\x1b" not in wattfold("profiles", "true").stdout
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"mode": "map"}'])

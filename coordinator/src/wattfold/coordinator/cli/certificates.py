@@ -48,12 +48,13 @@ class Certified:
     @property
     def reason(self) -> str:
         """Why it is not fit; empty if it is."""
-        return str(self.evidence.get("reason", ""))
+        # It may quote the program, colours and all.
+        return printable(self.evidence.get("reason", ""))
 
     @property
     def sha256(self) -> str:
         """Of the program's file; empty when it is not known."""
-        return str(self.evidence.get("sha256", ""))
+        return printable(self.evidence.get("sha256", ""))
 
     def number(self, name: str) -> int:
         """A count of the evidence, 0 where it has none."""
@@ -112,6 +113,11 @@ def file_sum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def printable(value: object) -> str:
+    """As one line of text without what steers a terminal."""
+    return "".join(c if c.isprintable() else " " for c in str(value))
+
+
 def verdict(certified: Certified) -> str:
     """One line for people."""
     if certified.fit:
@@ -126,10 +132,10 @@ def evidence_sheet(certified: Certified) -> Table:
         [
             ("application", certified.app),
             ("verdict", verdict(certified)),
-            ("program", str(told.get("program", "")) or f.NONE),
+            ("program", printable(told.get("program", "")) or f.NONE),
             ("its SHA-256", certified.sha256 or f.NONE),
             ("arguments", " ".join(_words(told.get("argv"))[1:]) or f.NONE),
-            ("runtime", str(told.get("runtime", "")) or f.NONE),
+            ("runtime", printable(told.get("runtime", "")) or f.NONE),
             ("threads", str(certified.number("threads"))),
             (
                 "runs",
@@ -143,7 +149,7 @@ def evidence_sheet(certified: Certified) -> Table:
             ),
             ("team sizes", ", ".join(_words(told.get("sizes"))) or f.NONE),
             ("compared", ", ".join(_words(told.get("compared"))) or f.NONE),
-            ("how", str(told.get("comparison", "")) or f.NONE),
+            ("how", printable(told.get("comparison", "")) or f.NONE),
             ("seed", str(certified.number("seed"))),
             ("made", _when(told.get("made_at_s"))),
         ]
@@ -151,7 +157,7 @@ def evidence_sheet(certified: Certified) -> Table:
 
 
 def _words(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list | tuple) else []
+    return [printable(item) for item in value] if isinstance(value, list | tuple) else []
 
 
 def _no_number(word: str) -> float:

@@ -17,6 +17,8 @@ from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
 REASON_MAX = 120
+SOURCE_MAX = 400
+"""No more is taken by a coordinator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,8 @@ def _by_certificate(
         return ModeChoice(
             mode=common.RESIZE_MODE_TEAM,
             source=f"certificate of application {certified.app!r} for this program "
-            f"(SHA-256 {short}..., {certified.number('acknowledged')} changes tried)",
+            f"(SHA-256 {short}..., {certified.number('acknowledged')} changes tried, "
+            f"teams up to {certified.number('threads')})",
         )
     why = (
         f"the program {spec.argv[0]!r} cannot be read here"
@@ -72,8 +75,9 @@ def _by_certificate(
         else f"it is for another build (SHA-256 {certified.sha256[:12] or 'unknown'}..., "
         f"{program} has {this[:12]}...)"
     )
-    text = f"the certificate of application {certified.app!r} does not count: {why}"
-    return ModeChoice(mode=default, source=f"the default; {text}"[:400], warning=text)
+    text = f"the certificate of application {certified.app!r} does not count: "
+    text += certificates.printable(why)
+    return ModeChoice(mode=default, source=f"the default; {text}"[:SOURCE_MAX], warning=text)
 
 
 def program_file(spec: pb.JobSpec) -> Path | None:
