@@ -70,6 +70,16 @@ class MapState:
         return f"{_MAGIC} {numbers} {digits(self.map)} {objects} {pids}".encode()
 
 
+def first_pes(pes: int, enabled: int) -> bytes:
+    """The map of a program with one PE a core that holds so many cores: its first PEs.
+
+    Raises MapError where the program has fewer PEs.
+    """
+    if not 0 < enabled <= pes:
+        raise MapError(f"{enabled} PEs of a program of {pes}")
+    return b"\1" * enabled + b"\0" * (pes - enabled)
+
+
 def digits(pe_map: bytes) -> str:
     """A map as 0 and 1, for people and for the wire."""
     return "".join("1" if enabled else "0" for enabled in pe_map)
