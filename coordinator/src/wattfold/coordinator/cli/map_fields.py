@@ -1,4 +1,4 @@
-"""The processor map of a Charm++ job for people: which PEs it may use, and what is on the others."""
+"""The processor map of a Charm++ job for people: which PEs it may use, what is on the others."""
 
 from __future__ import annotations
 

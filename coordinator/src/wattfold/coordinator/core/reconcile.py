@@ -325,7 +325,8 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
     most = len(rank.held)
     if job.spec.unit is SizeUnit.CORES and job.resizable and spec:
         most = min(job.spec.size_max, len(spec.cpus))
-    rank.launch_cpus = most
+    # A start that is repeated after a lost answer must say what the first one did.
+    most = rank.launch_cpus = rank.launch_cpus or most
     return act.Launch(
         node_id=rank.node_id,
         job_id=job.job_id,
