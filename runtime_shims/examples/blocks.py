@@ -6,9 +6,9 @@
         blocks.py 400
 
 Every block works out its cells from their neighbours, the blocks exchange their borders, and after
-each step they may move. Prints a line whenever they have moved (the step, and how many blocks are on
-every PE), and at the end the heat in the rod. That and the checksum do not depend on how many PEs
-there were, nor when: all numbers are whole.
+each step they may move. Prints a line whenever they have moved (the step, and how many blocks are
+on every PE), and at the end the heat in the rod. That and the checksum do not depend on how many
+PEs there were, nor when: all numbers are whole.
 """
 
 import time

@@ -74,9 +74,11 @@ class FollowPace:
 
     least: float = 0.005
     waited_for: float = 0.1
-    """The longest pause while a change of mask waits, or may have been seen by nobody yet."""
+    """The longest pause while a change of mask waits."""
+    soon: float = 0.25
+    """The longest pause before the deadline, or in the first while of a program."""
     late: float = 2.0
-    """The longest pause after the deadline, and while the program has no server."""
+    """The longest pause after that."""
     settled: float = 5.0
     """Between looks at a map that holds."""
     answer: float = 10.0
@@ -98,6 +100,7 @@ class _Following:
     wanted: bytes
     pause_s: float = 0.0
     due_s: float | None = None
+    expected_s: float = 0.0
     order: MapOrder | None = None
     sent_s: float = 0.0
     waiting: int = 0
@@ -130,6 +133,7 @@ class MapFollow:
             return
         job.wanted_map = fitting_map(job)
         following = _Following(job=job, program=self._programs(job), wanted=job.wanted_map)
+        following.expected_s = _now_s() + self._pace.first_map
         self._jobs[job.id] = following
         following.task = asyncio.get_running_loop().create_task(self._follow(following))
 
@@ -206,7 +210,9 @@ class MapFollow:
         if following.job.placement.applied:
             following.pause_s = 0.0
             return pace.settled
-        most_s = pace.waited_for if following.waiting else pace.late
+        most_s = pace.waited_for if following.waiting else pace.soon
+        if not following.waiting and _now_s() >= (following.due_s or following.expected_s):
+            most_s = pace.late
         following.pause_s = min(max(2 * following.pause_s, pace.least), most_s)
         return following.pause_s
 
