@@ -105,7 +105,7 @@ def test_a_charm_job_shrinks_for_a_newcomer_and_expands_again(site: LiveSite) ->
     assert re.search(rf"residual +PE 1, process {shrunk.processors[1].pid}, .* of CPU time", sheet)
     explained = site.wattfold("explain", job.id).stdout
     assert "Its objects may be on 1 of its 2 PEs (10)" in explained
-    assert "1 residual PEs" in explained
+    assert "Residual PEs: 1" in explained
     shown = site.shown(job.id)
     assert (shown["processor_map"], shown["map_applied"]) == ("10", True)
     assert shown["processors"][1]["objects"] == 0

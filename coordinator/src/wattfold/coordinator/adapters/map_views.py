@@ -60,10 +60,11 @@ def statements(message: pb.Job) -> list[str]:
         )
     residual = [pe for pe in pes if not pe.enabled and pe.pid]
     if residual:
+        held_mib = sum(pe.memory_bytes for pe in residual) >> 20
         lines.append(
-            f"{len(residual)} residual PEs hold {sum(pe.memory_bytes for pe in residual) >> 20}"
-            " MiB; they take part in reductions and are never slowed."
+            f"Residual PEs: {len(residual)}, with {held_mib} MiB; they take part in reductions and"
+            " are never slowed."
         )
     if message.surplus_processes:
-        lines.append(f"{message.surplus_processes} processes are left over from restarts.")
+        lines.append(f"Processes left over from restarts: {message.surplus_processes}.")
     return lines

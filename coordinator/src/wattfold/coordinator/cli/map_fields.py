@@ -38,7 +38,8 @@ def sheet_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
     if len(residual) > PE_ROWS_MAX:
         rows.append(("residual", f"{len(residual) - PE_ROWS_MAX} more PEs"))
     if job.surplus_processes:
-        text = f"{job.surplus_processes} processes of earlier sizes"
+        many = "" if job.surplus_processes == 1 else "es"
+        text = f"{job.surplus_processes} process{many} of earlier sizes"
         rows.append(("left over", Text(text, style="red")))
     return rows
 
