@@ -29,7 +29,6 @@ from wattfold.contract.processor_map import (
     PORT_VARIABLE,
     SET_HANDLER,
     STATE_HANDLER,
-    MapError,
     MapOrder,
     parse_state,
 )
@@ -214,13 +213,3 @@ class CharmProgram:
 def _ignore_result(task: asyncio.Task[bytes]) -> None:
     if not task.cancelled():
         task.exception()
-
-
-__all__ = [
-    "CharmProgram",
-    "MapError",
-    "MapWay",
-    "NotUpError",
-    "Processor",
-    "Seen",
-]
