@@ -127,6 +127,25 @@ def CpusText(cpus):  # noqa: N802 - reads as a type
     return f"{numbers[0]}-{numbers[1]}" if adjacent else cpus
 
 
+def test_a_residual_pe_sleeps_until_it_is_needed(node):
+    job = MapJob(node)
+    job.applied("11")
+    assert job.mask(ONE).map_applied
+    enabled, residual = (pe.pid for pe in job.applied("10").processors)
+    before = cpu_ns(enabled), cpu_ns(residual)
+    until(lambda: cpu_ns(enabled) - before[0] > 500_000_000, 60)
+    # One that polls has half of the core.
+    assert cpu_ns(residual) - before[1] < 150_000_000
+    assert job.mask(BOTH).map_applied
+    until(lambda: job.last() == [8, 8])
+    until(lambda: cpu_ns(residual) - before[1] > 300_000_000, 60)
+    job.end()
+
+
+def cpu_ns(pid):
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+
 def test_a_program_launched_small_gets_its_map_as_soon_as_it_is_up(node):
     job = MapJob(node, ONE, processor_map=b"\1\0")
     usage = job.applied("10")

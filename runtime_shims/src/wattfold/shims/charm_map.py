@@ -38,6 +38,7 @@ from wattfold.contract.processor_map import (
     parse_order,
     refusal,
 )
+from wattfold.shims.charm_idle import nap_when_idle
 from wattfold.shims.client import NoShim, Shim, connect
 
 _ROUNDS_MAX = 200
@@ -105,10 +106,12 @@ class MappedChare:
 
     # Given by Chare.
     thisIndex: Any  # noqa: N815
+    thisProxy: Any  # noqa: N815
     migrate: Callable[[int], None]
 
     def wattfold_place(self) -> tuple[Any, int, int, str]:
         """Entry method: its index, the PE it is on, the process and host of that."""
+        _sleep_without_chares(self.thisProxy.aid)
         return self.thisIndex, _charm().myPe(), os.getpid(), platform.node()
 
     def wattfold_move(self, targets: dict[Any, int]) -> None:
@@ -225,6 +228,19 @@ def balance(places: Sequence[int], pe_map: bytes) -> list[int]:
     for index, pe in zip(moving, free, strict=True):
         targets[index] = pe
     return targets
+
+
+_arrays: set[Any] = set()
+"""Of this PE: the arrays it has had chares of."""
+
+
+def _sleep_without_chares(array: Any) -> None:
+    """This PE waits asleep from now on when it has no chare of these arrays any more."""
+    first = not _arrays
+    _arrays.add(array)
+    if first:
+        here = _charm().arrays
+        nap_when_idle(_library(), lambda: not any(here.get(array) for array in _arrays))
 
 
 _registered: list[object] = []

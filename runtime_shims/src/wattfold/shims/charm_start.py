@@ -31,7 +31,7 @@ PES_VARIABLE = "WATTFOLD_LAUNCH_CPUS"
 CHARM4PY = "--charm4py"
 _USAGE = """usage: python -m wattfold.shims.charm_start --charm4py PROGRAM.py ARGUMENTS...
        python -m wattfold.shims.charm_start -- COMMAND..."""
-_PES = re.compile(r"\+p(\d+)$|\+\+?(?:p|n|np|processPer\w+|auto-provision|autoProvision|ppn)$")
+_PES = re.compile(r"\+p(\d+)$|\+\+?(?:p|n|np|processPer\w+|auto-provision|autoProvision)$")
 
 
 def new_key() -> str:
