@@ -17,6 +17,7 @@ from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.service.charm_program import MapWay, NotUpError, Processor, Seen
 from wattfold.nodeagent.service.followers import NOBODY, Told
 from wattfold.nodeagent.service.map_follow import (
+    MESSAGE_MAX,
     FollowPace,
     MapFollow,
     checked_map,
@@ -260,6 +261,23 @@ async def test_a_refusal_ends_the_wait_at_once_and_is_told() -> None:
     assert stand.job.placement.message == "the program refuses it: busy with something else"
     stand.program.refuses = ""
     await stand.until(lambda: stand.state == ("1100", True, False))
+    stand.follow.stop()
+
+
+@acting
+async def test_a_program_cannot_fill_the_telemetry() -> None:
+    stand = Stand(program=FakeProgram(pes=60_000))
+    stand.begin()
+    await stand.until(lambda: stand.job.placement.message)
+    assert stand.job.placement.map == b""
+    assert stand.job.placement.processors == ()
+    stand.follow.stop()
+    stand = Stand()
+    stand.program.refuses = "\x1b[31m" + "x" * 10**6
+    stand.begin()
+    await stand.tell("1100")
+    assert len(stand.job.placement.message) <= MESSAGE_MAX + 3
+    assert stand.job.placement.message.isprintable()
     stand.follow.stop()
 
 

@@ -37,6 +37,7 @@ from wattfold.nodeagent.service.followers import NOBODY, Follower, Told
 from wattfold.nodeagent.service.processor_maps import new_order
 from wattfold.nodeagent.service.records import Job, Placement
 
+MESSAGE_MAX = 200
 _LATE = "the program has not come to its next step"
 
 
@@ -288,6 +289,7 @@ class MapFollow:
     ) -> None:
         """Writes down how a job stands. ``final``: no use in waiting for it."""
         job, before = following.job, following.job.placement
+        message = _readable(message)
         if not up:
             following.seen = following.order = following.due_s = None
         elif following.due_s is None:
@@ -308,12 +310,13 @@ class MapFollow:
         self, following: _Following, *, up: bool, applied: bool, message: str
     ) -> Placement:
         seen, before = following.seen, following.job.placement
-        if seen is None:
-            return Placement(up=up, message=message)
-        pe_map = seen.map
-        if seen.way is MapWay.RESTART:
+        pe_map = seen.map if seen else b""
+        if seen is not None and seen.way is MapWay.RESTART:
             # After a restart the program has fewer PEs than it was started with.
             pe_map = pe_map.ljust(len(following.wanted), b"\0")
+        if seen is None or len(pe_map) != len(following.wanted):
+            # Telemetry has room for as many PEs as the job may have, not for any number it names.
+            return Placement(up=up, message=message)
         stale = applied or pe_map != before.map or not before.processors
         processors, surplus = (
             following.program.processors(seen) if stale else (before.processors, before.surplus)
@@ -374,6 +377,12 @@ def checked_map(job: Job, pe_map: bytes, cores: int) -> bytes:
             f"job {job.id}: map {digits(pe_map)} enables {sum(pe_map)} PEs on {cores} CPUs"
         )
     return pe_map
+
+
+def _readable(text: str) -> str:
+    """Some of it may be the program's own words: a line of bounded length."""
+    line = "".join(char if char.isprintable() else "?" for char in text[:MESSAGE_MAX])
+    return line if len(text) <= MESSAGE_MAX else f"{line}..."
 
 
 def _alike(one: Placement, other: Placement) -> bool:
