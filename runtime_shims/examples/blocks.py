@@ -17,7 +17,7 @@ from charm4py import Array, Chare, Group, Reducer, charm
 
 from wattfold.shims.charm_map import MappedChare, follow_map
 
-STEPS, BLOCKS, CELLS = 400, 16, 30_000
+STEPS, BLOCKS, CELLS = 400, 16, 12_000
 HOT = 1 << 40
 
 
