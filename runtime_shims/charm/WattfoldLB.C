@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "conv-ccs.h"
@@ -114,6 +115,8 @@ void start_maps() {
   maps->host = host_number();
   CcsRegisterHandlerFn("setmap_wattfold", on_set, NULL);
   CcsRegisterHandlerFn("getmap_wattfold", on_get, NULL);
+  /* Says that the handlers are there, to who looks at our open files; closed with the process. */
+  if (memfd_create("wattfold-map", MFD_CLOEXEC) < 0) CkPrintf("WattfoldLB> no memfd: the first map comes late\n");
 }
 
 typedef std::pair<double, int> Weighed; /* load, PE or object */

@@ -14,7 +14,8 @@ bool config_wanted(void)
 
 static bool read_mode(const char *text, enum resize_mode *mode)
 {
-    if (text == NULL || strcmp(text, "mask") == 0)
+    /* map: the objects of a Charm++ program move, which is not our business. */
+    if (text == NULL || strcmp(text, "mask") == 0 || strcmp(text, "map") == 0)
         *mode = MODE_MASK;
     else if (strcmp(text, "team") == 0)
         *mode = MODE_TEAM;
@@ -47,7 +48,7 @@ const char *config_read(struct config *config)
         return "WATTFOLD_SHIM_ENDPOINT has a path of more than 107 bytes";
     strcpy(config->endpoint, endpoint);
     if (!read_mode(getenv("WATTFOLD_RESIZE_MODE"), &config->mode))
-        return "WATTFOLD_RESIZE_MODE must be fixed, mask or team";
+        return "WATTFOLD_RESIZE_MODE must be fixed, mask, team or map";
     if (!read_count(getenv("WATTFOLD_LAUNCH_CPUS"), &config->launch_cpus))
         return "WATTFOLD_LAUNCH_CPUS must be a number from 1 to 1048576";
     const char *policy = getenv("OMP_WAIT_POLICY");

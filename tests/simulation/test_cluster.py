@@ -9,7 +9,7 @@ from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState
+from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -23,7 +23,13 @@ POLICIES: list[Policy] = [
 ]
 
 
-def job(seconds: int, low: int = 1, high: int = 4, kind: JobKind = JobKind.MALLEABLE) -> JobSpec:
+def job(
+    seconds: int,
+    low: int = 1,
+    high: int = 4,
+    kind: JobKind = JobKind.MALLEABLE,
+    mode: ResizeMode = ResizeMode.MASK,
+) -> JobSpec:
     return JobSpec(
         name="sim",
         app="sim",
@@ -32,7 +38,13 @@ def job(seconds: int, low: int = 1, high: int = 4, kind: JobKind = JobKind.MALLE
         size_min=low,
         size_max=high,
         time_ns=seconds * S,
+        mode=mode,
     )
+
+
+def by_turns(index: int) -> ResizeMode:
+    """Every other job is a Charm++ program: its agent checks the maps of all commands."""
+    return ResizeMode.MAP if index % 2 else ResizeMode.MASK
 
 
 def finished(cluster: Cluster) -> bool:
@@ -52,9 +64,10 @@ def test_jobs_end_and_the_budget_holds(policy: Policy) -> None:
     assert cluster.meter.peak_bound_uw > 120 * W, "the budget should be used, not only kept"
 
 
-def test_wse_shrinks_for_newcomers_and_expands_again() -> None:
+@pytest.mark.parametrize("mode", [ResizeMode.MASK, ResizeMode.MAP])
+def test_wse_shrinks_for_newcomers_and_expands_again(mode: ResizeMode) -> None:
     cluster = Cluster([node_spec("n0")], POLICIES[0], 60 * W)
-    cluster.go("a", job(1000))
+    cluster.go("a", job(1000, mode=mode))
     cluster.run(5 * S)
     first = cluster.core.state.jobs[JobId("a")]
     assert len(first.ranks["n0"].held) == 4
@@ -82,7 +95,7 @@ def test_faults_never_break_budget_or_masks(seed: int) -> None:
     for index in range(20):
         kind = rng.choice(list(JobKind)[1:])
         at_ns = rng.randint(0, 60) * S
-        spec = job(rng.randint(2, 30), 1, 2, kind)
+        spec = job(rng.randint(2, 30), 1, 2, kind, by_turns(index))
         cluster.clock.later(at_ns, lambda i=index, s=spec: cluster.go(str(i), s))
     for _ in range(4):
         node, at_ns, for_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 60) * S, rng.randint(1, 15)
@@ -107,7 +120,8 @@ def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> Non
         Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000),
     )
     for index in range(25):
-        spec = job(rng.randint(2, 30), 1, 2, rng.choice(list(JobKind)[1:]))
+        kind = rng.choice(list(JobKind)[1:])
+        spec = job(rng.randint(2, 30), 1, 2, kind, by_turns(index))
         cluster.clock.later(rng.randint(0, 60) * S, lambda i=index, s=spec: cluster.go(str(i), s))
     for _ in range(4):
         node, at_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 70) * S

@@ -2,7 +2,8 @@
 
     python speaking_program.py KIND PES
 
-KIND: maps, restarts, deaf (no handler but ccs_getinfo), slow (takes a map, never applies it).
+KIND: maps, restarts, deaf (no handler but ccs_getinfo; prints what it is asked), slow (takes a map,
+never applies it), marked (as maps, and says by an open file that it takes maps).
 It listens on ``WATTFOLD_CCS_PORT`` (0: any) and prints the port. The server side of the protocol is
 written here a second time, from its description, not with the client's functions.
 """
@@ -24,6 +25,8 @@ class Program:
         self.next_map = self.map
 
     def handle(self, name: str, data: bytes) -> bytes:
+        if self.kind == "deaf":
+            print(name, flush=True)
         if name == "ccs_getinfo":
             return struct.pack(f">{self.pes + 1}i", self.pes, *[1] * self.pes)
         if self.kind == "restarts" and name == "set_bitmap":
@@ -32,7 +35,7 @@ class Program:
             kept = min(wanted, self.pes)
             assert (bitmap, end) == (b"\1" * kept + b"\0" * (self.pes - kept), b"\0")
             self.pes = wanted
-        if self.kind in ("maps", "slow"):
+        if self.kind in ("maps", "slow", "marked"):
             if name == "setmap_wattfold":
                 number, self.next_map = data.decode().split()[1:]
                 self.wanted = int(number)
@@ -40,7 +43,7 @@ class Program:
             if name == "getmap_wattfold":
                 # The map holds from the second question on.
                 answer = self.state()
-                if self.kind == "maps":
+                if self.kind != "slow":
                     self.in_force, self.map = self.wanted, self.next_map
                 return answer
         # Unknown handlers and set_bitmap alike.
@@ -110,6 +113,8 @@ def main(kind: str, pes: int) -> None:
     digits = os.environ.get("WATTFOLD_CCS_KEY", "")
     key = bytes(int(digits[i : i + 2]) for i in range(0, 32, 2)) if digits else None
     server = Server(Program(kind, pes), key)
+    if kind == "marked":
+        os.memfd_create("wattfold-map")
     with socket.create_server(("127.0.0.1", int(os.environ["WATTFOLD_CCS_PORT"]))) as door:
         print(door.getsockname()[1], flush=True)
         while True:

@@ -12,7 +12,8 @@ import pytest
 from wattfold.nodeagent.adapters.ccs import CcsClient, CcsError
 from wattfold.nodeagent.adapters.ccs_endpoint import CcsStatementError, find_endpoint
 from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
-from wattfold.nodeagent.service.processor_maps import MapWay, set_processor_map
+from wattfold.nodeagent.service.charm_program import CharmProgram, MapWay, NotUpError
+from wattfold.nodeagent.service.processor_maps import set_processor_map
 from wattfold.shims.charm_start import free_port, new_key
 
 KEY = "0123456789" * 3 + "98"
@@ -184,3 +185,34 @@ def test_a_key_that_is_none_is_not_repeated():
     with program("maps", key=key) as job, wrong as caught:
         find_endpoint(job.members())
     assert key not in str(caught.value)
+
+
+def test_a_program_that_has_just_begun_is_not_asked_what_it_would_complain_of():
+    with program("deaf") as job:
+        patient = CharmProgram(job.members, LONG_NS)
+        assert not patient.ready()
+        with pytest.raises(NotUpError, match="not come to the point"):
+            asyncio.run(patient.look())
+        # Nothing has been said to it yet: the first it is asked comes now.
+        assert CharmProgram(job.members).ready()
+        assert asyncio.run(CharmProgram(job.members).look()).way is MapWay.RESTART
+        assert job.process.stdout.readline() == "ccs_getinfo\n"
+        assert job.process.stdout.readline() == "getmap_wattfold\n"
+
+
+def test_a_program_that_does_not_know_maps_is_asked_once():
+    async def look_twice(asked):
+        assert (await asked.look()).way is MapWay.RESTART
+        assert (await asked.look()).pes == (1, 1, 1, 1)
+
+    with program("deaf") as job:
+        asyncio.run(look_twice(CharmProgram(job.members)))
+        names = [job.process.stdout.readline().strip() for _ in range(3)]
+        assert names == ["ccs_getinfo", "getmap_wattfold", "ccs_getinfo"]
+
+
+def test_a_program_that_says_so_is_asked_at_once():
+    with program("marked") as job:
+        patient = CharmProgram(job.members, LONG_NS)
+        assert patient.ready()
+        assert asyncio.run(patient.look()).objects == (6, 6, 6, 6)

@@ -18,7 +18,15 @@ from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, JobState, Share, SizeUnit
+from wattfold.coordinator.core.job import (
+    Assignment,
+    JobKind,
+    JobSpec,
+    JobState,
+    ResizeMode,
+    Share,
+    SizeUnit,
+)
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
@@ -48,11 +56,16 @@ class AnyEvents(RuleBasedStateMachine):
     def state(self) -> Any:
         return self.stage.core.state
 
-    @rule(job=st.sampled_from(JOBS), held=st.booleans(), kind=st.sampled_from(JobKind))
-    def submit(self, job: JobId, held: bool, kind: JobKind) -> None:
+    @rule(
+        job=st.sampled_from(JOBS),
+        held=st.booleans(),
+        kind=st.sampled_from(JobKind),
+        mode=st.sampled_from(ResizeMode),
+    )
+    def submit(self, job: JobId, held: bool, kind: JobKind, mode: ResizeMode) -> None:
         if job not in self.submitted:
             self.submitted.add(job)
-            self.stage.submit(job, job_spec(kind=kind), held=held)
+            self.stage.submit(job, job_spec(kind=kind, mode=mode), held=held)
 
     @rule(job=st.sampled_from(JOBS), what=st.sampled_from(["cancel", "hold", "release"]))
     def ask(self, job: JobId, what: str) -> None:

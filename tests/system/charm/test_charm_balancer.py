@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from system.agent.agent_process import family, until
 
-from wattfold.nodeagent.service.processor_maps import MapWay, set_processor_map
+from wattfold.nodeagent.service.charm_program import MapWay
+from wattfold.nodeagent.service.processor_maps import set_processor_map
 
 STOCK = "WATTFOLD_CHARMC"
 RESTARTING = "WATTFOLD_CHARMC_SHRINKEXPAND"

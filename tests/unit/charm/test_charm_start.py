@@ -1,11 +1,21 @@
 """What a program started by charm_start is told."""
 
 import json
+import os
 import subprocess
 import sys
 
+import pytest
+
 from wattfold.contract.ccs_protocol import parse_key
-from wattfold.shims.charm_start import EXIT_NOT_FOUND, EXIT_USAGE, main
+from wattfold.shims.charm_start import (
+    EXIT_NOT_FOUND,
+    EXIT_USAGE,
+    main,
+    other_pes,
+    pes_arguments,
+    pes_wanted,
+)
 
 TELL = """
 import json, os, sys
@@ -17,10 +27,15 @@ print(json.dumps([sys.argv[1:], told, *(os.environ[name] for name in names)]))
 """
 
 
-def start():
+def start(*arguments, launch_cpus=""):
     command = [sys.executable, "-m", "wattfold.shims.charm_start", "--"]
-    program = [sys.executable, "-c", TELL, "+p4", "input"]
-    done = subprocess.run([*command, *program], capture_output=True, text=True, check=True)
+    program = [sys.executable, "-c", TELL, *(arguments or ("+p4", "input"))]
+    environment = {k: v for k, v in os.environ.items() if k != "WATTFOLD_LAUNCH_CPUS"}
+    if launch_cpus:
+        environment["WATTFOLD_LAUNCH_CPUS"] = launch_cpus
+    done = subprocess.run(
+        [*command, *program], capture_output=True, text=True, check=True, env=environment
+    )
     return json.loads(done.stdout)
 
 
@@ -46,3 +61,28 @@ def test_a_program_that_is_not_there_is_named(capsys):
 def test_without_a_program_the_usage_is_told(capsys):
     assert main([]) == EXIT_USAGE
     assert capsys.readouterr().err.startswith("usage: ")
+
+
+def test_in_a_job_there_is_a_pe_for_each_core_it_can_get():
+    arguments = start("input", launch_cpus="3")[0]
+    assert arguments[:3] == ["input", "+p3", "++server"]
+    assert start("input")[0][:2] == ["input", "++server"]
+
+
+@pytest.mark.parametrize(
+    "said", ["+p4", "++p", "++n", "++np", "+n", "++processPerHost", "++auto-provision"]
+)
+def test_a_command_that_says_how_many_pes_is_left_as_it_is(said):
+    assert pes_arguments(["./charmrun", said, "./program"], 2) == []
+
+
+def test_a_number_of_pes_that_maps_will_not_fit_is_told():
+    assert "+p4 in a job of up to 2 cores" in other_pes(["./charmrun", "+p4"], 2)
+    assert other_pes(["./charmrun", "+p2"], 2) == ""
+    assert other_pes(["./charmrun", "+p4"], None) == ""
+    assert other_pes(["./charmrun", "++n", "4"], 2) == ""
+
+
+@pytest.mark.parametrize("text", ["", "0", "x", "-1", "2.5"])
+def test_an_odd_number_of_cores_is_none(text):
+    assert pes_wanted({"WATTFOLD_LAUNCH_CPUS": text}) is None

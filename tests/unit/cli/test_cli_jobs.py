@@ -8,6 +8,7 @@ from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W
 
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1.node_agent_pb2 import ProcessorElement
 
 
 def job(job_id: str, state: pb.JobState, **fields: object) -> pb.Job:
@@ -186,3 +187,67 @@ def test_show_tells_what_a_job_left_on_cores_it_has_lost(
     shown = wattfold.json("show", "r")
     assert [core["cpu"] for core in shown["residual"]] == [3, 5]
     assert shown["residual_alarm"] is True
+
+
+def a_charm_job(**fields: object) -> pb.Job:
+    found = job(
+        "p",
+        pb.JOB_STATE_RUNNING,
+        started_at_s=NOW_S,
+        size=2,
+        shares=[pb.NodeShare(node_id="n1", cpus="0-1")],
+        **fields,
+    )
+    found.spec.mode = common.RESIZE_MODE_MAP
+    return found
+
+
+PES = [
+    ProcessorElement(pe=0, enabled=True, objects=12, pid=70),
+    ProcessorElement(pe=1, enabled=True, objects=4, pid=71),
+    ProcessorElement(
+        pe=2, enabled=False, objects=3, pid=72, cpu_ns=2 * 10**9, memory_bytes=9 << 20
+    ),
+    ProcessorElement(pe=3, enabled=False, objects=0),
+]
+
+
+def test_the_map_of_a_charm_job_is_told(wattfold: Command, fake: FakeCoordinator) -> None:
+    fake.add(
+        a_charm_job(
+            processor_map="1100", map_applied=True, processors=PES, surplus_processes=1, threads=4
+        )
+    )
+    assert "n1:0-1, PEs 2 of 4: 1100" in wattfold("queue").stdout
+    sheet = wattfold("show", "p").stdout
+    for text in (
+        "resized by map",
+        "PEs 2 of 4: 1100",
+        "12 4, and 3 on residual PEs",
+        "PE 2, process 72, 2.0s of CPU time, 9.0 MiB, 3 objects",
+        "1 process of earlier sizes",
+    ):
+        assert text in sheet
+    assert "PE 3" not in sheet
+    assert "to change" not in sheet
+
+
+def test_a_map_that_is_late_says_why(wattfold: Command, fake: FakeCoordinator) -> None:
+    fake.add(a_charm_job(processor_map="1111", map_message="no step yet", confined=True))
+    assert "PEs 4 of 4: 1111, to change" in wattfold("queue").stdout
+    sheet = wattfold("show", "p").stdout
+    assert "PEs 4 of 4: 1111, to change (no step yet)" in sheet
+    assert "confined by its mask" in sheet
+
+
+def test_of_a_program_that_is_not_up_the_reason_is_told(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    fake.add(a_charm_job(map_message="nobody listens"))
+    assert "not known (nobody listens)" in wattfold("show", "p").stdout
+
+
+def test_long_maps_are_counted(wattfold: Command, fake: FakeCoordinator) -> None:
+    fake.add(a_charm_job(processor_map="1" * 40 + "0" * 24, map_applied=True))
+    assert "PEs 40 of 64\n" in wattfold("queue").stdout
+    assert "1111" not in wattfold("show", "p").stdout

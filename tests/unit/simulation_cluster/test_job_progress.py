@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 from unit.simulation_cluster.small_site import CORES, S, Site, W
 
+from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core.job import JobSpec, ResizeMode
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
 from wattfold.coordinator.simulation.cluster.work import Place, SpeedModel, Work
 
@@ -139,3 +142,24 @@ def test_an_agent_refuses_cores_of_another_job() -> None:
     assert site.mask(0, "b", "1-3").reason == "held"
     assert site.agents[0].clashes == 1
     assert site.agents[0].check_masks() == ""
+
+
+def test_an_agent_finds_a_map_that_does_not_fit_its_cores() -> None:
+    site = Site()
+    site.truth.works[JobId("a")] = ideal(10)
+    fields = {"job_id": JobId("a"), "cpus": CpuSet.parse("0-1")}
+    spec = JobSpec(name="a", app="", argv=("x",), mode=ResizeMode.MAP)
+    site.tell(
+        0,
+        act.Launch,
+        spec=spec,
+        launch_cpus=4,
+        rank=0,
+        ranks=1,
+        processor_map=b"\1\1\0\0",
+        **fields,
+    )
+    assert site.agents[0].check_masks() == ""
+    for wrong in (b"", b"\1\0\0\0", b"\1\1"):
+        site.tell(0, act.SetMask, processor_map=wrong, **fields)
+        assert site.agents[0].check_masks() != ""

@@ -272,6 +272,7 @@ async def _contact(config: Config, service: Service, agents: Agents, hooks: Hook
     settings = AgentSettings(
         command_timeout_s=config.command_timeout_s,
         mask_deadline_s=config.mask_deadline_s,
+        map_deadline_s=config.map_deadline_s,
         term_grace_s=config.term_grace_s,
         telemetry_interval_s=config.telemetry_interval_s,
     )

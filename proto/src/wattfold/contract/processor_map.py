@@ -15,6 +15,9 @@ runs on another node than PE 0.
 
 The id, from 1, is chosen by the caller: a map is in force when the id is, not before. A handler
 that does not exist answers nothing at all, which is no state; that is why both answer.
+
+A program with these handlers keeps a file in memory open (memfd) that is named ``MARKER``, so that
+it is not asked before it has them: Charm++ writes a line for every request it cannot serve.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 # They differ within the eight bytes of a name that CCS signs.
 SET_HANDLER = "setmap_wattfold"
 STATE_HANDLER = "getmap_wattfold"
+MARKER = "wattfold-map"
 PES_MAX = 65_536
 ID_MAX = 2**63 - 1
 PID_MAX = 2**22
@@ -70,9 +74,26 @@ class MapState:
         return f"{_MAGIC} {numbers} {digits(self.map)} {objects} {pids}".encode()
 
 
+def first_pes(pes: int, enabled: int) -> bytes:
+    """The map of a program with one PE a core that holds so many cores: its first PEs.
+
+    Raises MapError where the program has fewer PEs.
+    """
+    if not 0 < enabled <= pes:
+        raise MapError(f"{enabled} PEs of a program of {pes}")
+    return b"\1" * enabled + b"\0" * (pes - enabled)
+
+
 def digits(pe_map: bytes) -> str:
     """A map as 0 and 1, for people and for the wire."""
     return "".join("1" if enabled else "0" for enabled in pe_map)
+
+
+def parse_digits(text: str) -> bytes:
+    """The map that ``digits`` has written. Raises MapError."""
+    if set(text) - {"0", "1"}:
+        raise MapError("a map is written with 0 and 1")
+    return bytes(int(digit) for digit in text)
 
 
 def check_map(pe_map: bytes, pes: int | None = None) -> bytes:
@@ -98,7 +119,7 @@ def parse_order(data: bytes, pes: int) -> MapOrder:
     words = _words(data)
     if len(words) != 2:
         raise MapError(f"a request has an id and a map, got {len(words)} words")
-    return MapOrder(id=_number(words[0], 1, ID_MAX), map=check_map(_map(words[1]), pes))
+    return MapOrder(id=_number(words[0], 1, ID_MAX), map=check_map(parse_digits(words[1]), pes))
 
 
 def parse_state(data: bytes) -> MapState:
@@ -108,7 +129,7 @@ def parse_state(data: bytes) -> MapState:
         raise MapRefusedError(" ".join(words[1:]))
     if len(words) != 5:
         raise MapError(f"a state has 5 words, got {len(words)}")
-    pe_map = check_map(_map(words[2]))
+    pe_map = check_map(parse_digits(words[2]))
     return MapState(
         wanted=_number(words[0], 0, ID_MAX),
         in_force=_number(words[1], 0, ID_MAX),
@@ -126,12 +147,6 @@ def _words(data: bytes) -> list[str]:
     if words[:1] != [_MAGIC]:
         raise MapError(f"{len(data)} bytes that do not begin with {_MAGIC}")
     return words[1:]
-
-
-def _map(text: str) -> bytes:
-    if set(text) - {"0", "1"}:
-        raise MapError("a map is written with 0 and 1")
-    return bytes(int(digit) for digit in text)
 
 
 def _row(text: str, length: int, most: int) -> tuple[int, ...]:

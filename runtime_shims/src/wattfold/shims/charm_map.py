@@ -5,7 +5,7 @@
 
     def main(args):
         blocks = Array(Block, 64)
-        placement = follow_map([blocks])
+        placement = follow_map([blocks], steps)
         for step in range(steps):
             blocks.work(awaitable=True).get()
             placement.update()              # a comparison, unless there is a new map
@@ -14,7 +14,8 @@ The map comes over CCS from the agent; ``update``, called where no chare has wor
 moves the chares. charm4py has no CCS in its interface, but the library below has. Elements of equal
 weight are assumed. The processes outside the map stay (they are residual) and go on taking part in
 reductions. Chares that wait in a coroutine, and members of sections, cannot move: charm4py's rule.
-Start such a program with ``python -m wattfold.shims.charm_start``.
+Every call of ``update`` counts as a step and is told the agent as progress, if the shim is in the
+process. Start such a program with ``python -m wattfold.shims.charm_start --charm4py``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from wattfold.contract.processor_map import (
+    MARKER,
     SET_HANDLER,
     STATE_HANDLER,
     MapError,
@@ -36,6 +38,8 @@ from wattfold.contract.processor_map import (
     parse_order,
     refusal,
 )
+from wattfold.shims.charm_idle import nap_when_idle
+from wattfold.shims.client import NoShim, Shim, connect
 
 _ROUNDS_MAX = 200
 _HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
@@ -102,10 +106,12 @@ class MappedChare:
 
     # Given by Chare.
     thisIndex: Any  # noqa: N815
+    thisProxy: Any  # noqa: N815
     migrate: Callable[[int], None]
 
     def wattfold_place(self) -> tuple[Any, int, int, str]:
         """Entry method: its index, the PE it is on, the process and host of that."""
+        _sleep_without_chares(self.thisProxy.aid)
         return self.thisIndex, _charm().myPe(), os.getpid(), platform.node()
 
     def wattfold_move(self, targets: dict[Any, int]) -> None:
@@ -118,15 +124,24 @@ class MappedChare:
 class Placement:
     """Chares of a program, moved to the PEs of the map. Made by ``follow_map``, on PE 0."""
 
-    def __init__(self, arrays: Sequence[Any], keeper: MapKeeper) -> None:
+    def __init__(
+        self, arrays: Sequence[Any], keeper: MapKeeper, shim: Shim | None = None, steps: float = 0
+    ) -> None:
         self._arrays = list(arrays)
         self._keeper = keeper
+        self._shim: Shim = shim or NoShim()
+        self._steps = steps
+        self._done = 0.0
 
-    def update(self) -> bool:
+    def update(self, done: float | None = None) -> bool:
         """Moves the chares if there is a new map, and waits for it; whether it was so.
 
-        To be called from the main chare, or another coroutine on PE 0.
+        To be called from the main chare, or another coroutine on PE 0. ``done``: the steps done so
+        far, where a call is not one step.
         """
+        self._done = self._done + 1 if done is None else done
+        if self._steps > 0:
+            self._shim.progress(min(self._done, self._steps), self._steps)
         if not self._keeper.pending:
             return False
         order = self._keeper.wanted
@@ -167,20 +182,23 @@ class Placement:
         ]
 
 
-def follow_map(arrays: Sequence[Any]) -> Placement:
+def follow_map(arrays: Sequence[Any], steps: float = 0) -> Placement:
     """Registers the handlers and follows the map with these arrays of ``MappedChare``.
 
     To be called once, in the main chare (on PE 0). Without a CCS server it changes nothing.
+    ``steps``: how many there will be; 0 = not known, and no progress is told.
     """
     charm = _charm()
     if charm.myPe() != 0:
         raise RuntimeError(f"a map is followed from PE 0, this is PE {charm.myPe()}")
     keeper = MapKeeper(charm.numPes())
+    placement = Placement(arrays, keeper, connect(), steps)
+    # Before anybody can ask: a state without objects would be believed.
+    placement.count()
     library = _library()
     _register(library, SET_HANDLER, keeper.order)
     _register(library, STATE_HANDLER, lambda _: keeper.say())
-    placement = Placement(arrays, keeper)
-    placement.count()
+    _registered.append(os.memfd_create(MARKER, os.MFD_CLOEXEC))
     return placement
 
 
@@ -212,8 +230,21 @@ def balance(places: Sequence[int], pe_map: bytes) -> list[int]:
     return targets
 
 
+_arrays: set[Any] = set()
+"""Of this PE: the arrays it has had chares of."""
+
+
+def _sleep_without_chares(array: Any) -> None:
+    """This PE waits asleep from now on when it has no chare of these arrays any more."""
+    first = not _arrays
+    _arrays.add(array)
+    if first:
+        here = _charm().arrays
+        nap_when_idle(_library(), lambda: not any(here.get(array) for array in _arrays))
+
+
 _registered: list[object] = []
-"""Charm++ keeps no reference to what it calls."""
+"""Charm++ keeps no reference to what it calls. The file that says so stays open as long."""
 
 
 def _register(library: ctypes.CDLL, name: str, answer: Callable[[bytes], bytes]) -> None:

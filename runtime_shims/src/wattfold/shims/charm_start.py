@@ -1,7 +1,11 @@
 """Starts a Charm++ program with a CCS server that only the agent of the node can use.
 
-    python -m wattfold.shims.charm_start -- ./charmrun ++local +p8 ./program arguments
-    python -m wattfold.shims.charm_start -- python -m charmrun.start ++local +p8 program.py
+    python -m wattfold.shims.charm_start --charm4py program.py arguments
+    python -m wattfold.shims.charm_start -- ./charmrun ++local ./program arguments
+
+The program gets one PE for each core the job can ever have (``WATTFOLD_LAUNCH_CPUS``; outside of a
+job, for each CPU it may use), unless the command says ``+pN`` itself. ``--charm4py`` runs a Python
+program under the charmrun of charm4py, on this node.
 
 Left to itself Charm++ listens on all interfaces and asks nobody for a key. Here a port is chosen, a
 key is made, and both are put where the agent looks (the environment, which other accounts cannot
@@ -12,16 +16,22 @@ Another program may take the port in between; then Charm++ says so and ends.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from wattfold.contract.ccs_protocol import KEY_BYTES
 from wattfold.contract.processor_map import KEY_VARIABLE, PORT_VARIABLE
 
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 127
+PES_VARIABLE = "WATTFOLD_LAUNCH_CPUS"
+CHARM4PY = "--charm4py"
+_USAGE = """usage: python -m wattfold.shims.charm_start --charm4py PROGRAM.py ARGUMENTS...
+       python -m wattfold.shims.charm_start -- COMMAND..."""
+_PES = re.compile(r"\+p(\d+)$|\+\+?(?:p|n|np|processPer\w+|auto-provision|autoProvision)$")
 
 
 def new_key() -> str:
@@ -49,15 +59,48 @@ def ccs_arguments(port: int, auth_path: str) -> list[str]:
     return ["++server", "++server-port", str(port), "++server-auth", auth_path]
 
 
+def pes_wanted(environment: Mapping[str, str]) -> int | None:
+    """One PE for each core the job can get; None outside of a job."""
+    text = environment.get(PES_VARIABLE, "")
+    return int(text) if text.isascii() and text.isdecimal() and int(text) else None
+
+
+def pes_arguments(command: Sequence[str], pes: int | None) -> list[str]:
+    """``+pN`` for a command that does not say how many PEs it wants, else nothing."""
+    said = any(_PES.match(word) for word in command)
+    return [] if said or pes is None else [f"+p{pes}"]
+
+
+def other_pes(command: Sequence[str], pes: int | None) -> str:
+    """What is wrong with the number of PEs in a command, empty if nothing is."""
+    found = next((m[1] for word in command if (m := _PES.match(word)) and m[1]), None)
+    if found is None or pes is None or int(found) == pes:
+        return ""
+    return f"+p{found} in a job of up to {pes} cores: its processor map will not fit; leave it out"
+
+
+def _command(arguments: Sequence[str]) -> list[str]:
+    """The command to become, without what is added to it; empty if there is none."""
+    if arguments[:1] == [CHARM4PY]:
+        program = list(arguments[1:])
+        pes = pes_arguments(program, pes_wanted(os.environ) or len(os.sched_getaffinity(0)))
+        charmrun = [sys.executable, "-m", "charmrun.start", "++local", *pes]
+        return [*charmrun, *program] if program else []
+    return list(arguments[1:] if arguments[:1] == ["--"] else arguments)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Becomes the program; returns only when that fails."""
-    command = list(arguments[1:] if arguments[:1] == ["--"] else arguments)
+    command = _command(arguments)
     if not command:
-        print("usage: python -m wattfold.shims.charm_start -- COMMAND...", file=sys.stderr)
+        print(_USAGE, file=sys.stderr)
         return EXIT_USAGE
+    pes = pes_wanted(os.environ)
+    if wrong := other_pes(command, pes):
+        print(f"wattfold: {wrong}", file=sys.stderr)
     key, port = new_key(), free_port()
     environment = os.environ | {KEY_VARIABLE: key, PORT_VARIABLE: str(port)}
-    command += ccs_arguments(port, key_file(key))
+    command += [*pes_arguments(command, pes), *ccs_arguments(port, key_file(key))]
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 - that is what it is for
     except OSError as error:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from collections.abc import Iterable
 
 from wattfold.contract.cpuset import MAX_CPU, CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName, valid_name
+from wattfold.contract.processor_map import PES_MAX, digits
 from wattfold.contract.topology import CpuPlace, Topology
 from wattfold.contract.units import UW_PER_W
 from wattfold.coordinator.adapters.observations import (
     CoreResidual,
     JobSample,
+    MapSample,
     NodeSample,
+    PeSample,
     ZoneSample,
 )
 from wattfold.coordinator.core import actions as act
@@ -294,6 +298,46 @@ def _job_sample(job: pb.JobUsage) -> JobSample:
         memory_bytes_max=job.memory_bytes_max,
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
+        placement=_placement(job),
+    )
+
+
+def _placement(job: pb.JobUsage) -> MapSample | None:
+    """What is known of the processor map of a Charm++ job; None of a job that has none."""
+    if not (job.processor_map or job.map_message):
+        return None
+    if max(len(job.processor_map), len(job.processors)) > PES_MAX:
+        raise MessageError(f"job {job.job_id}: a map of more than {PES_MAX} PEs")
+    return MapSample(
+        digits=digits(job.processor_map),
+        applied=job.map_applied,
+        message=job.map_message,
+        pes=tuple(
+            PeSample(
+                pe=pe.pe,
+                enabled=pe.enabled,
+                objects=pe.objects if pe.HasField("objects") else None,
+                pid=pe.pid,
+                cpu_ns=pe.cpu_ns,
+                memory_bytes=pe.memory_bytes,
+            )
+            for pe in job.processors
+        ),
+        surplus=job.surplus_processes,
+    )
+
+
+def log_map(log: logging.Logger, action: act.SetMask, answer: pb.SetMaskResponse) -> None:
+    """One line for a map that was sent: what holds, and whether it is the one asked for."""
+    log.log(
+        logging.WARNING if answer.shim == pb.SHIM_STATE_CONFINED else logging.INFO,
+        "processor_map node=%s job=%s wanted=%s map=%s applied=%s applied_ns=%d",
+        action.node_id,
+        action.job_id,
+        digits(action.processor_map),
+        digits(answer.processor_map) or "unknown",
+        answer.map_applied,
+        answer.acknowledged_in_ns,
     )
 
 
@@ -321,6 +365,7 @@ def launch_request(action: act.Launch, header: common_pb2.CommandHeader) -> pb.L
         ranks=action.ranks,
         user=spec.user,
         tasks_per_node=spec.tasks_per_node,
+        processor_map=action.processor_map,
     )
 
 

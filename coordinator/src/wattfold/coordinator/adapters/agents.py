@@ -54,6 +54,7 @@ class AgentSettings:
 
     command_timeout_s: float = 2.0
     mask_deadline_s: float = 1.0
+    map_deadline_s: float = 10.0
     term_grace_s: float = 5.0
     telemetry_interval_s: float = 1.0
 
@@ -270,12 +271,14 @@ class AgentLink:
         self._hooks.post(event)
 
     async def _set_mask(self, action: act.SetMask) -> None:
-        deadline_s = self._settings.mask_deadline_s
+        mapped = bool(action.processor_map)
+        deadline_s = self._settings.map_deadline_s if mapped else self._settings.mask_deadline_s
         request = pb.SetMaskRequest(
             header=self._header(action.request_id, action.cause),
             job_id=action.job_id,
             cpus=str(action.cpus),
             deadline_ns=round(deadline_s * 1e9),
+            processor_map=action.processor_map,
         )
         timeout_s = deadline_s + self._settings.command_timeout_s
         event: ev.Event
@@ -287,6 +290,8 @@ class AgentLink:
                 cpus=CpuSet.parse(answer.cpus),
                 confined=answer.shim == pb.SHIM_STATE_CONFINED,
             )
+            if mapped:
+                messages.log_map(log, action, answer)
         except (grpc.aio.AioRpcError, ValueError) as error:
             event = ev.MaskFailed(
                 node_id=self.node_id,

@@ -12,6 +12,7 @@ import grpc.aio
 from wattfold.contract.ids import JobId, valid_name
 from wattfold.coordinator.adapters import profiles, views
 from wattfold.coordinator.adapters.journal import JournalError
+from wattfold.coordinator.adapters.map_views import statements as map_statements
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.adapters.submissions import (
@@ -169,7 +170,7 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
             snapshot = self._service.core.snapshot(self._service.clock.now_ns())
             found = explain(snapshot, job.job_id, self._policy, job.reason)
             answer.summary = found.summary
-            answer.lines.extend(found.lines)
+            answer.lines.extend([*found.lines, *map_statements(answer.job)])
         elif job.state is JobState.HELD:
             answer.summary = "Held by its user."
             answer.lines.append(f"`wattfold release {job.job_id}` lets it start.")

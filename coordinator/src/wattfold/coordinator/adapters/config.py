@@ -48,6 +48,7 @@ _TOP = {
     "lease_s": Setting(kind=float, low=1, high=3600, unit="s"),
     "command_timeout_s": Setting(kind=float, low=0.1, high=60, unit="s"),
     "mask_deadline_s": Setting(kind=float, low=0.01, high=60, unit="s"),
+    "map_deadline_s": Setting(kind=float, low=0.01, high=60, unit="s"),
     "term_grace_s": Setting(kind=float, low=0, high=600, unit="s"),
     "telemetry_interval_s": Setting(kind=float, low=0.05, high=60, unit="s"),
     "solver_deadline_s": Setting(kind=float, low=0.1, high=600, unit="s"),
@@ -87,6 +88,7 @@ class Config:
     lease_s: float = 10.0
     command_timeout_s: float = 2.0
     mask_deadline_s: float = 1.0
+    map_deadline_s: float = 10.0
     term_grace_s: float = 5.0
     telemetry_interval_s: float = 1.0
     solver_deadline_s: float = 15.0
@@ -158,6 +160,7 @@ _PLAIN = (
     "lease_s",
     "command_timeout_s",
     "mask_deadline_s",
+    "map_deadline_s",
     "term_grace_s",
     "telemetry_interval_s",
     "solver_deadline_s",

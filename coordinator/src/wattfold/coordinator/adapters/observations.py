@@ -37,6 +37,33 @@ class CoreResidual:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeSample:
+    """A PE of a Charm++ job; not enabled = residual. None and 0 = not known."""
+
+    pe: int
+    enabled: bool
+    objects: int | None
+    pid: int
+    cpu_ns: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSample:
+    """The processor map of a Charm++ job in force, as 0 and 1, and its PEs.
+
+    ``applied``: it is the one ordered last; else ``message`` says why. ``surplus``: processes that
+    restarts have left over.
+    """
+
+    digits: str
+    applied: bool
+    message: str = ""
+    pes: tuple[PeSample, ...] = ()
+    surplus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """Use of a job on one node since its launch.
 
@@ -64,6 +91,7 @@ class JobSample:
     memory_bytes_max: int = 0
     core_ns: int = 0
     idle_energy_uj: int = 0
+    placement: MapSample | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.map_views import add_map
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
 from wattfold.coordinator.core.job import Job, JobSpec, JobState, RankEnd
@@ -98,6 +99,7 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
         confined=any(rank.confined for rank in job.ranks.values()),
         progress=_progress(samples),
     )
+    add_map(message, job, seen.samples_of_job(job.job_id))
     for rank in job.ranks.values():
         message.shares.add(node_id=rank.node_id, cpus=str(rank.held))
     for node_id, found in seen.samples_of_job(job.job_id):

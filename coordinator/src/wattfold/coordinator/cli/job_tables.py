@@ -11,6 +11,7 @@ from rich.text import Text
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli import formatting as f
+from wattfold.coordinator.cli.map_fields import brief, sheet_fields
 from wattfold.coordinator.cli.tables import add_row, field_table, flexible, left, plain_table, right
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
@@ -81,7 +82,7 @@ def left_s(job: pb.Job) -> str:
 def where_or_reason(job: pb.Job) -> str:
     """Nodes and CPUs of a job that holds some; in brackets why another one does not."""
     if job.shares:
-        return f.where(job)
+        return ", ".join(filter(None, [f.where(job), brief(job)]))
     text = ending(job) if job.state in f.ENDED_STATES else job.reason
     return f"({text})" if text else ""
 
@@ -126,6 +127,7 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
         ("threads", str(job.team_size or f.NONE)),
         *_process_fields(job),
+        *sheet_fields(job),
     ]
     fields += [("on", f"{share.node_id} CPUs {share.cpus}") for share in job.shares]
     if job.state in f.ENDED_STATES:

@@ -21,13 +21,14 @@ class SetCaps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMask:
-    """Move a job to these cores of a node."""
+    """Move a job to these cores of a node; mode map: with this processor map, else empty."""
 
     node_id: NodeId
     job_id: JobId
     cpus: CpuSet
     request_id: str
     cause: str
+    processor_map: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Launch:
     ranks: int
     request_id: str
     cause: str
+    processor_map: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,6 +146,8 @@ class Rank:
     signalled: bool = False
     retry_ns: int = 0
     end: RankEnd | None = None
+    launch_cpus: int = 0
+    """The most cores it was started for; 0 = not known, from an earlier version."""
 
     @property
     def occupied(self) -> CpuSet:

@@ -21,6 +21,7 @@ from wattfold.coordinator.core.cap_targets import Caps
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, Rank, SizeUnit
 from wattfold.coordinator.core.node import Node, NodeState
+from wattfold.coordinator.core.processor_map import map_of
 from wattfold.coordinator.core.state import State
 
 
@@ -270,6 +271,7 @@ def _masks(
                 cpus=step,
                 request_id=next_request(state),
                 cause=cause,
+                processor_map=map_of(job.spec, step, rank.launch_cpus),
             ),
         )
     return out
@@ -323,6 +325,8 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
     most = len(rank.held)
     if job.spec.unit is SizeUnit.CORES and job.resizable and spec:
         most = min(job.spec.size_max, len(spec.cpus))
+    # A start that is repeated after a lost answer must say what the first one did.
+    most = rank.launch_cpus = rank.launch_cpus or most
     return act.Launch(
         node_id=rank.node_id,
         job_id=job.job_id,
@@ -333,4 +337,5 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
         ranks=len(job.ranks),
         request_id=next_request(state),
         cause=cause,
+        processor_map=map_of(job.spec, rank.held, most),
     )

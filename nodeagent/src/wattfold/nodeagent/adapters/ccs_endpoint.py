@@ -7,12 +7,13 @@ job holds the socket that listens on that port. So no job can point the agent at
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wattfold.contract.ccs_protocol import CcsFormatError, parse_key
-from wattfold.contract.processor_map import KEY_VARIABLE, PORT_VARIABLE
+from wattfold.contract.processor_map import KEY_VARIABLE, MARKER, PORT_VARIABLE
 from wattfold.nodeagent.adapters import procfs
 
 _ENVIRONMENT_BYTES_MAX = 1 << 20
@@ -62,6 +63,12 @@ def find_endpoint(members: Iterable[int]) -> CcsEndpoint | None:
     if stated is not None:
         raise CcsStatementError(f"no process of the job listens on CCS port {stated[0]} (yet)")
     return None
+
+
+def follows_maps(members: Iterable[int]) -> bool:
+    """Whether a process of the job says, by an open file, that it takes maps by now."""
+    marker = f"/memfd:{MARKER} "
+    return any(target.startswith(marker) for pid in members for target in _open_files(pid))
 
 
 def charm_processes(members: Iterable[int]) -> list[CharmProcess]:
@@ -137,14 +144,16 @@ def _listeners(port: int) -> set[int]:
 
 def _sockets(pid: int) -> Iterator[int]:
     """Inodes of the sockets a process has open."""
+    for target in _open_files(pid):
+        if target.startswith("socket:["):
+            yield int(target[len("socket:[") : -1])
+
+
+def _open_files(pid: int) -> Iterator[str]:
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return
     for name in names:
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{name}")
-        except OSError:
-            continue
-        if target.startswith("socket:["):
-            yield int(target[len("socket:[") : -1])
+        with contextlib.suppress(OSError):
+            yield os.readlink(f"/proc/{pid}/fd/{name}")

@@ -86,10 +86,16 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
 
         async def act() -> pb.SetMaskResponse:
             cpus = parse_cpus(request.cpus, what=f"job {request.job_id}")
-            change = await self._jobs.set_mask(request.job_id, cpus, request.deadline_ns)
+            change = await self._jobs.set_mask(
+                request.job_id, cpus, request.deadline_ns, request.processor_map
+            )
             shim = wire.shim_state(attached=change.attached, confined=change.confined)
             return pb.SetMaskResponse(
-                cpus=str(change.cpus), shim=shim, acknowledged_in_ns=change.acknowledged_in_ns
+                cpus=str(change.cpus),
+                shim=shim,
+                acknowledged_in_ns=change.acknowledged_in_ns,
+                processor_map=change.processor_map,
+                map_applied=change.map_applied,
             )
 
         return await self._command(request, context, act)

@@ -12,10 +12,11 @@ from wattfold.nodeagent.core import errors
 from wattfold.nodeagent.core.caps import CapOutcome, CapRequest, CapStatus, ZoneKind
 from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode
 from wattfold.nodeagent.core.masks import parse_cpus
+from wattfold.nodeagent.service.charm_program import Processor
 from wattfold.nodeagent.service.node_total import NodeTotal
 from wattfold.nodeagent.service.power import ZoneState
-from wattfold.nodeagent.service.processor_maps import MapOutcome, Processor
-from wattfold.nodeagent.service.records import Job, JobState
+from wattfold.nodeagent.service.processor_maps import MapOutcome
+from wattfold.nodeagent.service.records import Job, JobState, Placement
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -138,6 +139,7 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         ranks=request.ranks,
         user=request.user,
         tasks_per_node=request.tasks_per_node or 1,
+        processor_map=request.processor_map,
     )
 
 
@@ -164,14 +166,16 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
 
 def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
     """What a running job uses and reports."""
-    return pb.JobUsage(
+    mapped = job.mode is ResizeMode.MAP
+    attached = job.placement.up if mapped else view.attached
+    usage = pb.JobUsage(
         job_id=job.id,
         cpus=str(job.cpus),
         cpu_ns=job.cpu_ns,
         energy_uj=job.energy_uj,
         threads=job.threads,
         residual_cpu_ns=job.residual.total_ns,
-        shim=shim_state(attached=view.attached, confined=job.confined),
+        shim=shim_state(attached=attached, confined=job.confined),
         progress=common_pb2.Progress(regions=view.regions, done=view.done, total=view.total),
         team_size=view.team_size,
         memory_bytes=job.memory_bytes,
@@ -188,6 +192,17 @@ def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
     )
+    if mapped:
+        _add_placement(usage, job.placement)
+    return usage
+
+
+def _add_placement(usage: pb.JobUsage, placement: Placement) -> None:
+    usage.processor_map = placement.map
+    usage.map_applied = placement.applied
+    usage.map_message = placement.message
+    usage.processors.extend(_element(processor) for processor in placement.processors)
+    usage.surplus_processes = placement.surplus
 
 
 def node_power_message(total: NodeTotal, interval_ns: int) -> pb.NodePower:

@@ -40,6 +40,8 @@ class LaunchOrder:
     ranks: int
     user: str
     tasks_per_node: int = 1
+    processor_map: bytes = b""
+    """Mode map: the map that belongs to ``cpus``; empty = the agent finds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,8 @@ def job_environment(order: LaunchOrder, shim: ShimSetting) -> dict[str, str]:
     """The environment of the job: what the request gives, completed by what the agent knows."""
     env = {
         "PATH": DEFAULT_PATH,
-        "OMP_NUM_THREADS": str(order.launch_cpus),
+        # A Charm++ program has as many processes, or threads of its own.
+        "OMP_NUM_THREADS": "1" if order.mode is ResizeMode.MAP else str(order.launch_cpus),
         # Spinning threads hold a core the job has lost.
         "OMP_WAIT_POLICY": "passive",
         **order.env,

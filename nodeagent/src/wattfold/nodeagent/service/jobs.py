@@ -28,17 +28,26 @@ from wattfold.nodeagent.core.errors import (
     UnknownJob,
     WrongState,
 )
-from wattfold.nodeagent.core.launch import LaunchOrder, check_order
+from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode, check_order
 from wattfold.nodeagent.core.masks import check_mask
+from wattfold.nodeagent.service.charm_program import PATIENCE_NS, CharmProgram
 from wattfold.nodeagent.service.launching import JobPorts, keeper_order
+from wattfold.nodeagent.service.map_follow import MapFollow, checked_map
 from wattfold.nodeagent.service.mask_changes import (
     JobRecords,
     MaskChange,
     MaskChanges,
+    ShimFollower,
     check_size,
     mask_order,
 )
-from wattfold.nodeagent.service.processor_maps import MapOutcome, set_processor_map
+from wattfold.nodeagent.service.processor_maps import (
+    MAP_DEADLINE_NS_DEFAULT,
+    MapOutcome,
+    check_deadline,
+    outcome_of,
+    set_processor_map,
+)
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
 
 DEADLINE_NS_DEFAULT = NS_PER_S
@@ -60,7 +69,9 @@ class NodeJobs:
         self._on_change = on_change
         self._tasks: set[asyncio.Task[None]] = set()
         records = JobRecords(members=self.members, save=self._save_durably, note=self._note)
-        self.masks = MaskChanges(self.jobs, ports, records, self.shims)
+        shims = ShimFollower(self.shims)
+        self.maps = MapFollow(self._program_of, lambda _: on_change(), shims)
+        self.masks = MaskChanges(self.jobs, ports, records, shims, self.maps)
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended and before its figures are written down."""
 
@@ -92,6 +103,7 @@ class NodeJobs:
             launch_cpus=order.launch_cpus,
             boot_id=self._ports.boot_id,
         )
+        job.wanted_map = checked_map(job, order.processor_map, len(order.cpus))
         self.jobs[job.id] = job
         self.masks.tell_residual(job, job.cpus)
         async with job.lock:
@@ -101,10 +113,13 @@ class NodeJobs:
                 del self.jobs[job.id]
                 self._clear(job)
                 raise
+        self.maps.begin(job)
         logs.info("job_started", job=job.id, pid=job.pid, cpus=job.cpus, mode=job.mode.value)
         return job, False
 
-    async def set_mask(self, job_id: str, cpus: CpuSet, deadline_ns: int) -> MaskChange:
+    async def set_mask(
+        self, job_id: str, cpus: CpuSet, deadline_ns: int, pe_map: bytes = b""
+    ) -> MaskChange:
         """Moves a job to other cores; returns when it has left those it lost. Raises Refused."""
         job = self._running(job_id)
         if deadline_ns > DEADLINE_NS_MAX:
@@ -113,16 +128,41 @@ class NodeJobs:
             self._running(job_id)
             check_mask(job.id, cpus, self.cpus, self._held())
             check_size(job, cpus)
-            deadline_s = (deadline_ns or DEADLINE_NS_DEFAULT) / NS_PER_S
-            return await self.masks.change(job, cpus, deadline_s)
+            pe_map = checked_map(job, pe_map, len(cpus))
+            usual_ns = MAP_DEADLINE_NS_DEFAULT if pe_map else DEADLINE_NS_DEFAULT
+            return await self.masks.change(job, cpus, (deadline_ns or usual_ns) / NS_PER_S, pe_map)
 
     async def set_processor_map(self, job_id: str, pe_map: bytes, deadline_ns: int) -> MapOutcome:
         """Has a Charm++ job use these PEs only; answers what was verified. Raises Refused."""
         job = self._running(job_id)
+        if job.mode is ResizeMode.MAP:
+            return await self._set_followed_map(job, pe_map, deadline_ns)
         # Not job.lock: a mask need not wait until the program comes to its next step.
         async with job.map_lock:
             self._running(job_id)
             return await set_processor_map(job.id, lambda: self.members(job), pe_map, deadline_ns)
+
+    async def _set_followed_map(self, job: Job, pe_map: bytes, deadline_ns: int) -> MapOutcome:
+        """Another map for the cores that a job of mode map has; it holds until these change."""
+        check_deadline(deadline_ns)
+        if not pe_map:
+            raise InvalidRequest(f"job {job.id}: an empty map")
+        async with job.lock:
+            self._running(job.id)
+            if self.maps.seen(job) is None:
+                raise WrongState(f"job {job.id}: {job.placement.message or 'not reached yet'}")
+            job.wanted_map = checked_map(job, pe_map, len(job.cpus))
+            self._note(job)
+            deadline_s = (deadline_ns or MAP_DEADLINE_NS_DEFAULT) / NS_PER_S
+            told = await self.maps.tell(job, deadline_s)
+            seen = self.maps.seen(job)
+            if seen is None:
+                raise WrongState(f"job {job.id}: {job.placement.message}")
+            job.confined = not told.acknowledged
+            return outcome_of(job.id, self._program_of(job), seen, pe_map, told.took_ns)
+
+    def _program_of(self, job: Job) -> CharmProgram:
+        return CharmProgram(lambda: self.members(job), PATIENCE_NS)
 
     def signal(self, job_id: str, number: int, grace_ns: int) -> bool:
         """Signals the process group of a job; False if it does not run here. Raises Refused."""
@@ -164,6 +204,7 @@ class NodeJobs:
         """Leaves the jobs alone: they run on and are adopted by the next agent."""
         for task in self._tasks:
             task.cancel()
+        self.maps.stop()
         for job in self.jobs.values():
             if job.watch is not None:
                 job.watch.close()
@@ -290,6 +331,7 @@ class NodeJobs:
         except Refused as error:
             # The exit file of the keeper still tells it to the next agent.
             logs.warning("job_end_not_saved", job=job.id, why=error)
+        self.maps.end(job)
         self._clear(job)
         job.over.set()
         self._on_change()
@@ -334,6 +376,7 @@ class NodeJobs:
                 self._ports.firmware.adopt(job.id, job.keeper, len(job.cpus))
             os.kill(job.keeper, signal.SIGUSR1)
         self._save(job, durable=True)
+        self.maps.begin(job)
         logs.info("job_adopted", job=job.id, pid=job.pid, cpus=job.cpus, keeper_alive=alive)
         self._watch_keeper(job)
 

@@ -19,6 +19,7 @@ from wattfold.nodeagent.adapters.state_store import device_refusal
 from wattfold.nodeagent.core.errors import InvalidRequest, Refused, WrongState
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.masks import StepKind, change_steps
+from wattfold.nodeagent.service.followers import NOBODY, Follower, Told
 from wattfold.nodeagent.service.launching import JobPorts
 from wattfold.nodeagent.service.records import SEQ_STEP, Job
 
@@ -31,6 +32,9 @@ class MaskChange:
     attached: bool
     confined: bool
     acknowledged_in_ns: int
+    processor_map: bytes = b""
+    """Mode map: the map in force, and whether it is the one that belongs to the cores."""
+    map_applied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,22 @@ class JobRecords:
     """As well as it goes."""
 
 
+class ShimFollower:
+    """Tells the shims in a job its mask."""
+
+    def __init__(self, shims: ShimServer) -> None:
+        self._shims = shims
+
+    async def tell(self, job: Job, deadline_s: float) -> Told:
+        """Waits until all shims have acknowledged the mask in force."""
+        if not self._shims.attached(job.id):
+            return NOBODY
+        sent_ns = time.monotonic_ns()
+        acknowledged = await self._shims.tell(job.id, mask_order(job), deadline_s)
+        took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
+        return Told(attached=True, acknowledged=acknowledged, took_ns=took_ns)
+
+
 class MaskChanges:
     """Changes the masks of the jobs of a node. One change of a job at a time: hold its lock."""
 
@@ -52,38 +72,39 @@ class MaskChanges:
         jobs: Mapping[JobId, Job],
         ports: JobPorts,
         records: JobRecords,
-        shims: ShimServer,
+        shims: Follower,
+        maps: Follower,
     ) -> None:
         self._jobs = jobs
         self._ports = ports
         self._records = records
         self._shims = shims
+        self._maps = maps
         self.before_change: Callable[[Job], None] = lambda _: None
         """Called before the cores that a job holds change."""
 
-    async def change(self, job: Job, cpus: CpuSet, deadline_s: float) -> MaskChange:
+    async def change(
+        self, job: Job, cpus: CpuSet, deadline_s: float, pe_map: bytes = b""
+    ) -> MaskChange:
         """Carries out a checked change; the union of old and new is held meanwhile."""
+        follower = self._maps if job.mode is ResizeMode.MAP else self._shims
         # What the kernel allows may be more than the mask, after a change that failed half way.
         old, kernel = job.cpus, job.held
         self._reserve_seq(job)
         self.before_change(job)
         job.held = kernel | cpus
         self.tell_residual(job, cpus - kernel)
-        acknowledged, took_ns, attached = True, 0, self._shims.attached(job.id)
+        told = NOBODY
         self._resize_firmware(job, max(len(kernel), len(cpus)))
         for step in change_steps(kernel, cpus):
             if step.kind is StepKind.CONFINE:
                 self._confine(job, step.cpus)
                 continue
-            job.cpus, job.seq = cpus, job.seq + 1
-            if attached:
-                sent_ns = time.monotonic_ns()
-                order = mask_order(job)
-                acknowledged = await self._shims.tell(job.id, order, deadline_s)
-                took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
+            job.cpus, job.seq, job.wanted_map = cpus, job.seq + 1, pe_map
+            told = await follower.tell(job, deadline_s)
         self.before_change(job)
         job.held = cpus
-        job.confined = not acknowledged
+        job.confined = not told.acknowledged
         self._resize_firmware(job, len(cpus))
         # After the answer: the coordinator waits for it.
         asyncio.get_running_loop().call_soon(self._records.note, job)
@@ -93,11 +114,16 @@ class MaskChanges:
             old=old,
             new=cpus,
             seq=job.seq,
-            shim_ns=took_ns,
+            shim_ns=told.took_ns,
             confined=job.confined,
         )
         return MaskChange(
-            cpus=cpus, attached=attached, confined=job.confined, acknowledged_in_ns=took_ns
+            cpus=cpus,
+            attached=told.attached,
+            confined=job.confined,
+            acknowledged_in_ns=told.took_ns,
+            processor_map=job.placement.map,
+            map_applied=job.placement.applied,
         )
 
     def tell_residual(self, job: Job, gained: CpuSet) -> None:

@@ -10,12 +10,30 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
+from wattfold.contract.processor_map import digits, parse_digits
 from wattfold.nodeagent.adapters.processes import Starting, Watch
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.residual import ResidualMeter
+from wattfold.nodeagent.service.charm_program import Processor
 
 SEQ_STEP = 1000
 """Sequence numbers are reserved on disk in steps, so that a resize needs no durable write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What was last verified of the processor map of a job of mode map.
+
+    ``up``: its program can be asked. ``map``: in force, empty = not known. ``message``: why that is
+    not the map wanted.
+    """
+
+    up: bool = False
+    map: bytes = b""
+    applied: bool = False
+    message: str = ""
+    processors: tuple[Processor, ...] = ()
+    surplus: int = 0
 
 
 class JobState(enum.Enum):
@@ -67,6 +85,9 @@ class Job:
     runnable: int = 0
     memory_bytes: int = 0
     confined: bool = False
+    # Mode map: what the program is to be told, one byte a PE, and what it has made of it.
+    wanted_map: bytes = b""
+    placement: Placement = field(default_factory=Placement)
     starting: Starting | None = None
     watch: Watch | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -119,6 +140,7 @@ def to_record(job: Job) -> dict[str, Any]:
         "cpus": str(job.cpus),
         "mode": job.mode.value,
         "message": job.message,
+        "processor_map": digits(job.wanted_map),
         "residual_cpu_ns": job.residual.total_ns,
         "residual_by_cpu": {str(cpu): ns for cpu, ns in job.residual.by_cpu.items()},
         **{name: getattr(job, name) for name in (*_PLAIN, *_ADDED)},
@@ -139,6 +161,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             held=cpus,
             mode=ResizeMode(record["mode"]),
             message=str(record["message"]),
+            wanted_map=parse_digits(str(record.get("processor_map", ""))),
             boot_id=str(record["boot_id"]),
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
             **numbers,

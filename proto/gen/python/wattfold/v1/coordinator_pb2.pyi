@@ -175,7 +175,7 @@ class NodeShare(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., cpus: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "processor_map", "map_applied")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "processor_map", "map_applied", "map_message", "processors", "surplus_processes")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +212,9 @@ class Job(_message.Message):
     CORES_WANTED_FIELD_NUMBER: _ClassVar[int]
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
     MAP_APPLIED_FIELD_NUMBER: _ClassVar[int]
+    MAP_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PROCESSORS_FIELD_NUMBER: _ClassVar[int]
+    SURPLUS_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: JobSpec
     state: JobState
@@ -248,7 +251,10 @@ class Job(_message.Message):
     cores_wanted: int
     processor_map: str
     map_applied: bool
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ...) -> None: ...
+    map_message: str
+    processors: _containers.RepeatedCompositeFieldContainer[_node_agent_pb2.ProcessorElement]
+    surplus_processes: int
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")

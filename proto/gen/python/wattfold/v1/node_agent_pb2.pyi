@@ -217,7 +217,7 @@ class CoreResidual(_message.Message):
     def __init__(self, cpu: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., load: _Optional[float] = ...) -> None: ...
 
 class JobUsage(_message.Message):
-    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks")
+    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks", "map_message", "processors", "surplus_processes")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     CPU_NS_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +242,9 @@ class JobUsage(_message.Message):
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
     MAP_APPLIED_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    MAP_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PROCESSORS_FIELD_NUMBER: _ClassVar[int]
+    SURPLUS_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     cpus: str
     cpu_ns: int
@@ -266,7 +269,10 @@ class JobUsage(_message.Message):
     processor_map: bytes
     map_applied: bool
     tasks: int
-    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ...) -> None: ...
+    map_message: str
+    processors: _containers.RepeatedCompositeFieldContainer[ProcessorElement]
+    surplus_processes: int
+    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class NodePower(_message.Message):
     __slots__ = ("source", "power_uw", "energy_uj")

@@ -12,6 +12,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import ResizeMode
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.targets import CAP_STEP_UW
 
@@ -66,6 +67,16 @@ class Process:
     exit_code: int = 0
     reported: bool = False
     """Whether its end is known to be on its way to the coordinator."""
+    pes: int = 0
+    """PEs it was started with; 0 = it is not of mode map."""
+    processor_map: bytes = b""
+
+    @property
+    def map_fits(self) -> bool:
+        """Whether its map has one enabled PE for each of its cores."""
+        return not self.pes or (
+            len(self.processor_map) == self.pes and sum(self.processor_map) == len(self.cpus)
+        )
 
     def reading(self) -> ev.ProcessReading:
         """What the agent says of it."""
@@ -230,7 +241,8 @@ class Agent:
         if process is None or ended or self._clash(command.job_id, command.cpus):
             reason = "ended" if ended else "held"
             return ev.MaskFailed(node_id=self.node_id, job_id=command.job_id, reason=reason)
-        process.cpus = command.cpus
+        # The objects move at once: what a program makes of its map is no matter of the core.
+        process.cpus, process.processor_map = command.cpus, command.processor_map
         return ev.MaskConfirmed(
             node_id=self.node_id, job_id=command.job_id, cpus=command.cpus, confined=False
         )
@@ -248,7 +260,11 @@ class Agent:
                     node_id=self.node_id, job_id=command.job_id, reason="held", permanent=False
                 )
             self.processes[command.job_id] = Process(
-                job_id=command.job_id, cpus=command.cpus, ranks=command.ranks
+                job_id=command.job_id,
+                cpus=command.cpus,
+                ranks=command.ranks,
+                pes=command.launch_cpus if command.spec.mode is ResizeMode.MAP else 0,
+                processor_map=command.processor_map,
             )
         return ev.JobLaunched(node_id=self.node_id, job_id=command.job_id, pid=1)
 
@@ -266,5 +282,7 @@ class Agent:
                 return f"job {process.job_id} is on the cores {process.cpus} of {self.node_id}"
             if not seen.isdisjoint(process.cpus):
                 return f"cores {seen & process.cpus} of {self.node_id} are held twice"
+            if not process.map_fits:
+                return f"job {process.job_id} has map {process.processor_map!r} on {process.cpus}"
             seen |= process.cpus
         return ""

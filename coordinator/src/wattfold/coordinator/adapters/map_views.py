@@ -1,0 +1,70 @@
+"""The processor map of a Charm++ job, as agents measured it, in messages for people and programs.
+
+The core knows which map belongs to the cores of a job, not whether the program follows: that may
+come late, and is a measurement like others. So it is taken from telemetry, here.
+"""
+
+from __future__ import annotations
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.adapters.observations import JobSample, MapSample
+from wattfold.coordinator.core.job import Job, ResizeMode
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1.node_agent_pb2 import ProcessorElement
+
+
+def add_map(message: pb.Job, job: Job, samples: list[tuple[NodeId, JobSample]]) -> None:
+    """Adds what is known of the map of a running job of mode map; such a job has one node."""
+    if job.spec.mode is not ResizeMode.MAP:
+        return
+    for node_id, sample in samples:
+        rank = job.ranks.get(node_id)
+        if rank is None or rank.end is not None:
+            continue
+        # Newer than what the core was answered: the program may have followed since.
+        message.confined = sample.confined
+        if sample.placement is not None:
+            _add(message, sample.placement)
+
+
+def _add(message: pb.Job, found: MapSample) -> None:
+    message.processor_map = found.digits
+    message.map_applied = found.applied
+    message.map_message = found.message
+    message.surplus_processes = found.surplus
+    for pe in found.pes:
+        element = ProcessorElement(
+            pe=pe.pe,
+            enabled=pe.enabled,
+            pid=pe.pid,
+            cpu_ns=pe.cpu_ns,
+            memory_bytes=pe.memory_bytes,
+        )
+        if pe.objects is not None:
+            element.objects = pe.objects
+        message.processors.append(element)
+
+
+def statements(message: pb.Job) -> list[str]:
+    """What there is to explain of the map of a job, one statement a line."""
+    pe_map, pes = message.processor_map, message.processors
+    if not pe_map:
+        return [f"Its processor map: {message.map_message}."] if message.map_message else []
+    lines = [
+        f"Its objects may be on {pe_map.count('1')} of its {len(pe_map)} PEs ({pe_map}),"
+        " one for each core it holds."
+    ]
+    if not message.map_applied:
+        lines.append(
+            f"That is not the map ordered last: {message.map_message or 'it is on its way'}."
+        )
+    residual = [pe for pe in pes if not pe.enabled and pe.pid]
+    if residual:
+        held_mib = sum(pe.memory_bytes for pe in residual) >> 20
+        lines.append(
+            f"Residual PEs: {len(residual)}, with {held_mib} MiB; they take part in reductions and"
+            " are never slowed."
+        )
+    if message.surplus_processes:
+        lines.append(f"Processes left over from restarts: {message.surplus_processes}.")
+    return lines

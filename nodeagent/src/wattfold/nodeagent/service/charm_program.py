@@ -1,0 +1,215 @@
+"""A Charm++ program of a job as its CCS server shows it: what it says, what it is told.
+
+Two ways to take maps, told apart by what the program answers:
+
+- *map*: it answers ``getmap_wattfold`` (our load balancer in C++, or our module for charm4py). It
+  keeps all its processes; those outside the map are residual.
+- *restart*: it was built with ``--enable-shrinkexpand`` and has ``set_bitmap``. It restarts with as
+  many PEs as the map has, numbered anew, so only maps without gaps mean something. A program that
+  has not registered its handlers yet looks the same.
+
+A program that is asked what it does not know writes a line into the output of its user. So one that
+has just begun is not asked before it says that it takes maps, or ``PATIENCE_NS`` have passed, and
+its map only once if it does not know what that is.
+
+Decides nothing: whether a map holds, and when to try again, is for those who ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from wattfold.contract.ccs_protocol import set_bitmap_data
+from wattfold.contract.processor_map import (
+    PORT_VARIABLE,
+    SET_HANDLER,
+    STATE_HANDLER,
+    MapOrder,
+    parse_state,
+)
+from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent.adapters.ccs import CcsClient, CcsError
+from wattfold.nodeagent.adapters.ccs_endpoint import (
+    CcsStatementError,
+    CharmProcess,
+    charm_processes,
+    find_endpoint,
+    follows_maps,
+)
+
+_KEPT_NS = 5 * NS_PER_S
+"""For so long a port is used without another look at whose it is."""
+
+
+PATIENCE_NS = 5 * NS_PER_S
+
+
+class MapWay(enum.Enum):
+    """How a program takes maps."""
+
+    MAP = "map"
+    RESTART = "restart"
+
+
+class NotUpError(Exception):
+    """The program has no CCS server (yet), or it does not answer. The text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a program said. ``pes``: of every process. Way *restart* knows only these.
+
+    ``wanted`` and ``in_force`` are the ids of maps; ``map`` is the one in force.
+    """
+
+    way: MapWay
+    pes: tuple[int, ...]
+    map: bytes
+    wanted: int = 0
+    in_force: int = 0
+    objects: tuple[int, ...] | None = None
+    pids: tuple[int, ...] | None = None
+
+    @property
+    def strays(self) -> int:
+        """Objects outside the map in force."""
+        pairs = zip(self.map, self.objects or (), strict=False)
+        return sum(objects for enabled, objects in pairs if not enabled)
+
+    def holds(self, pe_map: bytes) -> bool:
+        """Whether this map is in force, nothing else is to come, and no object is outside."""
+        if self.way is MapWay.RESTART:
+            return any(pe_map) and not any(pe_map[sum(self.map) :]) and sum(pe_map) == sum(self.map)
+        return self.map == pe_map and self.wanted == self.in_force and not self.strays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processor:
+    """One PE. ``objects`` and ``process`` are None where they are not known."""
+
+    pe: int
+    enabled: bool
+    objects: int | None
+    process: CharmProcess | None
+
+
+class CharmProgram:
+    """The program of a job whose processes ``members`` names. A deadline is the caller's."""
+
+    def __init__(self, members: Callable[[], Sequence[int]], patience_ns: int = 0) -> None:
+        self._members = members
+        self._patience_ns = patience_ns
+        self._client: CcsClient | None = None
+        self._found_ns = 0
+        self._first_ns: int | None = None
+        self._knows_maps: bool | None = None
+        self._resizing: asyncio.Task[bytes] | None = None
+
+    def ready(self) -> bool:
+        """Whether it can be asked."""
+        try:
+            self._connect()
+        except CcsStatementError:
+            return False
+        return True
+
+    async def look(self) -> Seen:
+        """Asks for its state. Raises NotUpError, MapError."""
+        with self._reached() as client:
+            pes = await client.pes()
+            ask = self._knows_maps is not False
+            reply = await client.request(STATE_HANDLER) if ask else b""
+            self._knows_maps = bool(reply)
+        if not reply:
+            return Seen(way=MapWay.RESTART, pes=pes, map=b"\1" * sum(pes))
+        state = parse_state(reply)
+        return Seen(
+            way=MapWay.MAP,
+            pes=pes,
+            map=state.map,
+            wanted=state.wanted,
+            in_force=state.in_force,
+            objects=state.objects,
+            pids=state.pids,
+        )
+
+    async def order(self, order: MapOrder) -> None:
+        """Tells it a map. Raises NotUpError, MapError (MapRefusedError with its own words)."""
+        with self._reached() as client:
+            parse_state(await client.request(SET_HANDLER, order.text()))
+
+    def resize(self, current: int, wanted: int) -> None:
+        """Asks a program of way *restart* for another number of PEs, without an answer.
+
+        The reply comes after the restart, or never: what counts is the number of PEs.
+        """
+        if self._client is None:
+            return
+        self.close()
+        data = set_bitmap_data(current, wanted)
+        self._resizing = asyncio.create_task(self._client.request("set_bitmap", data))
+        self._resizing.add_done_callback(_ignore_result)
+
+    def close(self) -> None:
+        """Waits no longer for the reply to a change of size."""
+        if self._resizing is not None:
+            self._resizing.cancel()
+            self._resizing = None
+
+    def processors(self, seen: Seen) -> tuple[tuple[Processor, ...], int]:
+        """Its PEs with their processes, and how many processes are left over."""
+        processes = charm_processes(self._members())
+        # What a program says of pids counts only where it is a process of the job.
+        by_pid = {process.pid: process for process in processes}
+        found = tuple(
+            Processor(
+                pe=pe,
+                enabled=bool(enabled),
+                objects=None if seen.objects is None else seen.objects[pe],
+                process=None if seen.pids is None else by_pid.get(seen.pids[pe]),
+            )
+            for pe, enabled in enumerate(seen.map)
+        )
+        # Left-over processes sleep or spin, and look like the others; their number is what is sure.
+        surplus = len(processes) - len(seen.pes) if seen.way is MapWay.RESTART else 0
+        return found, max(0, surplus)
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[CcsClient]:
+        try:
+            yield self._connect()
+        except (CcsError, CcsStatementError) as error:
+            self._client = self._knows_maps = None
+            raise NotUpError(str(error)) from None
+        except BaseException:
+            # Cut short by a deadline: the session of a signed connection may be out of step.
+            self._client = None
+            raise
+
+    def _connect(self) -> CcsClient:
+        now_ns = time.monotonic_ns()
+        if self._client is None or now_ns - self._found_ns > _KEPT_NS:
+            endpoint = find_endpoint(self._members())
+            if endpoint is None:
+                raise CcsStatementError(
+                    f"no process of it has {PORT_VARIABLE}: start it with"
+                    " python -m wattfold.shims.charm_start"
+                )
+            self._first_ns = self._first_ns or now_ns
+            if not self._knows_maps and follows_maps(self._members()):
+                self._knows_maps = True
+            if not self._knows_maps and now_ns - self._first_ns < self._patience_ns:
+                raise CcsStatementError("it has not come to the point where it takes maps")
+            self._client = CcsClient(endpoint.port, key=endpoint.key)
+            self._found_ns = now_ns
+        return self._client
+
+
+def _ignore_result(task: asyncio.Task[bytes]) -> None:
+    if not task.cancelled():
+        task.exception()

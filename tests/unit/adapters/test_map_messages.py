@@ -1,0 +1,115 @@
+"""Processor maps of Charm++ jobs in telemetry, and in what people are told."""
+
+from __future__ import annotations
+
+from unit.core.stage import Stage, job_spec, on
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters.agent_messages import launch_request, node_spec, sample
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.map_views import statements
+from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.views import job_message
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core.job import ResizeMode
+from wattfold.v1 import common_pb2
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1 import node_agent_pb2 as agent_pb
+
+S = 1_000_000_000
+NODE = node_spec(agent_pb.Inventory(node_id="n0", cpus="0-3"), NodeId("n0"))
+
+
+def element(pe: int, *, enabled: bool, objects: int) -> agent_pb.ProcessorElement:
+    return agent_pb.ProcessorElement(
+        pe=pe, enabled=enabled, objects=objects, pid=100 + pe, cpu_ns=S, memory_bytes=8 << 20
+    )
+
+
+def usage(**fields: object) -> agent_pb.JobUsage:
+    return agent_pb.JobUsage(job_id="a", **fields)
+
+
+def told(found: agent_pb.JobUsage, mode: ResizeMode = ResizeMode.MAP) -> pb.Job:
+    """The job as people are told of it after this telemetry."""
+    stage = Stage()
+    stage.up("n0")
+    stage.submit("a", job_spec(mode=mode))
+    stage.plan(on("a", "n0:0-1", cap_w=10))
+    stage.launched("n0", "a")
+    seen = Observations()
+    seen.take(sample(agent_pb.Telemetry(node_id="n0", jobs=[found]), NODE, S))
+    return job_message(stage.job("a"), seen, Clock(0), stage.now_ns)
+
+
+FOLLOWED = usage(
+    processor_map=b"\1\1\0\0",
+    map_applied=True,
+    shim=agent_pb.SHIM_STATE_ATTACHED,
+    processors=[element(pe, enabled=pe < 2, objects=8 if pe < 2 else 0) for pe in range(4)],
+)
+
+
+def test_the_map_and_its_pes_are_told() -> None:
+    job = told(FOLLOWED)
+    assert (job.processor_map, job.map_applied, job.map_message) == ("1100", True, "")
+    assert [pe.objects for pe in job.processors] == [8, 8, 0, 0]
+    assert [pe.pid for pe in job.processors] == [100, 101, 102, 103]
+    assert statements(job) == [
+        "Its objects may be on 2 of its 4 PEs (1100), one for each core it holds.",
+        "Residual PEs: 2, with 16 MiB; they take part in reductions and are never slowed.",
+    ]
+
+
+def test_what_does_not_follow_is_confined_and_says_why() -> None:
+    job = told(
+        usage(
+            processor_map=b"\1\1\1\1",
+            map_message="the program has not come to its next step",
+            shim=agent_pb.SHIM_STATE_CONFINED,
+            surplus_processes=2,
+        )
+    )
+    assert job.confined
+    assert not job.map_applied
+    assert statements(job)[1:] == [
+        "That is not the map ordered last: the program has not come to its next step.",
+        "Processes left over from restarts: 2.",
+    ]
+
+
+def test_a_program_that_is_not_up_has_a_reason_and_no_map() -> None:
+    job = told(usage(map_message="nobody listens"))
+    assert job.processor_map == ""
+    assert statements(job) == ["Its processor map: nobody listens."]
+
+
+def test_jobs_of_other_modes_have_no_map() -> None:
+    job = told(FOLLOWED, ResizeMode.TEAM)
+    assert job.processor_map == ""
+    assert statements(job) == []
+
+
+def test_unknown_objects_stay_unknown() -> None:
+    found = agent_pb.ProcessorElement(pe=0, enabled=True)
+    job = told(usage(processor_map=b"\1", map_applied=True, processors=[found]))
+    assert not job.processors[0].HasField("objects")
+
+
+def test_a_launch_carries_its_map() -> None:
+    action = act.Launch(
+        node_id=NodeId("n0"),
+        job_id=JobId("a"),
+        spec=job_spec(mode=ResizeMode.MAP),
+        cpus=CpuSet.parse("0"),
+        launch_cpus=2,
+        rank=0,
+        ranks=1,
+        request_id="r",
+        cause="",
+        processor_map=b"\1\0",
+    )
+    request = launch_request(action, common_pb2.CommandHeader())
+    assert request.processor_map == b"\1\0"
+    assert request.mode == common_pb2.RESIZE_MODE_MAP

@@ -1,0 +1,45 @@
+"""Naps of a residual PE: they end for messages, and not for sockets that nobody reads."""
+
+import os
+import socket
+
+from wattfold.shims import charm_idle
+from wattfold.shims.charm_idle import UNSERVED_NAPS, Doze, nap_when_idle, network_sockets
+
+
+def udp_pair():
+    one, other = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+    one.bind(("127.0.0.1", 0))
+    other.connect(one.getsockname())
+    return one, other
+
+
+def test_only_sockets_of_the_network_are_watched():
+    one, other = udp_pair()
+    left, right = socket.socketpair()
+    with one, other, left, right:
+        found = network_sockets()
+        assert {one.fileno(), other.fileno()} <= set(found)
+        assert not {left.fileno(), right.fileno()} & set(found)
+
+
+def test_a_socket_that_nobody_reads_is_dropped_and_the_others_stay():
+    one, other = udp_pair()
+    read, sender = udp_pair()
+    with one, other, read, sender:
+        other.send(b"for nobody")
+        doze = Doze([one.fileno(), read.fileno()])
+        for _ in range(UNSERVED_NAPS - 1):
+            sender.send(b"message")
+            doze.nap()
+            # As the layer does between two naps; a nap without anything to read breaks the row.
+            read.recv(100)
+        assert doze.sockets == {one.fileno(), read.fileno()}
+        doze.nap()
+        assert doze.sockets == {read.fileno()}
+
+
+def test_without_the_layer_that_polls_nothing_is_changed(monkeypatch):
+    monkeypatch.delenv(charm_idle.LAYER_VARIABLE, raising=False)
+    assert not nap_when_idle(None, lambda: True)
+    assert charm_idle.LAYER_VARIABLE not in os.environ
