@@ -102,9 +102,10 @@ def main(
             interruption.check()
             known.append(programs.calibrate(program))
         console.print("   " + ", ".join(entry.program.name for entry in known))
-        jobs = mix.arrivals(
-            known, site_layout.cores_per_node, site_layout.cpu_share, scratch, scale
-        )
+        if missing := programs.MAY_BE_MISSING.keys() - {entry.program.name for entry in known}:
+            reasons = ", ".join(f"{programs.MAY_BE_MISSING[name]}" for name in sorted(missing))
+            console.print(f"   left out: {reasons}")
+        jobs = mix.arrivals(known, site_layout, scratch, scale)
         setup = _Setup(
             layout=site_layout,
             programs=tuple(known),
@@ -241,7 +242,7 @@ def _profile(setup: _Setup, client: CoordinatorClient, console: Console) -> list
     cpu_s = PROBE_CPU_S if setup.layout.cpu_share < 0.5 else 1.0
     found = runner.measure_profiles(
         client,
-        setup.programs,
+        [entry for entry in setup.programs if entry.program.profiled],
         probes,
         cpu_s,
         lambda line: console.print(f"   {line}"),

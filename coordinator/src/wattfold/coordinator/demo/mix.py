@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.programs import Calibrated
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
-_MODES = {"team": common_pb2.RESIZE_MODE_TEAM, "mask": common_pb2.RESIZE_MODE_MASK}
+_MODES = {
+    "team": common_pb2.RESIZE_MODE_TEAM,
+    "mask": common_pb2.RESIZE_MODE_MASK,
+    "map": common_pb2.RESIZE_MODE_MAP,
+    "fixed": common_pb2.RESIZE_MODE_FIXED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +34,13 @@ REFERENCE_CPUS = 0.41
 machine that four nodes share."""
 # (program, seconds of one core's CPU time, least and greatest cores, arrival)
 _JOBS: Sequence[tuple[str, float, int, int, float]] = (
+    ("hybrid", 5.0, 2, 2, 0.0),
     ("jacobi", 4.5, 1, 2, 0.0),
     ("md", 5.0, 1, 2, 0.5),
     ("stream", 4.0, 1, 2, 1.0),
     ("compute", 5.0, 1, 2, 2.0),
     ("xtb", 4.0, 1, 2, 3.0),
+    ("blocks", 5.0, 1, 2, 4.0),
     ("compute", 3.0, 1, 2, 6.0),
     ("jacobi", 3.0, 1, 2, 8.0),
     ("md", 3.0, 1, 2, 10.0),
@@ -42,41 +50,58 @@ _JOBS: Sequence[tuple[str, float, int, int, float]] = (
 
 
 def arrivals(
-    programs: Sequence[Calibrated],
-    cores_per_node: int,
-    cpu_share: float,
-    outputs: Path,
-    scale: float,
+    programs: Sequence[Calibrated], layout: Layout, outputs: Path, scale: float
 ) -> list[Arrival]:
     """The mix for a machine: work and arrivals times ``scale``, sizes in shares of a node.
 
     A job's stated run time is the one at its greatest size and full power, as a user would know it
-    from earlier runs.
+    from earlier runs. The mix goes on without programs that are not there, or that need more nodes.
     """
-    known = {entry.program.name: entry for entry in programs}
+    known = {
+        entry.program.name: entry for entry in programs if entry.program.nodes <= len(layout.nodes)
+    }
+    there = [job for job in _JOBS if job[0] in known]
     out: list[Arrival] = []
-    for index, (name, cpu_s, low, high, at_s) in enumerate(_JOBS):
-        entry = known.get(name) or known["compute"]
-        most = max(cores_per_node * high // 2, 1)
+    for number, (name, cpu_s, low, high, at_s) in enumerate(there, 1):
+        entry = known[name]
         # So much that a job takes as long on any machine at the same share of a node.
-        cpu_s = cpu_s * scale * cpu_share * cores_per_node / REFERENCE_CPUS
-        spec = pb.JobSpec(
-            name=f"{entry.program.name}{index + 1}",
-            app=entry.program.name,
-            argv=entry.program.command(entry.work_for(cpu_s)),
-            env=environment(),
-            cwd=str(entry.program.folder),
-            stdout_path=str(outputs / f"{index + 1}-{entry.program.name}.out"),
-            stderr_path=str(outputs / f"{index + 1}-{entry.program.name}.err"),
-            kind=pb.JOB_KIND_MALLEABLE if most > low else pb.JOB_KIND_RIGID,
-            unit=pb.SIZE_UNIT_CORES,
-            size_min=low,
-            size_max=most,
-            time_ns=ns_from_s(cpu_s / (cpu_share * most)),
-            mode=_MODES[entry.program.mode],
-        )
+        cpu_s = cpu_s * scale * layout.cpu_share * layout.cores_per_node / REFERENCE_CPUS
+        spec = _spec(f"{number}-{name}", entry, cpu_s, outputs)
+        spec.name = f"{name}{number}"
+        if entry.program.nodes:
+            _take_nodes(spec, entry.program.nodes)
+            most = entry.program.nodes * layout.cores_per_node
+        else:
+            most = max(layout.cores_per_node * high // 2, 1)
+            _take_cores(spec, low, most)
+        spec.time_ns = ns_from_s(cpu_s / (layout.cpu_share * most))
         out.append(Arrival(at_s=at_s * scale, spec=spec))
     return out
+
+
+def _spec(label: str, entry: Calibrated, cpu_s: float, outputs: Path) -> pb.JobSpec:
+    program = entry.program
+    return pb.JobSpec(
+        app=program.name,
+        argv=program.command(entry.work_for(cpu_s)),
+        env=environment() | dict(program.environment),
+        cwd=str(program.folder),
+        stdout_path=str(outputs / f"{label}.out"),
+        stderr_path=str(outputs / f"{label}.err"),
+        mode=_MODES[program.mode],
+    )
+
+
+def _take_cores(spec: pb.JobSpec, least: int, most: int) -> None:
+    spec.kind = pb.JOB_KIND_MALLEABLE if most > least else pb.JOB_KIND_RIGID
+    spec.unit = pb.SIZE_UNIT_CORES
+    spec.size_min, spec.size_max = least, most
+
+
+def _take_nodes(spec: pb.JobSpec, nodes: int) -> None:
+    spec.kind, spec.unit = pb.JOB_KIND_RIGID, pb.SIZE_UNIT_NODES
+    spec.size_min = spec.size_max = nodes
+    spec.own_launcher = True
 
 
 def environment() -> dict[str, str]:

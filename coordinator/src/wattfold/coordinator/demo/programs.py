@@ -1,21 +1,31 @@
 """The programs of the demonstration: where they are, and how much work suits this machine.
 
-Four kernels of this project (stencil, molecular dynamics, memory bandwidth, compute) and, where it
-is installed, xtb, a quantum chemistry program of the distribution, unmodified. All take an amount
-of work as their last number; a short run of each tells how much of it a second of one core does.
+Four OpenMP kernels of this project (stencil, molecular dynamics, memory bandwidth, compute) and,
+where what they need is installed: xtb, a quantum chemistry program of the distribution, unmodified;
+the stencil with MPI and OpenMP on two nodes, started by mpirun; a Charm++ program in Python, whose
+objects move. All take an amount of work; a short run of each tells how much of it a second of one
+core does.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import resource
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 CALIBRATION_CPU_S = 0.15
+MAY_BE_MISSING = {
+    "xtb": "quantum chemistry (xtb is not installed)",
+    "hybrid": "MPI with OpenMP (no mpirun and mpicc were found when the examples were built)",
+    "blocks": "Charm++ (charm4py is not installed)",
+}
+"""Programs the mix can do without, and what to say then."""
 
 
 class ProgramError(Exception):
@@ -24,17 +34,30 @@ class ProgramError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program whose run time is linear in ``work``; ``mode`` is the resize mode it bears."""
+    """A program whose run time is linear in ``work``; ``mode`` is the resize mode it bears.
+
+    ``trial_argv`` runs it on one core, where that takes another command line. ``nodes`` are the
+    whole nodes it takes with a launcher of its own, 0 = it takes cores of one node. Programs that
+    take seconds to start are not ``profiled``.
+    """
 
     name: str
     argv: tuple[str, ...]
     trial_work: int
     mode: str
     folder: Path
+    trial_argv: tuple[str, ...] = ()
+    nodes: int = 0
+    profiled: bool = True
+    environment: tuple[tuple[str, str], ...] = ()
 
     def command(self, work: int) -> list[str]:
         """Its command line for an amount of work."""
         return [part.replace("{work}", str(work)) for part in self.argv]
+
+    def trial_command(self, work: int) -> list[str]:
+        """The command line that does so much work on one core."""
+        return [part.replace("{work}", str(work)) for part in self.trial_argv or self.argv]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +98,56 @@ def find(examples: Path, scratch: Path) -> list[Program]:
     xtb = shutil.which("xtb")
     if xtb:
         programs.append(_xtb(xtb, scratch))
+    mpirun = shutil.which("mpirun")
+    if mpirun and os.access(examples / "hybrid", os.X_OK):
+        programs.append(_hybrid(mpirun, examples / "hybrid", scratch))
+    if importlib.util.find_spec("charm4py"):
+        programs.append(_blocks(examples / "blocks.py", scratch))
     return programs
+
+
+MPI_NODES = 2
+_ON_THIS_MACHINE = (
+    # All nodes are this machine, so their traffic needs no network.
+    ("OMPI_MCA_btl_tcp_if_include", "lo"),
+    ("OMPI_MCA_oob_tcp_if_include", "lo"),
+    ("OMPI_MCA_btl", "self,tcp"),
+    # Nodes that share a core must not wait for each other by spinning.
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+    ("HYDRA_IFACE", "lo"),
+)
+_AS_ROOT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
+
+
+def _hybrid(mpirun: str, path: Path, scratch: Path) -> Program:
+    """One rank a node and a thread for each of its cores; mpirun reaches the second node itself."""
+    arguments = (str(path), "2000", "{work}")
+    return Program(
+        name="hybrid",
+        argv=(mpirun, "-n", str(MPI_NODES), "--map-by", "node", *arguments),
+        trial_argv=arguments,
+        trial_work=5,
+        mode="fixed",
+        folder=scratch,
+        nodes=MPI_NODES,
+        profiled=False,
+        environment=_ON_THIS_MACHINE + (_AS_ROOT if os.geteuid() == 0 else ()),
+    )
+
+
+def _blocks(path: Path, scratch: Path) -> Program:
+    """Heat in a rod in eight blocks; as many PEs as the job can have cores."""
+    start = (sys.executable, "-m", "wattfold.shims.charm_start", "--charm4py")
+    arguments = (str(path), "{work}", "8", "6000")
+    return Program(
+        name="blocks",
+        argv=(*start, *arguments),
+        trial_argv=(*start, "+p1", *arguments),
+        trial_work=10,
+        mode="map",
+        folder=scratch,
+        profiled=False,
+    )
 
 
 def _xtb(path: str, scratch: Path) -> Program:
@@ -133,9 +205,10 @@ def calibrate(program: Program) -> Calibrated:
 
 def _cpu_s(program: Program, work: int) -> float:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    environment |= dict(program.environment)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        program.command(work),
+        program.trial_command(work),
         cwd=program.folder,
         env=environment,
         stdout=subprocess.DEVNULL,
