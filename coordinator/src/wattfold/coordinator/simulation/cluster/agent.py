@@ -62,6 +62,8 @@ class Process:
     cpus: CpuSet
     ranks: int
     """Processes the job has in all."""
+    steps_only: bool = False
+    """It takes steps of a launcher elsewhere: it runs until it is ended."""
     running: bool = True
     exit_code: int = 0
     reported: bool = False
@@ -248,7 +250,10 @@ class Agent:
                     node_id=self.node_id, job_id=command.job_id, reason="held", permanent=False
                 )
             self.processes[command.job_id] = Process(
-                job_id=command.job_id, cpus=command.cpus, ranks=command.ranks
+                job_id=command.job_id,
+                cpus=command.cpus,
+                ranks=command.ranks,
+                steps_only=command.steps_only,
             )
         return ev.JobLaunched(node_id=self.node_id, job_id=command.job_id, pid=1)
 
@@ -257,6 +262,12 @@ class Agent:
         process = self.processes.get(job_id)
         if process is not None and process.running:
             process.running, process.exit_code = False, exit_code
+
+    def complete(self, job_id: JobId) -> None:
+        """The job has done its work: its process here ends by itself, or waits to be ended."""
+        process = self.processes.get(job_id)
+        if process is not None and not process.steps_only:
+            self.end(job_id, 0)
 
     def check_masks(self) -> str:
         """What is wrong with the cores of the running processes, empty if nothing is."""
