@@ -48,8 +48,22 @@ class Place:
 
 
 def parse_call(arguments: Sequence[str]) -> Call:
-    """The call of a command line. Raises RshError."""
-    rest, no_input = list(arguments), False
+    """The call of a command line; options stand before the host and after it. Raises RshError."""
+    rest = list(arguments)
+    no_input = _take_options(rest)
+    if not rest:
+        raise RshError(f"no host given; {USAGE}")
+    # user@host: all of a job is of one account.
+    host = rest.pop(0).rpartition("@")[2]
+    no_input |= _take_options(rest)
+    if not rest:
+        raise RshError(f"no command given; {USAGE}")
+    return Call(host=host, command=" ".join(rest), no_input=no_input)
+
+
+def _take_options(rest: list[str]) -> bool:
+    """Drops the options at the front; whether -n is one of them."""
+    no_input = False
     while rest and rest[0].startswith("-") and rest[0] != "-":
         option = rest.pop(0)
         if option == "--":
@@ -60,13 +74,7 @@ def parse_call(arguments: Sequence[str]) -> Call:
                 if position == len(option) and rest:
                     rest.pop(0)
                 break
-    if len(rest) < 2:
-        raise RshError(f"no {'command' if rest else 'host'} given; {USAGE}")
-    # user@host: all of a job is of one account.
-    host = rest[0].rpartition("@")[2]
-    if rest[1] == "--":
-        del rest[1]
-    return Call(host=host, command=" ".join(rest[1:]), no_input=no_input)
+    return no_input
 
 
 def read_places(folder: Path) -> list[Place]:

@@ -64,9 +64,14 @@ def step_environment(
         "PRTE_MCA_plm_ssh_agent": shell,
         "PRTE_MCA_hwloc_default_binding_policy": "none",
         "HYDRA_LAUNCHER": "rsh",
+        # Else all processes get the variables of the first node, over those of their own.
+        "HYDRA_ENV": "none",
         "HYDRA_LAUNCHER_EXEC": shell,
         "CONV_RSH": shell,
     }
+    if len(nodes) > 1 and share_a_machine(nodes):
+        # Their shared memory has the same names.
+        defaults["OMPI_MCA_btl"] = "^vader,sm"
     if first:
         folder = setting.folder
         defaults |= {
@@ -78,6 +83,11 @@ def step_environment(
     return StepVariables(defaults=defaults, facts=facts)
 
 
+def share_a_machine(nodes: Sequence[StepNode]) -> bool:
+    """Whether these are nodes of one machine (emulated ones): all reached by unix sockets."""
+    return all(node.address.startswith("unix:") for node in nodes[1:])
+
+
 def step_files(nodes: Sequence[StepNode], tasks_per_node: int, hostname: str) -> dict[str, str]:
     """The files of a job's folder by name: the nodes for the remote shell, and the host files.
 
@@ -85,13 +95,14 @@ def step_files(nodes: Sequence[StepNode], tasks_per_node: int, hostname: str) ->
     named as its launcher takes for local. A third name stands for nodes that share a machine
     (emulated ones): charmrun looks names up, and theirs are in no directory.
     """
-    shared = all(node.address.startswith("unix:") for node in nodes[1:])
+    shared = share_a_machine(nodes)
     aliases = [
         f"127.0.{(i + 1) // 256}.{(i + 1) % 256}" if shared else "-" for i in range(len(nodes))
     ]
     names = [node.node_id for node in nodes]
     slots = [tasks_per_node if tasks_per_node > 1 else node.cpus for node in nodes]
     own = [_LOCAL if shared else hostname, *names[1:]]
+    # Without a number of processors: a launcher of Python programs does not take such lines.
     charm = aliases if shared else own
     counted = list(zip(own, slots, strict=True))
     return {
@@ -101,6 +112,5 @@ def step_files(nodes: Sequence[StepNode], tasks_per_node: int, hostname: str) ->
         ),
         _OPENMPI_HOSTS: "".join(f"{name} slots={count}\n" for name, count in counted),
         _HYDRA_HOSTS: "".join(f"{name}:{count}\n" for name, count in counted),
-        _CHARM_HOSTS: "group main\n"
-        + "".join(f"host {n} ++cpus {c}\n" for n, c in zip(charm, slots, strict=True)),
+        _CHARM_HOSTS: "group main\n" + "".join(f"host {name}\n" for name in charm),
     }
