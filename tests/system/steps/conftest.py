@@ -44,6 +44,15 @@ def any_site(
     running.check_end()
 
 
+@pytest.fixture(autouse=True)
+def no_jobs_after(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that fails does not keep the nodes from the next one."""
+    yield
+    for name in ("site", "any_site"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name).cancel_all()
+
+
 @pytest.fixture
 def root() -> None:
     if os.geteuid() != 0:

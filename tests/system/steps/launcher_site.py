@@ -26,7 +26,7 @@ LAUNCHER_ENV = {
 class LauncherSite(LiveSite):
     """Submits launchers and reads what they wrote."""
 
-    def launch(self, script: str, **env: str) -> str:
+    def launch(self, script: str, tasks: int = 1, **env: str) -> str:
         """A line of shell as the launcher of a job on both nodes; $RSH is its remote shell."""
         variables = {"PATH": os.environ["PATH"], "HOME": str(self.work), MARK: str(self.folder)}
         return self.submit(
@@ -37,6 +37,7 @@ class LauncherSite(LiveSite):
             size_max=2,
             mode=common_pb2.RESIZE_MODE_FIXED,
             own_launcher=True,
+            tasks_per_node=tasks,
         )
 
     def done(self, script: str, code: int = 0, **env: str) -> str:
@@ -77,6 +78,10 @@ class LauncherSite(LiveSite):
             stub = node_agent_pb2_grpc.NodeAgentStub(channel)
             request = node_agent_pb2.ListProcessesRequest()
             return list(stub.ListProcesses(request, timeout=10).processes)
+
+    def pid_on(self, index: int, job_id: str) -> int:
+        """The first process of a job on a node."""
+        return next(p.pid for p in self.node_processes(index) if p.job_id == job_id)
 
     def marked(self, mark: str) -> list[int]:
         """Processes of this site whose command line or environment has a word."""

@@ -51,8 +51,10 @@ class _Waiting:
 class StepListener:
     """A listening socket of the agent. Used from the event loop only."""
 
-    def __init__(self, hand_over: HandOver) -> None:
+    def __init__(self, hand_over: HandOver, line_s: float = LINE_S) -> None:
+        """``line_s``: how long a peer may take to say what it wants."""
         self._hand_over = hand_over
+        self._line_s = line_s
         self._listener: socket.socket | None = None
         self._path: Path | None = None
         self._waiting: dict[int, _Waiting] = {}
@@ -132,7 +134,7 @@ class StepListener:
         self._waiting[conn.fileno()] = waiting
         loop = asyncio.get_running_loop()
         loop.add_reader(conn, self._read, waiting)
-        waiting.timer = loop.call_later(LINE_S, self._drop, waiting)
+        waiting.timer = loop.call_later(self._line_s, self._drop, waiting)
 
     def _make_room(self, peer: str) -> None:
         counts = Counter(waiting.peer for waiting in self._waiting.values())
