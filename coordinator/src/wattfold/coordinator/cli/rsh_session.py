@@ -38,6 +38,7 @@ from wattfold.contract.step_protocol import (
 )
 
 WAIT_S = 30.0
+WAIT_S_MAX = 3600.0
 CONNECT_S = 5.0
 ANSWER_S = 10.0
 _RETRY_S = 0.05
@@ -81,7 +82,8 @@ def _cwd() -> bytes:
 
 def _meet(address: str, node: str, job: str, key: bytes) -> tuple[socket.socket, FrameReader]:
     """A proven connection, waiting for a step host that is not up yet. Raises RshError."""
-    until_s, pause_s = time.monotonic() + WAIT_S, _RETRY_S
+    wait_s = _wait_s()
+    until_s, pause_s = time.monotonic() + wait_s, _RETRY_S
     while True:
         try:
             conn = _connect(address)
@@ -93,12 +95,24 @@ def _meet(address: str, node: str, job: str, key: bytes) -> tuple[socket.socket,
         except (OSError, _NotYetError) as error:
             if time.monotonic() + pause_s >= until_s:
                 why = getattr(error, "strerror", None) or error
-                raise RshError(f"no step host on {node} within {WAIT_S:.0f} s: {why}") from None
+                raise RshError(f"no step host on {node} within {wait_s:.0f} s: {why}") from None
         except StepProtocolError as error:
             raise RshError(f"what answers for {node} is no step host: {error}") from None
         # A signal ends this process meanwhile, as nothing is forwarded yet.
         select.select([], [], [], pause_s)
         pause_s = min(pause_s * 1.5, _RETRY_S_MAX)
+
+
+def _wait_s() -> float:
+    """How long to ask for a step host; WATTFOLD_STEP_WAIT_S says otherwise. Raises RshError."""
+    given = os.environ.get("WATTFOLD_STEP_WAIT_S", "")
+    try:
+        wait_s = float(given) if given else WAIT_S
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= WAIT_S_MAX:
+        raise RshError(f"WATTFOLD_STEP_WAIT_S={given} is not 0..{WAIT_S_MAX:.0f} seconds")
+    return wait_s
 
 
 def _connect(address: str) -> socket.socket:
