@@ -122,12 +122,32 @@ def test_the_account_itself_starts_nothing_with_a_wrong_key(
     assert "not a remote shell of job j" in done.stderr
 
 
-def test_the_folder_of_the_job_is_closed_to_others(node: AgentProcess) -> None:
+def run_as(uid: int, command: str) -> tuple[int, str]:
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_the_folder_of_the_job_is_for_its_account_to_read_and_for_no_other(
+    node: AgentProcess,
+) -> None:
     take_steps(node)
     folder = node.root / "run/steps/j"
-    assert folder.stat().st_uid == OWNER
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_uid for path in folder.iterdir()} == {OWNER}
+    assert run_as(OWNER, f"cat {folder}/key") == (0, KEY.decode())
+    assert "n0" in run_as(OWNER, f"ls {folder} > /dev/null && cat {folder}/nodes")[1]
+    # The agent connects and removes as root: nothing of the account may lie in its way.
+    for change in (f"rm {folder}/key", f"ln -s /etc {folder}/x", f"echo x > {folder}/nodes"):
+        assert run_as(OWNER, change)[0] != 0, change
+    for look in (f"cat {folder}/key", f"ls {folder}", f"cat {folder}/nodes"):
+        assert run_as(OTHER, look)[0] != 0, look
     node.signal("j", 15)
     # 143: before it could handle the signal.
     assert node.ended("j").exit_code in (0, 143)

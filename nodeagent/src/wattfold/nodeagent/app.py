@@ -141,8 +141,7 @@ async def run(config: Config) -> None:
     steps = StepListener(ports.steps.hand_over)
     inventory = _inventory(config, boot_id, masks, emulation)
     if config.steps_listen:
-        everyone = os.geteuid() == 0
-        inventory.steps_address = steps.start(config.steps_listen, open_to_all=everyone)
+        inventory.steps_address = _listen_for_steps(steps, config.steps_listen)
     service = NodeAgentService(inventory, power, jobs, accounting, changes)
     server, address = await _serve(config, service)
     background = [
@@ -276,6 +275,18 @@ def _inventory(
             )
         )
     return answer
+
+
+def _listen_for_steps(steps: StepListener, listen: str) -> str:
+    """The address where steps are asked for; empty where that one cannot be had.
+
+    Caps do not wait for it: only jobs that start steps are refused then.
+    """
+    try:
+        return steps.start(listen, open_to_all=os.geteuid() == 0)
+    except OSError as error:
+        logs.warning("no_steps_here", listen=listen, why=error)
+        return ""
 
 
 def _throttle_number(emulation: _Emulation | None) -> pb.ThrottleMechanism:

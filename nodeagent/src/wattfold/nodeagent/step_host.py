@@ -1,11 +1,12 @@
 """The process of a job on a node whose program starts elsewhere: runs what the job's launcher asks.
 
 Started by the keeper in place of the job's command, so that account, cores and accounting are those
-of the job. The agent hands it connections over a socket in a folder that only the job's account may
-enter; who is at the other end has to prove that it has the key of the job (`step_process`).
-SIGTERM ends what it has started, and then itself with exit status 0. Stdlib and contract only.
+of the job. The agent hands it connections over a listening socket that it has made for it and that
+only the agent can connect to; who is at the other end has to prove that it has the key of the job
+(`step_process`). SIGTERM ends what it has started, and then itself with exit status 0. Stdlib and
+contract only.
 
-    python -c '...' FOLDER NODE JOB
+    python -c '...' FOLDER NODE JOB LISTENER
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import os
 import selectors
 import signal
 import socket
-import struct
 import sys
 import time
 from dataclasses import dataclass
@@ -24,18 +24,16 @@ from dataclasses import dataclass
 from wattfold.contract.step_protocol import StepError
 from wattfold.nodeagent.step_process import Step, Surroundings, account_shell, below
 
-SOCKET_NAME = "host.sock"
 KEY_NAME = "key"
 STEPS_MAX = 256
 UNPROVEN_MAX = 64
-_PEER = struct.Struct("3i")
 _LOOK_S = 0.05
 _STOP_S = 60.0
 
 
 def main() -> None:
     """Serves until SIGTERM."""
-    folder, node, job = sys.argv[1:4]
+    folder, node, job, inherited = sys.argv[1:5]
     with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
         file.write("wattfold-steps")
     with open(os.path.join(folder, KEY_NAME), "rb") as file:
@@ -43,22 +41,10 @@ def main() -> None:
     around = Surroundings(
         key=key, job=job, node=node, cwd=os.getcwd(), env=dict(os.environb), shell=account_shell()
     )
-    StepHost(listen(folder), around).run()
-
-
-def listen(folder: str) -> socket.socket:
-    """The socket in the folder of the job; its path may be longer than an address can be."""
-    here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(SOCKET_NAME, dir_fd=here)
-        found = socket.socket(socket.AF_UNIX)
-        found.bind(f"/proc/self/fd/{here}/{SOCKET_NAME}")
-        found.listen(UNPROVEN_MAX)
-        found.setblocking(False)
-    finally:
-        os.close(here)
-    return found
+    listener = socket.socket(fileno=int(inherited))
+    listener.set_inheritable(False)
+    listener.setblocking(False)
+    StepHost(listener, around).run()
 
 
 @dataclass(slots=True)
@@ -110,10 +96,6 @@ class StepHost:
         try:
             conn, _ = self._listener.accept()
         except OSError:
-            return
-        creds = conn.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        if _PEER.unpack(creds)[1] not in (0, os.getuid()):
-            conn.close()
             return
         conn.setblocking(False)
         self._selector.register(conn, selectors.EVENT_READ, _Handover(conn))

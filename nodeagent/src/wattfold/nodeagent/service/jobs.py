@@ -266,8 +266,6 @@ class NodeJobs:
             self._lose(job, f"the record of its end is damaged: {error!r}")
             return
         job.message = f"{left} processes would not die" if left else ""
-        if job.exit_code and not left:
-            job.message = self._ports.steps.last_words(job.id)
         job.state = JobState.ENDED
         self.before_end()
         self._finish(job)

@@ -12,7 +12,7 @@ from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
 from wattfold.nodeagent.adapters.processes import KeeperOrder
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
-from wattfold.nodeagent.adapters.step_folders import LOG_NAME, StepFolders, host_command
+from wattfold.nodeagent.adapters.step_folders import StepFolders, host_command
 from wattfold.nodeagent.core.launch import LaunchOrder, ShimSetting, job_environment
 from wattfold.nodeagent.core.steps import StepSetting, step_files
 from wattfold.nodeagent.service.records import Job
@@ -56,9 +56,12 @@ def keeper_order(
     except OSError as error:
         raise device_refusal(error, f"job {job.id}: cannot make its cgroup") from None
     argv, stdout_path, stderr_path = list(order.argv), order.stdout_path, order.stderr_path
+    inherited: list[int] = []
     if steps is not None and order.steps_only:
-        argv = host_command(ports.steps.path(job.id), ports.node_id, job.id)
-        stdout_path = stderr_path = f"{steps.folder}/{LOG_NAME}"
+        inherited = [_listener(ports, job)]
+        argv = host_command(ports.steps.path(job.id), ports.node_id, job.id, inherited[0])
+        # Its steps write to their remote shells; it has nothing to say but why it failed.
+        stdout_path, stderr_path = os.devnull, stderr_path or os.devnull
     return KeeperOrder(
         argv=argv,
         env=env,
@@ -73,6 +76,7 @@ def keeper_order(
         exit_path=str(ports.store.jobs / f"{job.id}.exit"),
         agent_pid_path=str(ports.store.agent_pid_path),
         files_soft_max=ports.files_soft_max,
+        inherited=inherited,
     )
 
 
@@ -94,3 +98,10 @@ def _steps(
         node_id=ports.node_id,
         hostname=hostname,
     )
+
+
+def _listener(ports: JobPorts, job: Job) -> int:
+    try:
+        return ports.steps.listener(job.id).detach()
+    except OSError as error:
+        raise device_refusal(error, f"job {job.id}: cannot listen for its steps") from None
