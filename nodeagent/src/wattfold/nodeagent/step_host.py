@@ -27,6 +27,7 @@ from wattfold.nodeagent.step_process import Step, Surroundings, account_shell, b
 KEY_NAME = "key"
 STEPS_MAX = 256
 UNPROVEN_MAX = 64
+_KEEPER_NAME = "wattfold-keeper"
 _LOOK_S = 0.05
 _STOP_S = 60.0
 
@@ -141,9 +142,7 @@ class StepHost:
         for step in self._steps:
             step.end()
         until_s = time.monotonic() + _STOP_S
-        keeper = os.getppid()
-        # Orphans of steps are children of the keeper; without one, of whoever adopts them.
-        root = keeper if keeper > 1 else os.getpid()
+        root = _root()
         told: set[int] = set()
         while (left := below(root)) and time.monotonic() < until_s:
             for pid in set(left) - told:
@@ -152,6 +151,18 @@ class StepHost:
                         os.kill(pid, number)
             told.update(left)
             self._turn(_LOOK_S)
+
+
+def _root() -> int:
+    """Below which process those of the job are: the keeper, which adopts their orphans.
+
+    It may have been killed: whoever has adopted this process then, others are below it too.
+    """
+    parent = os.getppid()
+    with contextlib.suppress(OSError), open(f"/proc/{parent}/comm", encoding="utf-8") as file:
+        if file.read().strip() == _KEEPER_NAME:
+            return parent
+    return os.getpid()
 
 
 def _wakeups() -> int:
