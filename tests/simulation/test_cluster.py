@@ -9,7 +9,7 @@ from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode
+from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -208,3 +208,27 @@ def test_a_job_submitted_while_another_starts_gets_its_share() -> None:
     cluster.go("b", job(1000))
     cluster.run(25 * S)
     assert cluster.core.state.jobs[JobId("b")].state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_jobs_with_launchers_of_their_own_end_with_their_first_node(seed: int) -> None:
+    """Also when messages are lost: the processes on the other nodes run until they are ended."""
+    faults = Faults(lose=0.08, delay_ns=200_000_000)
+    cluster = Cluster([node_spec(f"n{i}") for i in range(4)], FifoEasy(), 200 * W, seed, faults)
+    for index in range(4):
+        spec = JobSpec(
+            name="sim",
+            app="sim",
+            argv=("run", "20"),
+            unit=SizeUnit.NODES,
+            size_min=2,
+            size_max=2,
+            time_ns=20 * S,
+            own_launcher=True,
+        )
+        cluster.go(str(index), spec)
+    cluster.run(600 * S, lambda: finished(cluster))
+    states = {j.job_id: (j.state, j.message) for j in cluster.core.state.jobs.values()}
+    assert {state for state, _ in states.values()} == {JobState.COMPLETED}, states
+    cluster.run(cluster.clock.now_ns + 30 * S)
+    assert not [agent.running for agent in cluster.agents.values() if agent.running]

@@ -41,11 +41,15 @@ class AgentProcess:
     def socket(self) -> str:
         return f"unix:{self.root}/run/agent.sock"
 
+    readable_by: int | None = None
+    """An account that must be able to run what the agent is installed from, as its jobs do."""
+
     def start(self) -> AgentProcess:
         """Starts it and waits for its ready line."""
         python, libraries = sys.executable, ":".join(p for p in sys.path if p)
-        if self.uid is not None:
-            installed = installation_for(self.uid)
+        reader = self.uid if self.uid is not None else self.readable_by
+        if reader is not None:
+            installed = installation_for(reader)
             assert installed is not None
             python, libraries = installed.python, installed.libraries
         command = [

@@ -36,6 +36,7 @@ from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
 from wattfold.coordinator.adapters.residual import AlarmLog, with_residual
 from wattfold.coordinator.adapters.service import Service, replay
+from wattfold.coordinator.adapters.step_keys import StepSecretError, step_keys
 from wattfold.coordinator.cli.address import default_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
@@ -110,7 +111,13 @@ def main(
         given["nodes"] = list(nodes)
     try:
         sys.exit(asyncio.run(_serve(load(config, given), record, first_epoch)))
-    except (ConfigError, StartError, JournalError, channels.TokenError) as error:
+    except (
+        ConfigError,
+        StartError,
+        JournalError,
+        StepSecretError,
+        channels.TokenError,
+    ) as error:
         click.echo(f"wattfold-coordinator: {error}", err=True)
         sys.exit(EXIT_CONFIG)
 
@@ -229,6 +236,7 @@ async def _wire(
         epoch=lambda: service.core.state.epoch,
         coordinator_id=coordinator_id,
         fenced=lambda error: _fenced(stopped, error),
+        step_key=step_keys(config.state_dir),
     )
     await _contact(config, service, agents, hooks)
     runner = asyncio.create_task(service.run())

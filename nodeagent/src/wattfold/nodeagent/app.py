@@ -28,6 +28,8 @@ from wattfold.nodeagent.adapters.nvml import find_gpus
 from wattfold.nodeagent.adapters.powercap import discover
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
+from wattfold.nodeagent.adapters.step_folders import StepFolders, remote_shell
+from wattfold.nodeagent.adapters.step_listener import StepListener
 from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
 from wattfold.nodeagent.adapters.tree_process import TreeProcess
 from wattfold.nodeagent.core.caps import ZoneKind
@@ -118,6 +120,9 @@ async def run(config: Config) -> None:
         boot_id=boot_id,
         shim_library=config.omp_shim,
         files_soft_max=files_soft_max,
+        steps=StepFolders(config.run_dir),
+        node_id=config.node_id,
+        remote_shell=remote_shell(),
     )
     jobs = NodeJobs(config.cpus, ports, config.run_dir / "shim.sock", changes.notify)
     jobs.start()
@@ -133,9 +138,11 @@ async def run(config: Config) -> None:
     accounting.adopted()
     jobs.masks.before_change = accounting.mask_changes
     jobs.before_end = lambda: accounting.sample(force=True)
-    service = NodeAgentService(
-        _inventory(config, boot_id, masks, emulation), power, jobs, accounting, changes
-    )
+    steps = StepListener(ports.steps.hand_over)
+    inventory = _inventory(config, boot_id, masks, emulation)
+    if config.steps_listen:
+        inventory.steps_address = _listen_for_steps(steps, config.steps_listen)
+    service = NodeAgentService(inventory, power, jobs, accounting, changes)
     server, address = await _serve(config, service)
     background = [
         asyncio.create_task(sample_for_ever(power)),
@@ -152,6 +159,7 @@ async def run(config: Config) -> None:
         await jobs.end_all(_KILL_GRACE_S)
     for task in background:
         task.cancel()
+    steps.close()
     jobs.stop()
     accounting.close()
     power.stop()
@@ -267,6 +275,18 @@ def _inventory(
             )
         )
     return answer
+
+
+def _listen_for_steps(steps: StepListener, listen: str) -> str:
+    """The address where steps are asked for; empty where that one cannot be had.
+
+    Caps do not wait for it: only jobs that start steps are refused then.
+    """
+    try:
+        return steps.start(listen, open_to_all=os.geteuid() == 0)
+    except OSError as error:
+        logs.warning("no_steps_here", listen=listen, why=error)
+        return ""
 
 
 def _throttle_number(emulation: _Emulation | None) -> pb.ThrottleMechanism:

@@ -56,6 +56,8 @@ def main() -> None:
         os.waitpid(pid, 0)
         return
     _leave_pipes()
+    for fd in order["inherited"]:
+        os.close(fd)
     code, killer = _wait(pid, wake, order["agent_pid_path"])
     left = _end_leftovers(wake)
     _write_end(order["exit_path"], code, killer, left, wake)

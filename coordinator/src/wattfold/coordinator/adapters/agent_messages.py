@@ -20,6 +20,7 @@ from wattfold.coordinator.adapters.observations import (
     PeSample,
     ZoneSample,
 )
+from wattfold.coordinator.adapters.step_keys import steps_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import ResizeMode
@@ -47,8 +48,8 @@ class MessageError(Exception):
     """An agent said something that cannot be; the message names field and value."""
 
 
-def node_spec(message: pb.Inventory, expected: NodeId) -> NodeSpec:
-    """The inventory as the core's NodeSpec. Raises MessageError."""
+def node_spec(message: pb.Inventory, expected: NodeId, address: str = "") -> NodeSpec:
+    """The inventory of the agent at an address as the core's NodeSpec. Raises MessageError."""
     if message.node_id != expected:
         raise MessageError(f"the agent calls itself {message.node_id!r}, expected {expected!r}")
     if len(message.zones) > ZONES_MAX:
@@ -68,6 +69,7 @@ def node_spec(message: pb.Inventory, expected: NodeId) -> NodeSpec:
         topology=_topology(message, cpus),
         isolated_cpus=_cpus(message.isolated_cpus),
         offline_cpus=_cpus(message.offline_cpus),
+        steps_address=steps_address(message.steps_address, address),
     )
 
 
@@ -347,8 +349,10 @@ def _residual(core: pb.CoreResidual) -> CoreResidual:
     return CoreResidual(cpu=core.cpu, cpu_ns=core.cpu_ns, load=core.load)
 
 
-def launch_request(action: act.Launch, header: common_pb2.CommandHeader) -> pb.LaunchRequest:
-    """The command that starts a job's process."""
+def launch_request(
+    action: act.Launch, header: common_pb2.CommandHeader, step_key: bytes = b""
+) -> pb.LaunchRequest:
+    """The command that starts a job's process; ``step_key`` of one that starts its steps itself."""
     spec = action.spec
     return pb.LaunchRequest(
         header=header,
@@ -366,6 +370,12 @@ def launch_request(action: act.Launch, header: common_pb2.CommandHeader) -> pb.L
         user=spec.user,
         tasks_per_node=spec.tasks_per_node,
         processor_map=action.processor_map,
+        steps_only=action.steps_only,
+        step_nodes=[
+            pb.StepNode(node_id=node.node_id, address=node.address, cpus=node.cpus)
+            for node in action.step_nodes
+        ],
+        step_key=step_key if action.step_nodes else b"",
     )
 
 

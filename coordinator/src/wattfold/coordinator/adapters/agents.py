@@ -22,6 +22,7 @@ from wattfold.coordinator.adapters import agent_messages as messages
 from wattfold.coordinator.adapters import channels
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.observations import NodeSample
+from wattfold.coordinator.adapters.step_keys import StepKeys
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.node import NodeSpec
@@ -69,6 +70,7 @@ class Hooks:
     epoch: Callable[[], int]
     coordinator_id: str
     fenced: Callable[[FencedError], None]
+    step_key: StepKeys
 
 
 class AgentLink:
@@ -145,7 +147,7 @@ class AgentLink:
             timeout=timeout,
             metadata=self._metadata,
         )
-        spec = messages.node_spec(inventory, self.node_id)
+        spec = messages.node_spec(inventory, self.node_id, self.address)
         if inventory.epoch > self._hooks.epoch():
             raise self._fence(f"epoch {inventory.epoch} is newer than {self._hooks.epoch()}")
         self._offset = messages.ClockOffset()
@@ -304,6 +306,7 @@ class AgentLink:
         request = messages.launch_request(
             action,
             self._header(action.request_id, action.cause),
+            self._hooks.step_key(action.job_id),
         )
         event: ev.Event
         try:

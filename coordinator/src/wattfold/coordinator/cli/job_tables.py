@@ -110,7 +110,11 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("errors", spec.stderr_path or f"wattfold-{job.job_id}.err"),
         ("kind", _kind(spec)),
         ("mode from", spec.mode_source or f.NONE),
-        ("size", f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"),
+        (
+            "size",
+            f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"
+            f"{', own launcher' if spec.own_launcher else ''}",
+        ),
         ("cap", _cap(job)),
         ("submitted", _when(job.submitted_at_s)),
         ("started", _when(job.started_at_s)),

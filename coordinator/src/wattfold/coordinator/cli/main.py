@@ -44,6 +44,7 @@ class RootCommand(LazyGroup):
         "workload": "workload:workload",
         "simulate": "simulate:simulate",
         "reproduce": "reproduce:reproduce",
+        "rsh": "rsh_command:rsh",
         "completion": "completion:completion",
     }
 

@@ -32,8 +32,21 @@ class SetMask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepNode:
+    """A node as the launcher of a job is told it, with the number of its cores there."""
+
+    node_id: NodeId
+    address: str
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Start a job's process on a node; ``launch_cpus`` is the most cores it can ever get there."""
+    """Start a job's process on a node; ``launch_cpus`` is the most cores it can ever get there.
+
+    ``step_nodes`` of a job that starts its steps itself, in the order of their ranks; with
+    ``steps_only`` its program runs on the first of them, and this one takes its steps.
+    """
 
     node_id: NodeId
     job_id: JobId
@@ -45,6 +58,8 @@ class Launch:
     request_id: str
     cause: str
     processor_map: bytes = b""
+    steps_only: bool = False
+    step_nodes: tuple[StepNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

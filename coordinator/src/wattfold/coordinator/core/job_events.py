@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
@@ -130,7 +132,8 @@ def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act
         return []
     rank.launching = False
     if event.permanent or job.state is JobState.ENDING:
-        rank.end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message=event.reason)
+        end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message=event.reason)
+        rank.end = _judged(job, rank, end)
         unsure = [] if event.permanent else _end_process(state, job, rank)
         return unsure + _one_ended(state, job, now_ns)
     rank.retry_ns = now_ns + state.settings.retry_ns
@@ -185,7 +188,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
     rank.pid = reading.pid
     if job.started_ns < 0:
         job.started_ns = now_ns  # It ended before its start was heard of.
-    rank.end = RankEnd(
+    end = RankEnd(
         exit_code=reading.exit_code,
         cpu_ns=reading.cpu_ns,
         energy_uj=reading.energy_uj,
@@ -195,7 +198,24 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
     )
+    rank.end = _judged(job, rank, end)
     return forget + _one_ended(state, job, now_ns)
+
+
+def _judged(job: Job, rank: Rank, end: RankEnd) -> RankEnd:
+    """The end of a step host as it counts for the job.
+
+    It has no result of its own. Ended because the job does, it says nothing, whatever it says;
+    before the launcher and by itself, it has failed.
+    """
+    first = next(iter(job.ranks.values()))
+    if not job.spec.own_launcher or rank is first:
+        return end
+    if first.end is not None or rank.signalled or job.state is JobState.ENDING:
+        return replace(end, exit_code=0, lost=False, message="")
+    told = f": {end.message}" if end.message else ""
+    message = f"the step host on {rank.node_id} ended before the launcher{told}"
+    return replace(end, exit_code=end.exit_code or 1, message=message)
 
 
 def _one_ended(state: State, job: Job, now_ns: int) -> list[act.Action]:
@@ -204,13 +224,19 @@ def _one_ended(state: State, job: Job, now_ns: int) -> list[act.Action]:
     ends = [rank.end for rank in job.ranks.values()]
     if all(ends):
         _finish(state, job, now_ns)
-    elif any(end and (end.exit_code or end.lost) for end in ends):
+    elif any(end and (end.exit_code or end.lost) for end in ends) or (
+        # A launcher has ended: so have the steps it has started.
+        job.spec.own_launcher and ends[0] is not None
+    ):
         return _begin_ending(state, job, now_ns)
     return []
 
 
 def _finish(state: State, job: Job, now_ns: int) -> None:
     ends = [rank.end for rank in job.ranks.values() if rank.end]
+    if job.spec.own_launcher:
+        # A launcher that was ended because a step host had failed is not what went wrong.
+        ends = [*ends[1:], *ends[:1]]
     failed = next((end for end in ends if end.exit_code), None)
     lost = next((end for end in ends if end.lost), None)
     if job.cancelled:

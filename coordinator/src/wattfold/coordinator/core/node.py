@@ -64,6 +64,8 @@ class NodeSpec:
     topology: Topology = Topology()  # noqa: RUF009 - immutable
     isolated_cpus: CpuSet = CpuSet()  # noqa: RUF009
     offline_cpus: CpuSet = CpuSet()  # noqa: RUF009
+    steps_address: str = ""
+    """Where steps of jobs there are asked for: unix:PATH or tcp:HOST:PORT; empty = nowhere."""
 
     packages: tuple[Zone, ...] = field(init=False, compare=False, repr=False)
     """The zones a policy chooses caps for. Derived, as are the sums: policies ask all the time."""

@@ -338,4 +338,18 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
         request_id=next_request(state),
         cause=cause,
         processor_map=map_of(job.spec, rank.held, most),
+        steps_only=job.spec.own_launcher and position > 0,
+        step_nodes=_step_nodes(state, job) if job.spec.own_launcher else (),
+    )
+
+
+def _step_nodes(state: State, job: Job) -> tuple[act.StepNode, ...]:
+    specs = {node_id: state.nodes[node_id].spec for node_id in job.ranks}
+    return tuple(
+        act.StepNode(
+            node_id=rank.node_id,
+            address=spec.steps_address if (spec := specs[rank.node_id]) else "",
+            cpus=len(rank.held),
+        )
+        for rank in job.ranks.values()
     )

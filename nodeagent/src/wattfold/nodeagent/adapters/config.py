@@ -53,6 +53,8 @@ class Config:
 
     node_id: str
     listen: str
+    steps_listen: str
+    """Where steps of jobs are asked for: unix:PATH or HOST:PORT; empty = nowhere."""
     token: str | None
     state_dir: Path
     run_dir: Path
@@ -99,6 +101,7 @@ _POWER = _Key(kind=float, low=0, high=100_000, unit=" W")
 _TOP = {
     "node_id": _TEXT,
     "listen": _TEXT,
+    "steps_listen": _TEXT,
     "token_file": _TEXT,
     "insecure": _Key(kind=bool, default=False),
     "state_dir": _Key(kind=str, default="/var/lib/wattfold-agent"),
@@ -281,6 +284,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
     return Config(
         node_id=node_id,
         listen=_listen(top, source, run_dir),
+        steps_listen=_steps_listen(top, source, run_dir),
         token=_token(top, source),
         state_dir=Path(top["state_dir"]).absolute(),
         run_dir=run_dir,
@@ -331,6 +335,25 @@ def _listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
     if not top["token_file"] and not top["insecure"]:
         raise source.wrong("listen", f"= {listen!r} needs token_file (or insecure, for tests)")
     return listen
+
+
+def _steps_listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
+    """By default a socket of its own beside that of the agent, or the port after the agent's."""
+    given: str | None = top["steps_listen"]
+    if given == "off":
+        return ""
+    if given is None:
+        listen: str = top["listen"] or "unix:"
+        if listen.startswith("unix:"):
+            return f"unix:{run_dir}/steps.sock"
+        host, _, port = listen.rpartition(":")
+        return f"{host}:{int(port) + 1 if int(port) else 0}"
+    if given.startswith("unix:/") and len(given) <= 5 + 107:
+        return given
+    host, _, port = given.rpartition(":")
+    if given.startswith("unix:") or not host or not port.isdigit() or int(port) > 65535:
+        raise source.wrong("steps_listen", f"= {given!r} must be unix:/path, host:port or off")
+    return given
 
 
 def _token(top: dict[str, Any], source: _Source) -> str | None:

@@ -44,6 +44,8 @@ class KeeperOrder:
     exit_path: str
     agent_pid_path: str
     files_soft_max: int
+    inherited: list[int]
+    """Descriptors that go to the job, and are closed here once its keeper has them."""
 
 
 class Starting:
@@ -67,10 +69,14 @@ class Starting:
                 start_new_session=True,
                 cwd="/",
                 env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                pass_fds=order.inherited,
             )
         except OSError as error:
             report = {"what": "start a keeper", "path": "", "errno": error.errno}
             raise refusal(job, report) from None
+        finally:
+            for fd in order.inherited:
+                os.close(fd)
         starting = cls(job, process)
         try:
             starting._say(json.dumps(asdict(order)))

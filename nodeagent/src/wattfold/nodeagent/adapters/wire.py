@@ -12,6 +12,7 @@ from wattfold.nodeagent.core import errors
 from wattfold.nodeagent.core.caps import CapOutcome, CapRequest, CapStatus, ZoneKind
 from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode
 from wattfold.nodeagent.core.masks import parse_cpus
+from wattfold.nodeagent.core.steps import StepNode
 from wattfold.nodeagent.service.charm_program import Processor
 from wattfold.nodeagent.service.node_total import NodeTotal
 from wattfold.nodeagent.service.power import ZoneState
@@ -140,6 +141,12 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         user=request.user,
         tasks_per_node=request.tasks_per_node or 1,
         processor_map=request.processor_map,
+        steps_only=request.steps_only,
+        step_nodes=tuple(
+            StepNode(node_id=node.node_id, address=node.address, cpus=node.cpus)
+            for node in request.step_nodes
+        ),
+        step_key=request.step_key,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, valid_name
+from wattfold.contract.step_protocol import KEY_BYTES
 from wattfold.nodeagent.core.errors import InvalidRequest
+from wattfold.nodeagent.core.steps import StepNode, StepSetting, step_environment
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ARGUMENT_BYTES_MAX = 512 * 1024
@@ -42,6 +44,11 @@ class LaunchOrder:
     tasks_per_node: int = 1
     processor_map: bytes = b""
     """Mode map: the map that belongs to ``cpus``; empty = the agent finds it."""
+    steps_only: bool = False
+    """The program starts on another node: a step host runs here in place of argv."""
+    step_nodes: tuple[StepNode, ...] = ()
+    """Nodes of a job that starts its steps itself, in the order of their ranks."""
+    step_key: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +88,58 @@ def check_order(order: LaunchOrder) -> None:
         )
     if order.ranks and order.rank >= order.ranks:
         raise InvalidRequest(f"job {order.job}: rank {order.rank} of {order.ranks} ranks")
+    check_steps(order)
 
 
-def job_environment(order: LaunchOrder, shim: ShimSetting) -> dict[str, str]:
-    """The environment of the job: what the request gives, completed by what the agent knows."""
+def check_steps(order: LaunchOrder) -> None:
+    """Raises InvalidRequest for steps that could never be started."""
+    if not order.step_nodes:
+        if order.steps_only:
+            raise InvalidRequest(f"job {order.job}: steps only, but the nodes are not named")
+        return
+    if len(order.step_key) != KEY_BYTES:
+        raise InvalidRequest(
+            f"job {order.job}: its step key has {len(order.step_key)} bytes, not {KEY_BYTES}"
+        )
+    if order.rank >= len(order.step_nodes):
+        raise InvalidRequest(
+            f"job {order.job}: rank {order.rank} of {len(order.step_nodes)} nodes with steps"
+        )
+    names = [node.node_id for node in order.step_nodes]
+    if not all(valid_name(name) for name in names) or len(set(names)) < len(names):
+        raise InvalidRequest(f"job {order.job}: its nodes {', '.join(names)} are not unlike names")
+    deaf = [node.node_id for node in order.step_nodes[1:] if not node.address]
+    if deaf:
+        raise InvalidRequest(
+            f"job {order.job}: it starts its processes itself, and node {deaf[0]} takes no steps"
+            " (steps_listen of its agent)"
+        )
+    if any(set(node.address) & set(" \t\r\n") for node in order.step_nodes):
+        raise InvalidRequest(f"job {order.job}: an address of its nodes has a space in it")
+
+
+def job_environment(
+    order: LaunchOrder, shim: ShimSetting, steps: StepSetting | None = None
+) -> dict[str, str]:
+    """The environment of the job: what the request gives, completed by what the agent knows.
+
+    ``steps`` of a job that starts its steps itself.
+    """
+    given = dict(order.env)
+    outer = given.pop("WATTFOLD_STEPS", "")
+    if outer:
+        # Submitted from inside of another job: its files are not those of this one.
+        given = {name: value for name, value in given.items() if not value.startswith(outer)}
+    launcher = step_environment(order.step_nodes, steps, first=not order.steps_only)
     env = {
         "PATH": DEFAULT_PATH,
+        **launcher.defaults,
         # A Charm++ program has as many processes, or threads of its own.
         "OMP_NUM_THREADS": "1" if order.mode is ResizeMode.MAP else str(order.launch_cpus),
         # Spinning threads hold a core the job has lost.
         "OMP_WAIT_POLICY": "passive",
-        **order.env,
+        **given,
+        **launcher.facts,
         "WATTFOLD_JOB_ID": order.job,
         "WATTFOLD_RESIZE_MODE": order.mode.value,
         "WATTFOLD_LAUNCH_CPUS": str(order.launch_cpus),

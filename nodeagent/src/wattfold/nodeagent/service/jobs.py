@@ -81,6 +81,7 @@ class NodeJobs:
         self._ports.store.agent_pid_path.write_text(str(os.getpid()), encoding="ascii")
         for job_id in self._ports.store.job_ids():
             self._adopt(job_id)
+        self._ports.steps.keep_only([job.id for job in self.jobs.values() if job.live])
 
     async def launch(self, order: LaunchOrder) -> tuple[Job, bool]:
         """Starts a job; (job, whether it was here already). Raises Refused; nothing is left."""
@@ -345,6 +346,10 @@ class NodeJobs:
             ports.firmware.remove(job.id)
         ports.masks.remove(job.id)
         ports.clock.remove(job.id)
+        try:
+            ports.steps.remove(job.id)
+        except OSError as error:
+            logs.warning("step_folder_not_removed", job=job.id, why=error)
         if job.id not in self.jobs:
             ports.store.remove(f"jobs/{job.id}.json")
             ports.store.remove(f"jobs/{job.id}.exit")

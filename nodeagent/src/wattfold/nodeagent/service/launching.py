@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import socket
 from dataclasses import dataclass
 
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
@@ -11,7 +12,9 @@ from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
 from wattfold.nodeagent.adapters.processes import KeeperOrder
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
+from wattfold.nodeagent.adapters.step_folders import StepFolders, host_command
 from wattfold.nodeagent.core.launch import LaunchOrder, ShimSetting, job_environment
+from wattfold.nodeagent.core.steps import StepSetting, step_files
 from wattfold.nodeagent.service.records import Job
 
 
@@ -26,6 +29,10 @@ class JobPorts:
     boot_id: str
     shim_library: str
     files_soft_max: int
+    steps: StepFolders
+    node_id: str
+    remote_shell: str
+    """The program launchers start steps with; empty = none is installed."""
 
 
 def keeper_order(
@@ -37,7 +44,8 @@ def keeper_order(
 ) -> KeeperOrder:
     """Makes what holds the job and tells how to start it. Raises Refused."""
     shim = ShimSetting(library=ports.shim_library, endpoint=shim_endpoint)
-    env = job_environment(order, shim)
+    steps = _steps(ports, order, account)
+    env = job_environment(order, shim, steps)
     if account is not None:
         account_env = {"HOME": account.pw_dir, "USER": account.pw_name}
         env = {**account_env, "LOGNAME": account.pw_name, **env}
@@ -47,12 +55,19 @@ def keeper_order(
             groups.extend(ports.firmware.prepare(job.id, len(job.cpus)))
     except OSError as error:
         raise device_refusal(error, f"job {job.id}: cannot make its cgroup") from None
+    argv, stdout_path, stderr_path = list(order.argv), order.stdout_path, order.stderr_path
+    inherited: list[int] = []
+    if steps is not None and order.steps_only:
+        inherited = [_listener(ports, job)]
+        argv = host_command(ports.steps.path(job.id), ports.node_id, job.id, inherited[0])
+        # Its steps write to their remote shells; it has nothing to say but why it failed.
+        stdout_path, stderr_path = os.devnull, stderr_path or os.devnull
     return KeeperOrder(
-        argv=list(order.argv),
+        argv=argv,
         env=env,
         cwd=order.cwd,
-        stdout_path=os.path.join(order.cwd, order.stdout_path or f"wattfold-{job.id}.out"),
-        stderr_path=os.path.join(order.cwd, order.stderr_path or f"wattfold-{job.id}.err"),
+        stdout_path=os.path.join(order.cwd, stdout_path or f"wattfold-{job.id}.out"),
+        stderr_path=os.path.join(order.cwd, stderr_path or f"wattfold-{job.id}.err"),
         affinity=list(ports.masks.affinity_at_start(job.cpus)),
         procs_paths=[str(path) for path in dict.fromkeys(groups)],
         uid=account.pw_uid if account else None,
@@ -61,4 +76,32 @@ def keeper_order(
         exit_path=str(ports.store.jobs / f"{job.id}.exit"),
         agent_pid_path=str(ports.store.agent_pid_path),
         files_soft_max=ports.files_soft_max,
+        inherited=inherited,
     )
+
+
+def _steps(
+    ports: JobPorts, order: LaunchOrder, account: pwd.struct_passwd | None
+) -> StepSetting | None:
+    """Makes the folder of a job that starts its steps itself. Raises Refused."""
+    if not order.step_nodes:
+        return None
+    hostname = socket.gethostname()
+    files = step_files(order.step_nodes, order.tasks_per_node, hostname)
+    try:
+        ports.steps.make(order.job, order.step_key, files, account)
+    except OSError as error:
+        raise device_refusal(error, f"job {order.job}: cannot make its folder of steps") from None
+    return StepSetting(
+        folder=str(ports.steps.path(order.job)),
+        remote_shell=ports.remote_shell,
+        node_id=ports.node_id,
+        hostname=hostname,
+    )
+
+
+def _listener(ports: JobPorts, job: Job) -> int:
+    try:
+        return ports.steps.listener(job.id).detach()
+    except OSError as error:
+        raise device_refusal(error, f"job {job.id}: cannot listen for its steps") from None

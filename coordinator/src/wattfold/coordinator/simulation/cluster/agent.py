@@ -63,6 +63,8 @@ class Process:
     cpus: CpuSet
     ranks: int
     """Processes the job has in all."""
+    steps_only: bool = False
+    """It takes steps of a launcher elsewhere: it runs until it is ended."""
     running: bool = True
     exit_code: int = 0
     reported: bool = False
@@ -265,6 +267,7 @@ class Agent:
                 ranks=command.ranks,
                 pes=command.launch_cpus if command.spec.mode is ResizeMode.MAP else 0,
                 processor_map=command.processor_map,
+                steps_only=command.steps_only,
             )
         return ev.JobLaunched(node_id=self.node_id, job_id=command.job_id, pid=1)
 
@@ -273,6 +276,12 @@ class Agent:
         process = self.processes.get(job_id)
         if process is not None and process.running:
             process.running, process.exit_code = False, exit_code
+
+    def complete(self, job_id: JobId) -> None:
+        """The job has done its work: its process here ends by itself, or waits to be ended."""
+        process = self.processes.get(job_id)
+        if process is not None and not process.steps_only:
+            self.end(job_id, 0)
 
     def check_masks(self) -> str:
         """What is wrong with the cores of the running processes, empty if nothing is."""

@@ -117,7 +117,7 @@ class Truth:
         run = self.runs.get(process.job_id)
         if run is None:
             run = self.runs[process.job_id] = self._new_run(process, process.ranks)
-        if not run.ended:
+        if not run.ended or process.steps_only:
             return run
         key = (node_id, process.job_id)
         if key not in self._strays:
@@ -182,7 +182,7 @@ class Truth:
         run.ended, run.totals.end_ns = True, self._clock.now_ns
         agents = [self.nodes[node_id].agent for node_id in run.places]
         for agent in agents:
-            agent.end(run.job_id, 0)
+            agent.complete(run.job_id)
         for agent in agents:
             self.touch(agent)
             self._on_end(agent)

@@ -1,0 +1,72 @@
+"""Steps of jobs that bring their own launcher: the secret their keys come from, and addresses."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from wattfold.contract.ids import JobId
+
+SECRET_BYTES = 32
+SECRET_NAME = "step-secret"  # noqa: S105 - the name of the file
+StepKeys = Callable[[JobId], bytes]
+
+
+class StepSecretError(Exception):
+    """The secret cannot be read or made; the message names the file and the reason."""
+
+
+def step_keys(state_dir: Path) -> StepKeys:
+    """Keys of jobs, derived from a secret in the state folder, made when first needed.
+
+    The same after a restart: steps of running jobs go on to find each other. Raises
+    StepSecretError.
+    """
+    secret = _secret(state_dir / SECRET_NAME)
+    return lambda job: hmac.digest(secret, b"wattfold step " + job.encode(), hashlib.sha256)
+
+
+def _secret(path: Path) -> bytes:
+    try:
+        if not path.exists():
+            _write(path, secrets.token_bytes(SECRET_BYTES))
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(fd, "rb") as file:
+            found, data = os.fstat(fd), file.read(SECRET_BYTES + 1)
+    except OSError as error:
+        raise StepSecretError(f"{path}: {error.strerror}") from error
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise StepSecretError(f"{path}: must be this account's and closed to others; chmod 600 it")
+    if len(data) != SECRET_BYTES:
+        raise StepSecretError(f"{path}: {len(data)} bytes, not {SECRET_BYTES}; remove it")
+    return data
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+    temporary.rename(path)
+
+
+def steps_address(told: str, agent_address: str) -> str:
+    """Where steps of a node are asked for: of tcp:PORT the host is that of the agent's address.
+
+    An agent that is reached by a unix socket is on this host.
+    """
+    if not told.startswith("tcp:"):
+        return told
+    port = told.removeprefix("tcp:")
+    if agent_address.startswith("unix:"):
+        return f"tcp:127.0.0.1:{port}"
+    host = agent_address.removeprefix("dns:").rpartition(":")[0]
+    return f"tcp:{host}:{port}"

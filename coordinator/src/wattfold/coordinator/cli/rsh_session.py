@@ -1,0 +1,310 @@
+"""The session of a remote shell with a step host: connect, prove, ask, carry, end.
+
+Nothing waits for anything else: output that nobody takes stops the reading of more of it, input is
+sent as far as the host has room for it, signals are sent at once. Standard library and contract
+only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import signal
+import socket
+import time
+from collections import deque
+
+from wattfold.contract.ids import JobId
+from wattfold.contract.step_protocol import (
+    DATA_BYTES_MAX,
+    FROM_HOST_RUNNING,
+    INPUT_WINDOW_BYTES,
+    MAC_BYTES,
+    NONCE_BYTES,
+    Frame,
+    FrameKind,
+    FrameReader,
+    Meeting,
+    StepError,
+    StepExit,
+    StepProtocolError,
+    StepRequest,
+    carried,
+    job_line,
+    same_mac,
+    unpack_credit,
+)
+
+WAIT_S = 30.0
+WAIT_S_MAX = 3600.0
+CONNECT_S = 5.0
+ANSWER_S = 10.0
+_RETRY_S = 0.05
+_RETRY_S_MAX = 1.0
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4))
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_FORWARDED_TOO = (signal.SIGUSR1, signal.SIGUSR2)
+_PIPE_BYTES = select.PIPE_BUF
+"""As much as a pipe that is ready for writing takes without blocking."""
+
+
+class RshError(Exception):
+    """Nothing runs, or no longer; one line that says why."""
+
+
+class _NotYetError(Exception):
+    """The step host may be there a moment later."""
+
+
+def run_remote(command: str, no_input: bool, address: str, node: str, job: str, key: bytes) -> int:
+    """Runs a command on another node; its exit code, 128 + signal. Raises RshError."""
+    conn, reader = _meet(address, node, job, key)
+    with conn:
+        request = StepRequest(command=os.fsencode(command), cwd=_cwd(), env=carried(os.environb))
+        try:
+            conn.sendall(Frame(FrameKind.REQUEST, request.pack()).pack())
+        except StepProtocolError as error:
+            raise RshError(str(error)) from None
+        except OSError as error:
+            raise RshError(f"the connection to {node} broke: {error}") from None
+        reader.expected = FROM_HOST_RUNNING
+        return _Session(conn, reader, node, no_input).run()
+
+
+def _cwd() -> bytes:
+    try:
+        return os.getcwdb()
+    except OSError:
+        return b"/"
+
+
+def _meet(address: str, node: str, job: str, key: bytes) -> tuple[socket.socket, FrameReader]:
+    """A proven connection, waiting for a step host that is not up yet. Raises RshError."""
+    wait_s = _wait_s()
+    until_s, pause_s = time.monotonic() + wait_s, _RETRY_S
+    while True:
+        try:
+            conn = _connect(address)
+            try:
+                return conn, _prove(conn, node, job, key)
+            except BaseException:
+                conn.close()
+                raise
+        except (OSError, _NotYetError) as error:
+            if time.monotonic() + pause_s >= until_s:
+                why = getattr(error, "strerror", None) or error
+                raise RshError(f"no step host on {node} within {wait_s:.0f} s: {why}") from None
+        except StepProtocolError as error:
+            raise RshError(f"what answers for {node} is no step host: {error}") from None
+        # A signal ends this process meanwhile, as nothing is forwarded yet.
+        select.select([], [], [], pause_s)
+        pause_s = min(pause_s * 1.5, _RETRY_S_MAX)
+
+
+def _wait_s() -> float:
+    """How long to ask for a step host; WATTFOLD_STEP_WAIT_S says otherwise. Raises RshError."""
+    given = os.environ.get("WATTFOLD_STEP_WAIT_S", "")
+    try:
+        wait_s = float(given) if given else WAIT_S
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= WAIT_S_MAX:
+        raise RshError(f"WATTFOLD_STEP_WAIT_S={given} is not 0..{WAIT_S_MAX:.0f} seconds")
+    return wait_s
+
+
+def _connect(address: str) -> socket.socket:
+    kind, _, rest = address.partition(":")
+    if kind == "unix":
+        conn = socket.socket(socket.AF_UNIX)
+        conn.settimeout(CONNECT_S)
+        try:
+            conn.connect(rest)
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+    host, _, port = rest.rpartition(":")
+    conn = socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S)
+    conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    conn.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        conn.setsockopt(socket.IPPROTO_TCP, option, value)
+    return conn
+
+
+def _prove(conn: socket.socket, node: str, job: str, key: bytes) -> FrameReader:
+    """Both sides prove that they have the key."""
+    conn.settimeout(ANSWER_S)
+    conn.sendall(job_line(JobId(job)))
+    reader = FrameReader({FrameKind.CHALLENGE, FrameKind.ERROR})
+    host_nonce = _answer(conn, reader)
+    if len(host_nonce) != NONCE_BYTES:
+        raise StepProtocolError(f"CHALLENGE of {len(host_nonce)} bytes")
+    shell_nonce = secrets.token_bytes(NONCE_BYTES)
+    meeting = Meeting(key=key, job=job, node=node, host_nonce=host_nonce, shell_nonce=shell_nonce)
+    reader.expected = frozenset({FrameKind.WELCOME, FrameKind.ERROR})
+    conn.sendall(Frame(FrameKind.PROOF, shell_nonce + meeting.shell_mac()).pack())
+    mac = _answer(conn, reader)
+    if len(mac) != MAC_BYTES or not same_mac(mac, meeting.host_mac()):
+        raise StepProtocolError("it does not have the key of the job")
+    return reader
+
+
+def _answer(conn: socket.socket, reader: FrameReader) -> bytes:
+    while True:
+        for frame in reader.frames():
+            if frame.kind is FrameKind.ERROR:
+                error = StepError.unpack(frame.body)
+                raise _NotYetError(error.text) if error.not_yet else RshError(error.text)
+            return frame.body
+        data = conn.recv(DATA_BYTES_MAX)
+        if not data:
+            # An agent without room for this connection, or one that is just being restarted.
+            raise _NotYetError("the connection was closed")
+        reader.feed(data)
+
+
+class _Session:
+    """A command that runs on the other node."""
+
+    def __init__(self, conn: socket.socket, reader: FrameReader, node: str, no_input: bool) -> None:
+        self._conn = conn
+        self._reader = reader
+        self._node = node
+        self._out = bytearray()
+        self._writes: dict[int, deque[memoryview]] = {1: deque(), 2: deque()}
+        self._window = INPUT_WINDOW_BYTES
+        self._input_open = not no_input
+        self._end: StepExit | None = None
+        self._over = False
+        conn.setblocking(False)
+        self._wake = self._forward_signals()
+        if no_input:
+            self._send(Frame(FrameKind.STDIN_END))
+
+    def run(self) -> int:
+        """Carries until the end; the exit code. Raises RshError."""
+        while self._end is None or any(self._writes.values()):
+            if self._over and not any(self._writes.values()):
+                raise RshError(f"the connection to {self._node} broke")
+            poll = select.poll()
+            for fd, events in self._wanted().items():
+                poll.register(fd, events)
+            for fd, events in poll.poll():
+                self._ready(fd, events)
+        return self._end.status
+
+    def _wanted(self) -> dict[int, int]:
+        wanted = {self._wake: select.POLLIN}
+        busy = [fd for fd, parts in self._writes.items() if parts]
+        wanted.update(dict.fromkeys(busy, select.POLLOUT))
+        if self._over or self._end is not None:
+            return wanted
+        # Output that nobody takes stops the host by way of the socket; a lost host is still seen.
+        events = (0 if busy else select.POLLIN) | (select.POLLOUT if self._out else 0)
+        wanted[self._conn.fileno()] = events
+        if self._input_open and self._window > 0 and len(self._out) < DATA_BYTES_MAX:
+            wanted[0] = select.POLLIN
+        return wanted
+
+    def _ready(self, fd: int, events: int) -> None:
+        if fd == self._conn.fileno():
+            if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                self._receive()
+            if events & select.POLLOUT:
+                self._flush()
+        elif fd == self._wake:
+            self._signalled()
+        elif fd == 0:
+            self._read_input()
+        else:
+            self._write_output(fd)
+
+    def _receive(self) -> None:
+        try:
+            data = self._conn.recv(DATA_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._over = True
+            return
+        self._reader.feed(data)
+        try:
+            for frame in self._reader.frames():
+                self._take(frame)
+        except StepProtocolError as error:
+            raise RshError(f"{self._node}: {error}") from None
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind is FrameKind.STDOUT:
+            self._writes[1].append(memoryview(frame.body))
+        elif frame.kind is FrameKind.STDERR:
+            self._writes[2].append(memoryview(frame.body))
+        elif frame.kind is FrameKind.CREDIT:
+            self._window += unpack_credit(frame.body)
+        elif frame.kind is FrameKind.EXIT:
+            self._end = StepExit.unpack(frame.body)
+        elif frame.kind is FrameKind.ERROR:
+            raise RshError(StepError.unpack(frame.body).text)
+
+    def _send(self, frame: Frame) -> None:
+        self._out += frame.pack()
+        self._flush()
+
+    def _flush(self) -> None:
+        if not self._out or self._over:
+            return
+        try:
+            sent = self._conn.send(self._out)
+        except BlockingIOError:
+            return
+        except OSError:
+            # What the host has said before it went is still to be read.
+            sent = len(self._out)
+        del self._out[:sent]
+
+    def _read_input(self) -> None:
+        try:
+            data = os.read(0, min(DATA_BYTES_MAX, self._window))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._window -= len(data)
+            self._send(Frame(FrameKind.STDIN, data))
+        else:
+            self._input_open = False
+            self._send(Frame(FrameKind.STDIN_END))
+
+    def _write_output(self, fd: int) -> None:
+        parts = self._writes[fd]
+        part = parts.popleft()
+        try:
+            written = os.write(fd, part[:_PIPE_BYTES])
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            raise RshError(f"cannot write output of {self._node}: {error.strerror}") from None
+        if written < len(part):
+            parts.appendleft(part[written:])
+
+    def _forward_signals(self) -> int:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (*_FORWARDED, *_FORWARDED_TOO):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda _number, _frame: None)
+        return reader
+
+    def _signalled(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(self._wake, 64):
+                self._send(Frame(FrameKind.SIGNAL, bytes([number])))

@@ -1,0 +1,176 @@
+"""The folder of a job whose launcher starts steps: key, nodes, host files, socket of the host.
+
+`run_dir/steps/<job>` belongs to the agent; the account of the job may read it, by an access control
+list, and nobody else. So the agent is led nowhere by what an account puts there, and needs no right
+over files of others. Whose job it is, stands in the folder: that survives the agent.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import struct
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from wattfold import contract, nodeagent
+from wattfold.contract.ids import JobId, valid_name
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.state_store import private_folder
+from wattfold.nodeagent.step_host import KEY_NAME
+
+SOCKET_NAME, _OWNER_NAME = "host.sock", "owner"
+_BACKLOG = 64
+_READ, _ENTER = 4, 5
+# linux/posix_acl_xattr.h: a version, then entries of tag, rights and id.
+_ACL_NAME, _ACL_VERSION = "system.posix_acl_access", struct.pack("<I", 2)
+_ACL_ENTRY = struct.Struct("<HHI")
+_OWNER, _USER, _GROUP, _MASK, _OTHER, _NO_ID = 0x01, 0x02, 0x04, 0x10, 0x20, 0xFFFFFFFF
+_START = (
+    "import sys; sys.path[:0] = sys.argv.pop(1).split(':');"
+    " from wattfold.nodeagent.step_host import main; main()"
+)
+
+
+class NoStepHostError(Exception):
+    """A connection cannot be handed to the step host of a job; the message says why."""
+
+
+class StepFolders:
+    """Folders of the jobs on this node."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._root = run_dir / "steps"
+        private_folder(self._root)
+        self._root.chmod(0o711 if os.geteuid() == 0 else 0o700)
+
+    def path(self, job: JobId) -> Path:
+        """The folder of a job, made or not."""
+        return self._root / job
+
+    def make(
+        self,
+        job: JobId,
+        key: bytes,
+        files: Mapping[str, str],
+        account: pwd.struct_passwd | None,
+    ) -> None:
+        """Makes the folder with its files, for the account to read. Raises OSError."""
+        self.remove(job)
+        folder = self.path(job)
+        folder.mkdir(mode=0o700)
+        uid = os.geteuid() if account is None else account.pw_uid
+        written = {name: text.encode() for name, text in files.items()}
+        written |= {KEY_NAME: key, _OWNER_NAME: str(uid).encode()}
+        for name, data in written.items():
+            fd = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                if account is not None:
+                    _grant(fd, uid, own=6, rights=_READ)
+        if account is not None:
+            _grant(folder, uid, own=7, rights=_ENTER)
+
+    def listener(self, job: JobId) -> socket.socket:
+        """The socket of the job's step host, which only the agent can connect to. Raises OSError.
+
+        Made here and inherited by the host: connections wait in it until the host is up.
+        """
+        here = os.open(self.path(job), os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        found = socket.socket(socket.AF_UNIX)
+        before = os.umask(0o177)
+        try:
+            found.bind(f"/proc/self/fd/{here}/{SOCKET_NAME}")
+            found.listen(_BACKLOG)
+        except OSError:
+            found.close()
+            raise
+        finally:
+            os.umask(before)
+            os.close(here)
+        return found
+
+    def remove(self, job: JobId) -> None:
+        """Removes the folder of a job, if it has one. Follows no links."""
+        path = self.path(job)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def keep_only(self, jobs: Collection[JobId]) -> None:
+        """Removes the folders of other jobs: those of an agent that was killed."""
+        for path in list(self._root.iterdir()):
+            if path.name not in jobs:
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(path)
+
+    def hand_over(self, conn: socket.socket, job: JobId, uid: int | None) -> None:
+        """Gives a connection of this account (None: not known) to the step host of the job.
+
+        Never waits. Raises NoStepHostError: another account's job, none here, or one that is full.
+        """
+        if not valid_name(job):
+            raise NoStepHostError("no such job")
+        try:
+            here = os.open(self.path(job), os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            raise NoStepHostError(f"no step host of job {job} here") from None
+        try:
+            if uid not in (None, 0, _owner(here)):
+                raise NoStepHostError(f"no step host of job {job} here")
+            _send_to(f"/proc/self/fd/{here}/{SOCKET_NAME}", conn)
+        except OSError as error:
+            raise NoStepHostError(f"no step host of job {job} here: {error.strerror}") from None
+        finally:
+            os.close(here)
+
+
+def _grant(path: Path | int, uid: int, *, own: int, rights: int) -> None:
+    """Lets one more account in; the owner has ``own``, others nothing."""
+    entries = (
+        (_OWNER, own, _NO_ID),
+        (_USER, rights, uid),
+        (_GROUP, 0, _NO_ID),
+        (_MASK, rights, _NO_ID),
+        (_OTHER, 0, _NO_ID),
+    )
+    packed = b"".join(_ACL_ENTRY.pack(*entry) for entry in entries)
+    os.setxattr(path, _ACL_NAME, _ACL_VERSION + packed)
+
+
+def _owner(folder: int) -> int:
+    fd = os.open(_OWNER_NAME, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    with os.fdopen(fd, encoding="ascii") as file:
+        return int(file.read())
+
+
+def _send_to(path: str, conn: socket.socket) -> None:
+    with socket.socket(socket.AF_UNIX) as host:
+        host.setblocking(False)
+        host.connect(path)
+        rights = array.array("i", [conn.fileno()])
+        host.sendmsg([b"s"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+def host_command(folder: Path, node_id: str, job: JobId, listener: int) -> list[str]:
+    """The command line of a step host that inherits this descriptor."""
+    roots = [str(Path(next(iter(p.__path__))).parent.parent) for p in (contract, nodeagent)]
+    code = [sys.executable, "-I", "-S", "-c", _START, ":".join(dict.fromkeys(roots))]
+    return [*code, str(folder), node_id, job, str(listener)]
+
+
+def remote_shell() -> str:
+    """The remote shell of this installation, empty where it has none."""
+    beside = Path(sys.executable).with_name("wattfold-rsh")
+    if os.access(beside, os.X_OK):
+        return str(beside)
+    found = shutil.which("wattfold-rsh") or ""
+    if not found:
+        logs.warning(
+            "no_remote_shell", why="wattfold-rsh is not installed: launchers find no steps"
+        )
+    return found

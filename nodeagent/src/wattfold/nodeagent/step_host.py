@@ -1,0 +1,181 @@
+"""The process of a job on a node whose program starts elsewhere: runs what the job's launcher asks.
+
+Started by the keeper in place of the job's command, so that account, cores and accounting are those
+of the job. The agent hands it connections over a listening socket that it has made for it and that
+only the agent can connect to; who is at the other end has to prove that it has the key of the job
+(`step_process`). SIGTERM ends what it has started, and then itself with exit status 0. Stdlib and
+contract only.
+
+    python -c '...' FOLDER NODE JOB LISTENER
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+
+from wattfold.contract.step_protocol import StepError
+from wattfold.nodeagent.step_process import Step, Surroundings, account_shell, below
+
+KEY_NAME = "key"
+STEPS_MAX = 256
+UNPROVEN_MAX = 64
+_KEEPER_NAME = "wattfold-keeper"
+_LOOK_S = 0.05
+_STOP_S = 60.0
+
+
+def main() -> None:
+    """Serves until SIGTERM."""
+    folder, node, job, inherited = sys.argv[1:5]
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write("wattfold-steps")
+    with open(os.path.join(folder, KEY_NAME), "rb") as file:
+        key = file.read()
+    around = Surroundings(
+        key=key, job=job, node=node, cwd=os.getcwd(), env=dict(os.environb), shell=account_shell()
+    )
+    listener = socket.socket(fileno=int(inherited))
+    listener.set_inheritable(False)
+    listener.setblocking(False)
+    StepHost(listener, around).run()
+
+
+@dataclass(slots=True)
+class _Handover:
+    """A connection of the agent that will bring the one of a remote shell."""
+
+    conn: socket.socket
+
+
+class StepHost:
+    """All steps of a job on this node."""
+
+    def __init__(self, listener: socket.socket, around: Surroundings) -> None:
+        self._listener = listener
+        self._around = around
+        self._selector = selectors.DefaultSelector()
+        self._steps: list[Step] = []
+        self._stopping = False
+        self._wake = _wakeups()
+        self._selector.register(listener, selectors.EVENT_READ, None)
+        self._selector.register(self._wake, selectors.EVENT_READ, None)
+
+    def run(self) -> None:
+        """Serves until SIGTERM, then ends all steps."""
+        while not self._stopping:
+            self._turn(self._wait_s())
+        self._stop()
+
+    def _wait_s(self) -> float | None:
+        dues = [step.deadline_s for step in self._steps if step.deadline_s is not None]
+        return max(0.0, min(dues) - time.monotonic()) if dues else None
+
+    def _turn(self, wait_s: float | None) -> None:
+        for key, events in self._selector.select(wait_s):
+            if key.fileobj is self._listener:
+                self._accept()
+            elif key.fd == self._wake:
+                self._signalled()
+            elif isinstance(key.data, _Handover):
+                self._take_over(key.data)
+            elif isinstance(key.data, Step) and not key.data.closed:
+                key.data.ready(key.fd, events)
+        now_s = time.monotonic()
+        for step in self._steps:
+            step.time_passed(now_s)
+        self._steps = [step for step in self._steps if not step.closed]
+
+    def _accept(self) -> None:
+        try:
+            conn, _ = self._listener.accept()
+        except OSError:
+            return
+        conn.setblocking(False)
+        self._selector.register(conn, selectors.EVENT_READ, _Handover(conn))
+
+    def _take_over(self, handover: _Handover) -> None:
+        self._selector.unregister(handover.conn)
+        with handover.conn as conn:
+            try:
+                data, rights, _, _ = conn.recvmsg(1, socket.CMSG_SPACE(4))
+            except OSError:
+                return
+        for level, kind, body in rights:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS and data:
+                fds = array.array("i")
+                fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
+                for fd in fds:
+                    self._begin(socket.socket(fileno=fd))
+
+    def _begin(self, conn: socket.socket) -> None:
+        unproven = [step for step in self._steps if not step.proven]
+        if len(unproven) >= UNPROVEN_MAX:
+            unproven[0].end()
+        if len(self._steps) - len(unproven) >= STEPS_MAX:
+            why = f"{STEPS_MAX} steps of job {self._around.job} run on {self._around.node}"
+            with contextlib.suppress(OSError):
+                conn.setblocking(False)
+                conn.send(StepError(text=why).frame().pack())
+            conn.close()
+            return
+        step = Step(conn, self._selector, self._around)
+        self._steps.append(step)
+        step.begin()
+
+    def _signalled(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            numbers = os.read(self._wake, 4096)
+            self._stopping |= signal.SIGTERM in numbers
+        for step in self._steps:
+            step.child_changed()
+
+    def _stop(self) -> None:
+        """Ends all processes of the job here. Who does not obey is killed by agent or keeper."""
+        for step in self._steps:
+            step.end()
+        until_s = time.monotonic() + _STOP_S
+        root = _root()
+        told: set[int] = set()
+        while (left := below(root)) and time.monotonic() < until_s:
+            for pid in set(left) - told:
+                for number in (signal.SIGTERM, signal.SIGCONT):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, number)
+            told.update(left)
+            self._turn(_LOOK_S)
+
+
+def _root() -> int:
+    """Below which process those of the job are: the keeper, which adopts their orphans.
+
+    It may have been killed: whoever has adopted this process then, others are below it too.
+    """
+    parent = os.getppid()
+    with contextlib.suppress(OSError), open(f"/proc/{parent}/comm", encoding="utf-8") as file:
+        if file.read().strip() == _KEEPER_NAME:
+            return parent
+    return os.getpid()
+
+
+def _wakeups() -> int:
+    """A descriptor that gets the numbers of the signals that arrive."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    # Handled and not ignored: what is ignored would be for the commands too.
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: None)
+    return reader
+
+
+if __name__ == "__main__":
+    main()

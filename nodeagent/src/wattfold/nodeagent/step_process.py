@@ -1,0 +1,443 @@
+"""One step of a job: a command that a remote shell has asked for, from its proof to its exit.
+
+Works on an event loop with descriptors (`step_host`). The command is the leader of a session, so
+that all it starts is found and ended with the connection. Its exit is told when it has ended and
+nobody holds its outputs any more, as ssh does; what it leaves running without them stays, until the
+job ends. Stdlib and contract only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
+
+from wattfold.contract.step_protocol import (
+    DATA_BYTES_MAX,
+    FROM_SHELL_RUNNING,
+    INPUT_WINDOW_BYTES,
+    MAC_BYTES,
+    NONCE_BYTES,
+    Frame,
+    FrameKind,
+    FrameReader,
+    Meeting,
+    StepError,
+    StepExit,
+    StepProtocolError,
+    StepRequest,
+    of_a_node,
+    pack_credit,
+    same_mac,
+)
+
+PROOF_S = 5.0
+KILL_AFTER_S = 2.0
+LINGER_S = 10.0
+OUTPUT_BYTES_MAX = 256 * 1024
+"""Output that waits for the connection before the command's pipes are left to fill."""
+_SIGNALS = frozenset({"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "KILL", "CONT", "STOP", "TSTP"})
+ALLOWED_SIGNALS = frozenset(int(getattr(signal, f"SIG{name}")) for name in _SIGNALS)
+_SHELL = "/bin/sh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all steps of a job on a node share."""
+
+    key: bytes
+    job: str
+    node: str
+    cwd: str
+    env: Mapping[bytes, bytes]
+    shell: str
+
+
+class Step:
+    """A connection and its command. ``closed`` when both are gone."""
+
+    def __init__(self, conn: socket.socket, selector: BaseSelector, around: Surroundings) -> None:
+        self.closed = False
+        self.proven = False
+        self.deadline_s: float | None = time.monotonic() + PROOF_S
+        self._conn: socket.socket | None = conn
+        self._selector = selector
+        self._around = around
+        self._reader = FrameReader({FrameKind.PROOF})
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._out = bytearray()
+        self._input = bytearray()
+        self._input_ends = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipes: dict[int, FrameKind] = {}
+        self._stdin: int | None = None
+        self._watched: dict[int, int] = {}
+        self._finished = False
+        self._ending = False
+        conn.setblocking(False)
+        self._send(Frame(FrameKind.CHALLENGE, self._nonce))
+
+    # What the loop calls.
+
+    def ready(self, fd: int, events: int) -> None:
+        """A descriptor of this step can be read or written."""
+        if self._conn is not None and fd == self._conn.fileno():
+            if events & EVENT_READ:
+                self._receive()
+            if events & EVENT_WRITE:
+                self._flush()
+        elif fd == self._stdin:
+            self._feed()
+        elif fd in self._pipes:
+            self._take_output(fd)
+        self._watch()
+
+    def child_changed(self) -> None:
+        """Some child of the host has ended; perhaps the one of this step."""
+        self._finish_if_done()
+        self._watch()
+
+    def time_passed(self, now_s: float) -> None:
+        """The deadline of this step may have passed."""
+        if self.deadline_s is None or now_s < self.deadline_s:
+            return
+        self.deadline_s = None
+        if self._ending:
+            self._signal_session(signal.SIGKILL)
+            self._gone()
+        elif self._finished or self._process is None:
+            self._hang_up()
+        self._watch()
+
+    def end(self) -> None:
+        """Ends the command and all it has started; SIGKILL follows."""
+        self._close_conn()
+        if self._ending or self.closed:
+            return
+        if self._process is None:
+            self._gone()
+            return
+        self._ending = True
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):
+            self._signal_session(number)
+        self.deadline_s = time.monotonic() + KILL_AFTER_S
+        self._finish_if_done()
+        self._watch()
+
+    # The connection.
+
+    def _receive(self) -> None:
+        assert self._conn is not None
+        try:
+            data = self._conn.recv(DATA_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._hang_up()
+            return
+        if self._finished:
+            return  # Input that came too late.
+        self._reader.feed(data)
+        try:
+            for frame in self._reader.frames():
+                self._take(frame)
+                if self._conn is None or self._finished:
+                    return
+        except StepProtocolError as error:
+            self._refuse(str(error))
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind is FrameKind.PROOF:
+            self._prove(frame.body)
+        elif frame.kind is FrameKind.REQUEST:
+            self._start(StepRequest.unpack(frame.body))
+        elif frame.kind is FrameKind.STDIN:
+            self._input += frame.body
+            if len(self._input) > INPUT_WINDOW_BYTES or self._input_ends:
+                raise StepProtocolError("more input than the window allows")
+            self._feed()
+        elif frame.kind is FrameKind.STDIN_END:
+            self._input_ends = True
+            self._feed()
+        elif frame.kind is FrameKind.SIGNAL:
+            number = int.from_bytes(frame.body, "little")
+            if number not in ALLOWED_SIGNALS:
+                raise StepProtocolError(f"signal {number} is not carried")
+            if self._process is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, number)
+
+    def _prove(self, body: bytes) -> None:
+        around = self._around
+        if len(body) != NONCE_BYTES + MAC_BYTES:
+            raise StepProtocolError(f"PROOF of {len(body)} bytes")
+        meeting = Meeting(
+            key=around.key,
+            job=around.job,
+            node=around.node,
+            host_nonce=self._nonce,
+            shell_nonce=body[:NONCE_BYTES],
+        )
+        if not same_mac(body[NONCE_BYTES:], meeting.shell_mac()):
+            self._refuse(f"not a remote shell of job {around.job}")
+            return
+        self.proven = True
+        self._reader.expected = frozenset({FrameKind.REQUEST})
+        self._send(Frame(FrameKind.WELCOME, meeting.host_mac()))
+
+    def _send(self, frame: Frame) -> None:
+        self._out += frame.pack()
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._conn is None or not self._out:
+            return
+        try:
+            sent = self._conn.send(self._out)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._hang_up()
+            return
+        del self._out[:sent]
+        if self._finished and not self._out:
+            # What is read no more would make the kernel reset the connection, and lose the exit.
+            with contextlib.suppress(OSError):
+                self._conn.shutdown(socket.SHUT_WR)
+
+    def _refuse(self, why: str) -> None:
+        if self._process is None:
+            self._finished = True
+            self.deadline_s = time.monotonic() + LINGER_S
+        self._send(StepError(text=why).frame())
+        if self._process is not None:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """The connection is over, and so is what runs for it."""
+        if self._finished:
+            self._close_conn()
+            self._gone()
+        else:
+            self.end()
+
+    def _close_conn(self) -> None:
+        if self._conn is not None:
+            self._unwatch(self._conn.fileno())
+            self._conn.close()
+            self._conn = None
+
+    # The command.
+
+    def _start(self, request: StepRequest) -> None:
+        self.deadline_s = None
+        self._reader.expected = FROM_SHELL_RUNNING
+        around = self._around
+        env = {**around.env, **{n: v for n, v in request.env if not of_a_node(n)}}
+        cwd, missing = _folder(request.cwd, around.cwd)
+        if missing:
+            note = f"wattfold-rsh: {around.node}: no folder {missing}, started in {cwd}\n"
+            self._send(Frame(FrameKind.STDERR, note.encode("utf-8", "replace")[:4096]))
+        try:
+            self._process = subprocess.Popen(
+                [around.shell, "-c", request.command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                cwd=cwd,
+                env=env,
+                bufsize=0,
+            )
+        except OSError as error:
+            self._refuse(f"cannot start it on {around.node}: {error.strerror}")
+            return
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._stdin = self._process.stdin.fileno()
+        self._pipes = {
+            self._process.stdout.fileno(): FrameKind.STDOUT,
+            self._process.stderr.fileno(): FrameKind.STDERR,
+        }
+        for fd in (self._stdin, *self._pipes):
+            os.set_blocking(fd, False)
+
+    def _feed(self) -> None:
+        if self._stdin is None:
+            self._give_credit(len(self._input))
+            self._input.clear()
+            return
+        if self._input:
+            try:
+                taken = os.write(self._stdin, self._input[:DATA_BYTES_MAX])
+            except BlockingIOError:
+                taken = 0
+            except OSError:
+                # It does not read any more: its input is thrown away, as a pipe would.
+                self._close_stdin()
+                taken = len(self._input)
+            del self._input[:taken]
+            self._give_credit(taken)
+        if self._input_ends and not self._input:
+            self._close_stdin()
+
+    def _give_credit(self, taken: int) -> None:
+        if taken:
+            self._send(Frame(FrameKind.CREDIT, pack_credit(taken)))
+
+    def _close_stdin(self) -> None:
+        if self._stdin is not None and self._process is not None and self._process.stdin:
+            self._unwatch(self._stdin)
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+            self._stdin = None
+
+    def _take_output(self, fd: int) -> None:
+        try:
+            data = os.read(fd, DATA_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._send(Frame(self._pipes[fd], data))
+            return
+        self._unwatch(fd)
+        del self._pipes[fd]
+        self._finish_if_done()
+
+    def _finish_if_done(self) -> None:
+        """Tells the exit once the command has ended and its outputs are closed."""
+        process = self._process
+        if process is None or self._finished or self.closed:
+            return
+        # Not reaped: as long as its number is taken, its session can be signalled safely.
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ended = os.waitid(os.P_PID, process.pid, options)
+        if ended is None:
+            return
+        if self._ending:
+            if not list(session_members(process.pid)):
+                self._gone()
+            return
+        if self._pipes:
+            return
+        self._finished = True
+        killed = ended.si_code != os.CLD_EXITED
+        status = ended.si_status
+        end = StepExit(signal=status) if killed else StepExit(code=status)
+        self.deadline_s = time.monotonic() + LINGER_S
+        self._close_stdin()
+        self._send(Frame(FrameKind.EXIT, end.pack()))
+
+    def _signal_session(self, number: int) -> None:
+        if self._process is not None:
+            for pid in session_members(self._process.pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+
+    def _gone(self) -> None:
+        self.deadline_s = None
+        self._close_conn()
+        for fd in list(self._watched):
+            self._unwatch(fd)
+        process = self._process
+        if process is not None:
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            # Killed, but perhaps not dead yet; then the next start of a command collects it.
+            process.poll()
+        self._stdin, self._pipes = None, {}
+        self.closed = True
+
+    # What the selector looks at.
+
+    def _watch(self) -> None:
+        if self.closed:
+            return
+        wanted: dict[int, int] = {}
+        if self._conn is not None:
+            wanted[self._conn.fileno()] = EVENT_READ | (EVENT_WRITE if self._out else 0)
+        if len(self._out) < OUTPUT_BYTES_MAX and self._conn is not None:
+            wanted.update(dict.fromkeys(self._pipes, EVENT_READ))
+        if self._stdin is not None and self._input:
+            wanted[self._stdin] = EVENT_WRITE
+        for fd in self._watched.keys() - wanted.keys():
+            self._unwatch(fd)
+        for fd, events in wanted.items():
+            if fd not in self._watched:
+                self._selector.register(fd, events, self)
+            elif self._watched[fd] != events:
+                self._selector.modify(fd, events, self)
+            self._watched[fd] = events
+
+    def _unwatch(self, fd: int) -> None:
+        if self._watched.pop(fd, None) is not None:
+            self._selector.unregister(fd)
+
+    def begin(self) -> None:
+        """Lets the loop look at its connection."""
+        self._watch()
+
+
+def _folder(wanted: bytes, other: str) -> tuple[str, str]:
+    """Where to start; where the folder is not here, that of the job and the name of the missing."""
+    if os.path.isdir(wanted) and os.access(wanted, os.X_OK):
+        return os.fsdecode(wanted), ""
+    missing = wanted.decode("utf-8", "replace")
+    return (other if os.path.isdir(other) else "/"), missing
+
+
+def account_shell() -> str:
+    """The shell of this account, as ssh has it; sh for accounts that nobody logs in to."""
+    with contextlib.suppress(OSError, KeyError):
+        shell = pwd.getpwuid(os.getuid()).pw_shell
+        with open("/etc/shells", encoding="utf-8") as file:
+            allowed = {line.strip() for line in file}
+        if shell in allowed and os.access(shell, os.X_OK):
+            return shell
+    return _SHELL
+
+
+def session_members(leader: int) -> Iterator[int]:
+    """Processes of a session that are no zombies."""
+    return _processes(lambda fields: int(fields[3]) == leader)
+
+
+def below(root: int) -> list[int]:
+    """Processes below a process, but this one; no zombies."""
+    found, parents = {}, {}
+    for pid, fields in _stats():
+        parents[pid], found[pid] = int(fields[1]), fields[0]
+    members = {root}
+    grown = True
+    while grown:
+        new = {pid for pid, parent in parents.items() if parent in members} - members
+        members |= new
+        grown = bool(new)
+    return [p for p in members - {root, os.getpid()} if found.get(p, "Z") not in "ZX"]
+
+
+def _processes(wanted: Callable[[list[str]], bool]) -> Iterator[int]:
+    return (pid for pid, fields in _stats() if fields[0] not in "ZX" and wanted(fields))
+
+
+def _stats() -> Iterator[tuple[int, list[str]]]:
+    """Process numbers and the fields of their stat from the state on: parent, group, session."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                yield int(name), file.read().rpartition(b")")[2].decode("ascii").split()
