@@ -122,9 +122,11 @@ _AS_ROOT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", 
 def _hybrid(mpirun: str, path: Path, scratch: Path) -> Program:
     """One rank a node and a thread for each of its cores; mpirun reaches the second node itself."""
     arguments = (str(path), "2000", "{work}")
+    is_hydra = os.path.realpath(mpirun).rpartition("/")[2].startswith("mpiexec.hydra")
+    one_a_node = ("-ppn", "1") if is_hydra else ("--map-by", "ppr:1:node")
     return Program(
         name="hybrid",
-        argv=(mpirun, "-n", str(MPI_NODES), "--map-by", "node", *arguments),
+        argv=(mpirun, "-n", str(MPI_NODES), *one_a_node, *arguments),
         trial_argv=arguments,
         trial_work=5,
         mode="fixed",
