@@ -58,7 +58,7 @@ void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane
 
 void region_limit_spinning(const struct runtime *runtime, struct lane *lane)
 {
-    if (!shim_config.waits_as_told && runtime->set_blocktime != NULL)
+    if (shim_config.mode == MODE_TEAM && !shim_config.waits_as_told && runtime->set_blocktime != NULL)
         runtime->set_blocktime(IDLE_SPIN_MS);
     lane->waits_shortly = true;
 }

@@ -1,5 +1,7 @@
 #include "runtime.h"
 
+#include "kmpc.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
@@ -36,6 +38,10 @@ static const char *const entry_names[RUNTIME_ENTRIES] = {
     [GOMP_LOOP_RUNTIME_START] = "GOMP_parallel_loop_runtime_start",
     [GOMP_SECTIONS_START] = "GOMP_parallel_sections_start",
     [KMPC_PUSH_NUM_THREADS] = "__kmpc_push_num_threads",
+    [KMPC_FORK_CALL] = "__kmpc_fork_call",
+    [KMPC_FORK_CALL_IF] = "__kmpc_fork_call_if",
+    [KMPC_SERIALIZED] = "__kmpc_serialized_parallel",
+    [KMPC_GLOBAL_THREAD_NUM] = "__kmpc_global_thread_num",
     [OMP_GET_MAX_THREADS] = "omp_get_max_threads",
     [OMP_SET_NUM_THREADS] = "omp_set_num_threads",
 };
@@ -124,6 +130,26 @@ static const char *file_of(runtime_function found)
                                                                                   : "";
 }
 
+static int holds(struct dl_phdr_info *info, size_t size, void *runtime_to_place)
+{
+    (void)size;
+    struct runtime *runtime = runtime_to_place;
+    const uintptr_t address = (uintptr_t)runtime->max_threads;
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        const uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        begin = from < begin ? from : begin;
+        end = from + info->dlpi_phdr[i].p_memsz > end ? from + info->dlpi_phdr[i].p_memsz : end;
+    }
+    if (address < begin || address >= end)
+        return 0;
+    runtime->begin = begin;
+    runtime->end = end;
+    return 1;
+}
+
 static struct runtime *runtime_build(void *library)
 {
     struct runtime *runtime = calloc(1, sizeof *runtime);
@@ -144,6 +170,7 @@ static struct runtime *runtime_build(void *library)
         runtime->team_size == NULL || runtime->max_active_levels == NULL ||
         runtime->set_num_threads == NULL)
         give_up("the OpenMP runtime lacks functions of OpenMP 3.0");
+    dl_iterate_phdr(holds, runtime);
     runtime->is_gnu = is_libgomp(file_of(runtime->entry[GOMP_PARALLEL]));
     return runtime;
 }
@@ -251,6 +278,6 @@ static bool takes_our_tool(void)
 bool runtime_in_front(const char *name)
 {
     if (strcmp(name, "libomp") == 0)
-        return takes_our_tool();
+        return kmpc_in_front() || takes_our_tool();
     return strcmp(name, "libgomp") == 0 || strcmp(name, "none") == 0;
 }

@@ -31,6 +31,10 @@ enum runtime_entry {
     GOMP_LOOP_RUNTIME_START,
     GOMP_SECTIONS_START,
     KMPC_PUSH_NUM_THREADS,
+    KMPC_FORK_CALL,
+    KMPC_FORK_CALL_IF,
+    KMPC_SERIALIZED,
+    KMPC_GLOBAL_THREAD_NUM,
     OMP_GET_MAX_THREADS,
     OMP_SET_NUM_THREADS,
     RUNTIME_ENTRIES
@@ -51,8 +55,14 @@ struct runtime {
     int (*initial_device)(void);
     void (*set_blocktime)(int milliseconds);
     bool is_gnu;
+    uintptr_t begin, end; /* where its library is in memory */
     struct runtime *next;
 };
+
+static inline bool runtime_contains(const struct runtime *runtime, const void *address)
+{
+    return (uintptr_t)address - runtime->begin < runtime->end - runtime->begin;
+}
 
 struct call_site {
     const void *caller;

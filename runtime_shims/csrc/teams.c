@@ -19,7 +19,8 @@ static void lane_reset(struct lane *lane)
     lane->depth = 0;
     lane->reported_depth = 0;
     lane->restore_due = 0;
-    lane->clause_stated = false;
+    lane->clause = 0;
+    lane->clause_left = false;
     lane->relayed = false;
     lane->waits_shortly = false;
     lane->quiet_word = TEAM_UNLIMITED;
@@ -76,6 +77,7 @@ struct lane *lane_claim(void)
         return NULL;
     /* Without the hook the lane is never given back: a small leak, still a right account. */
     (void)pthread_setspecific(exit_key, lane);
+    lane->of_main_thread = syscall(SYS_gettid) == getpid();
     team_lane = lane;
     return lane;
 }

@@ -42,7 +42,9 @@ struct lane {
         int restore; /* the program's own setting, to be put back; 0: unchanged */
     } reported[LANE_STACK];
     int restore_due, restore_level; /* a setting that could not be put back when the region ended */
-    bool clause_stated; /* the next region has a num_threads clause */
+    unsigned clause;     /* num_threads clause of the next region of LLVM's or Intel's runtime; 0: none */
+    bool clause_left;    /* a clause was made void by an if clause */
+    bool of_main_thread;
     bool relayed;        /* a region is passed on to a runtime that reports it too */
     bool waits_shortly;  /* the runtime was told how long idle threads may spin */
     uint64_t quiet_word; /* limit word for which idle threads were let go */

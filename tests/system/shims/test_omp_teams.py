@@ -36,10 +36,22 @@ OLD_FORMS = (
 )
 
 
-@pytest.fixture(params=["libgomp", "libomp"])
-def runtime(request: pytest.FixtureRequest) -> str:
-    """The OpenMP runtime under test."""
+@pytest.fixture(params=["libgomp", "libomp", "libomp-tool"])
+def way(request: pytest.FixtureRequest) -> str:
+    """The OpenMP runtime under test; the last is the way of other architectures, as its tool."""
     return str(request.param)
+
+
+@pytest.fixture
+def runtime(way: str) -> str:
+    return way.removesuffix("-tool")
+
+
+@pytest.fixture
+def shim(way: str, request: pytest.FixtureRequest) -> Path:
+    path = request.getfixturevalue("tool_shim" if way == "libomp-tool" else "default_shim")
+    assert isinstance(path, Path)
+    return path
 
 
 @pytest.fixture
@@ -166,14 +178,32 @@ def test_every_kind_of_region_is_clamped(team: Puppet, agent: AgentEnd, kind: st
     assert agent.expect(ShimMessageType.BYE).max_team == 4
 
 
-def test_the_puppet_really_uses_every_entry_point(gcc_puppet: Path, shim: Path) -> None:
+def test_the_variables_of_a_region_arrive(team: Puppet, agent: AgentEnd) -> None:
+    for cores in (4, 1, 3):
+        agent.resize(cores)
+        assert team.ask("captures") == "wrong 0"
+
+
+def test_a_clause_counts_for_its_own_region_alone(team: Puppet, agent: AgentEnd, way: str) -> None:
+    if way == "libomp-tool":
+        pytest.skip("LLVM's runtime before 15 keeps a clause that an if clause makes void")
+    agent.resize(4)
+    assert team.ask("if 1 2") == "2 4"
+    assert team.ask("if 0 2") == "1 4"
+    agent.resize(3)
+    assert team.ask("if 1 2") == "2 3"
+    assert team.ask("if 0 2") == "1 3"
+    assert agent.resize(4).regions == 8
+
+
+def test_the_puppet_really_uses_every_entry_point(gcc_puppet: Path, default_shim: Path) -> None:
     def symbols(path: Path, *options: str) -> set[str]:
         listed = subprocess.run(
             ["nm", "-D", *options, path], capture_output=True, text=True, check=True
         )
         return {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
 
-    interposed = {s for s in symbols(shim, "--defined-only") if s.startswith("GOMP_")}
+    interposed = {s for s in symbols(default_shim, "--defined-only") if s.startswith("GOMP_")}
     assert len(interposed) == 18
     assert interposed <= symbols(gcc_puppet, "--undefined-only")
 
