@@ -28,6 +28,8 @@ static void start_locked(void)
     if (problem == NULL) {
         if (shim_config.launch_cpus != 0)
             atomic_store(&team_launch, shim_config.launch_cpus);
+        if (shim_config.grows)
+            atomic_store(&team_growth_max, WATTFOLD_MASK_CPUS);
         const char *runtime = runtime_name();
         if (shim_config.mode == MODE_TEAM && strcmp(runtime, "static-libgomp?") == 0)
             dprintf(STDERR_FILENO, "wattfold: libgomp is linked into this program; its teams cannot be "

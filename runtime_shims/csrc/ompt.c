@@ -62,9 +62,10 @@ static void limit(struct lane *lane, struct reported *reported, unsigned request
     if (reported->level == 0 && !lane->waits_shortly)
         region_limit_spinning(reporting, lane);
     /* Questions to the runtime cost as much as all of the rest: none for the usual region. */
+    const unsigned want = clause ? requested : region_wanted(reporting, requested);
     const unsigned team =
         reported->level == 0 && shim_running()
-            ? region_enter_outermost(reporting, &reported->region, lane, requested)
+            ? region_enter_outermost(reporting, &reported->region, lane, want)
             : region_enter(reporting, &reported->region, requested);
     if (team != requested && !clause) {
         reported->restore = reporting->max_threads();
@@ -145,11 +146,11 @@ int tool_limit_clause(const struct runtime *runtime, struct lane *lane, int thre
         return threads;
     }
     const uint32_t allowed = word_limit(atomic_load_explicit(&team_word, memory_order_relaxed));
-    const uint32_t launch = atomic_load_explicit(&team_launch, memory_order_relaxed);
+    const uint32_t most = team_most();
     if ((uint32_t)threads > allowed)
         threads = (int)allowed;
-    if (launch != 0 && (uint32_t)threads > launch)
-        threads = (int)launch;
+    if (most != 0 && (uint32_t)threads > most)
+        threads = (int)most;
     return threads;
 }
 

@@ -10,6 +10,16 @@ void region_learn_launch_size(const struct runtime *runtime)
     atomic_compare_exchange_strong(&team_launch, &unknown, threads > 0 ? (uint32_t)threads : 1);
 }
 
+uint32_t region_grow(const struct runtime *runtime, uint32_t setting)
+{
+    const uint32_t launch = atomic_load_explicit(&team_launch, memory_order_relaxed);
+    const uint32_t grown = atomic_load_explicit(&team_grown, memory_order_relaxed);
+    const int most = runtime->thread_limit();
+    if (setting < launch || grown <= setting)
+        return setting;
+    return most > 0 && (uint32_t)most < grown ? (uint32_t)most : grown;
+}
+
 void region_give_up(void)
 {
     shim_fail("out of memory", "cannot account a parallel region");

@@ -14,6 +14,18 @@ void region_learn_launch_size(const struct runtime *runtime);
 uint32_t region_enter_nested(const struct runtime *runtime, struct region *region, struct lane *lane,
                              unsigned asked);
 
+/* The program bears larger teams than it was launched for, and the mask has room: those of a program that
+ * does not ask for fewer than at its launch get what there is. */
+uint32_t region_grow(const struct runtime *runtime, uint32_t setting);
+
+/* Threads of an outermost region without a num_threads clause. */
+static inline uint32_t region_wanted(const struct runtime *runtime, uint32_t setting)
+{
+    if (__builtin_expect(atomic_load_explicit(&team_grown, memory_order_relaxed) != 0, 0))
+        return region_grow(runtime, setting);
+    return setting;
+}
+
 /* The team has shrunk to one thread: the others must not spin on cores they have lost. */
 void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane, uint64_t word);
 
@@ -60,9 +72,10 @@ static inline unsigned region_enter_lane(const struct runtime *runtime, struct r
     if (region_active_level(runtime, lane) > 0)
         return region_enter_nested(runtime, region, lane, asked);
     /* Never more than the program's own setting: it may have sized its arrays by it. */
-    const uint32_t want = asked != 0 ? asked : (uint32_t)runtime->max_threads();
+    const uint32_t own = asked != 0 ? asked : (uint32_t)runtime->max_threads();
+    const uint32_t want = asked != 0 ? asked : region_wanted(runtime, own);
     const uint32_t team = region_enter_outermost(runtime, region, lane, want);
-    return team == want ? asked : team;
+    return team == own ? asked : team;
 }
 
 static inline unsigned region_enter(const struct runtime *runtime, struct region *region,

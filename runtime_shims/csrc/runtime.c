@@ -162,13 +162,14 @@ static struct runtime *runtime_build(void *library)
     runtime->level = (int (*)(void))function(library, "omp_get_level");
     runtime->team_size = (int (*)(int))function(library, "omp_get_team_size");
     runtime->max_active_levels = (int (*)(void))function(library, "omp_get_max_active_levels");
+    runtime->thread_limit = (int (*)(void))function(library, "omp_get_thread_limit");
     runtime->set_num_threads = (void (*)(int))function(library, "omp_set_num_threads");
     runtime->pause = (int (*)(int, int))function(library, "omp_pause_resource");
     runtime->initial_device = (int (*)(void))function(library, "omp_get_initial_device");
     runtime->set_blocktime = (void (*)(int))function(library, "kmp_set_blocktime");
     if (runtime->active_level == NULL || runtime->max_threads == NULL || runtime->level == NULL ||
         runtime->team_size == NULL || runtime->max_active_levels == NULL ||
-        runtime->set_num_threads == NULL)
+        runtime->thread_limit == NULL || runtime->set_num_threads == NULL)
         give_up("the OpenMP runtime lacks functions of OpenMP 3.0");
     dl_iterate_phdr(holds, runtime);
     runtime->is_gnu = is_libgomp(file_of(runtime->entry[GOMP_PARALLEL]));

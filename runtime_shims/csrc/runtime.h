@@ -49,6 +49,7 @@ struct runtime {
     int (*level)(void);
     int (*team_size)(int level);
     int (*max_active_levels)(void);
+    int (*thread_limit)(void);
     void (*set_num_threads)(int threads);
     /* NULL where the runtime lacks them. */
     int (*pause)(int kind, int device);

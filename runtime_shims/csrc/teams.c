@@ -8,6 +8,8 @@
 
 _Atomic uint64_t team_word = TEAM_UNLIMITED;
 _Atomic uint32_t team_launch;
+_Atomic uint32_t team_growth_max;
+_Atomic uint32_t team_grown;
 bool team_remote_fence;
 __thread struct lane *team_lane;
 
@@ -82,8 +84,17 @@ struct lane *lane_claim(void)
     return lane;
 }
 
+/* Before the limit: too small or too large a size for a moment does no harm, the limit holds in any case. */
+static void grow(uint32_t limit)
+{
+    const uint32_t launch = atomic_load(&team_launch), most = atomic_load(&team_growth_max);
+    const uint32_t size = limit < most ? limit : most;
+    atomic_store(&team_grown, limit != TEAM_UNLIMITED && launch != 0 && size > launch ? size : 0);
+}
+
 void teams_publish(uint32_t limit)
 {
+    grow(limit);
     const uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
     atomic_store(&team_word, ((uint64_t)(word_count(word) + 1) << 32) | limit);
     if (team_remote_fence && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
@@ -108,4 +119,5 @@ struct team_totals teams_totals(void)
 void teams_after_fork(void)
 {
     atomic_store(&team_word, TEAM_UNLIMITED);
+    atomic_store(&team_grown, 0);
 }

@@ -77,6 +77,7 @@ def test_runs_without_the_agent_there(launch: Launcher, puppet: Path, tmp_path: 
         ("WATTFOLD_SHIM_ENDPOINT", "tcp://127.0.0.1:1"),
         ("WATTFOLD_SHIM_ENDPOINT", "ipc:///" + "x" * 200),
         ("WATTFOLD_RESIZE_MODE", "sideways"),
+        ("WATTFOLD_GROW_BEYOND_LAUNCH", "yes"),
         ("WATTFOLD_LAUNCH_CPUS", "-1"),
         ("WATTFOLD_LAUNCH_CPUS", "many"),
         ("WATTFOLD_LAUNCH_CPUS", ""),

@@ -145,6 +145,63 @@ def test_never_grows_beyond_the_launch_size(team: Puppet, agent: AgentEnd) -> No
     assert team.team() == 4
 
 
+def test_grows_beyond_the_launch_size_where_that_is_allowed(
+    launch: Launcher, agent: AgentEnd, puppet: Path
+) -> None:
+    program = launch.start(puppet, cpus=2, WATTFOLD_GROW_BEYOND_LAUNCH="1")
+    agent.expect(ShimMessageType.HELLO)
+    assert program.team() == 2
+    assert program.team(clause=4) == 2  # no mask yet: no core has been promised
+    assert agent.resize(4).cores == 4
+    assert [program.team(), program.team(clause=3), program.team(clause=9)] == [4, 3, 4]
+    assert program.ask("set 1") == "1"
+    assert program.team() == 1
+    assert program.ask("set 2") == "2"
+    assert agent.resize(3).cores == 3
+    assert program.team() == 3
+    assert program.ask("max") == "2"
+    assert agent.resize(1).cores == 1
+    assert program.team() == 1
+    assert program.finish() == (0, "")
+    assert agent.expect(ShimMessageType.BYE).max_team == 4
+
+
+def test_a_larger_team_than_at_launch_holds_the_acknowledgement_back(
+    launch: Launcher, agent: AgentEnd, puppet: Path
+) -> None:
+    program = launch.start(puppet, cpus=2, WATTFOLD_GROW_BEYOND_LAUNCH="1")
+    agent.expect(ShimMessageType.HELLO)
+    agent.resize(4)
+    assert program.ask("hold 0 4") == "inside 4"
+    agent.send_mask(3)
+    assert agent.poll(ShimMessageType.ACK, 0.3) is None
+    assert program.ask("go on") == "outside"
+    assert agent.expect(ShimMessageType.ACK).seq == agent.seq
+
+
+def test_growth_stops_at_the_thread_limit(launch: Launcher, agent: AgentEnd, puppet: Path) -> None:
+    program = launch.start(puppet, cpus=2, WATTFOLD_GROW_BEYOND_LAUNCH="1", OMP_THREAD_LIMIT="3")
+    agent.expect(ShimMessageType.HELLO)
+    agent.resize(4)
+    assert program.team() == 3
+    assert program.finish() == (0, "")
+
+
+def test_a_program_says_itself_how_far_it_may_grow(
+    launch: Launcher, agent: AgentEnd, puppet: Path
+) -> None:
+    program = launch.start(puppet, cpus=2)
+    agent.expect(ShimMessageType.HELLO)
+    assert agent.resize(4).cores == 2
+    assert program.team() == 2
+    assert program.ask("grow 3") == "1"
+    assert agent.resize(4).cores == 3
+    assert program.team() == 3
+    assert program.ask("grow 0") == "1"
+    assert agent.resize(4).cores == 2
+    assert program.team() == 2
+
+
 def test_without_a_told_launch_size_the_programs_own_counts(
     launch: Launcher, agent: AgentEnd, puppet: Path
 ) -> None:

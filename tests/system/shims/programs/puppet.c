@@ -396,6 +396,8 @@ static bool obey_interface(const char *line)
         puts("ignored");
     } else if (sscanf(line, "request %u", &wanted) == 1) {
         printf("%d\n", wattfold_request(wanted));
+    } else if (sscanf(line, "grow %u", &wanted) == 1) {
+        printf("%d\n", wattfold_allow_growth(wanted));
     } else if (sscanf(line, "phase %63[^\n]", name) == 1) {
         wattfold_phase(name);
         puts("named");
