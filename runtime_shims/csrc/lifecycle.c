@@ -31,9 +31,10 @@ static void start_locked(void)
         if (shim_config.grows)
             atomic_store(&team_growth_max, WATTFOLD_MASK_CPUS);
         const char *runtime = runtime_name();
-        if (shim_config.mode == MODE_TEAM && strcmp(runtime, "static-libgomp?") == 0)
-            dprintf(STDERR_FILENO, "wattfold: libgomp is linked into this program; its teams cannot be "
-                                   "resized\n");
+        if (shim_config.mode == MODE_TEAM && strncmp(runtime, "static-", 7) == 0)
+            dprintf(STDERR_FILENO,
+                    "wattfold: %s is linked into this program; its teams cannot be resized\n",
+                    strstr(runtime, "libgomp") != NULL ? "libgomp" : "libomp");
         problem = link_start(&shim_config, runtime);
     }
     if (problem != NULL) {

@@ -11,8 +11,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* A text of libgomp's error reports: in the read-only data of a program that holds a copy of it. */
+/* Texts of the runtimes' error reports: in the read-only data of a program that holds a copy of one. The
+ * second is of LLVM's and Intel's. */
 static const char libgomp_text[] = "\nlibgomp: ";
+static const char libomp_text[] = "set prior to OpenMP runtime library initialization";
 #define SCAN_BYTES_MAX (16u << 20)
 
 _Atomic(struct call_site *) call_sites[CALL_SITE_BUCKETS];
@@ -223,16 +225,18 @@ struct survey {
     bool libomp;
     bool main_seen;
     bool main_holds_libgomp;
+    bool main_holds_libomp;
 };
 
-static bool segment_holds(const struct dl_phdr_info *info, const ElfW(Phdr) * segment)
+static bool segment_holds(const struct dl_phdr_info *info, const ElfW(Phdr) * segment,
+                          const char *text)
 {
     const ElfW(Word) must_not = PF_W;
     if (segment->p_type != PT_LOAD || (segment->p_flags & must_not) || !(segment->p_flags & PF_R))
         return false;
     size_t bytes = segment->p_filesz < SCAN_BYTES_MAX ? segment->p_filesz : SCAN_BYTES_MAX;
-    return memmem((const void *)(info->dlpi_addr + segment->p_vaddr), bytes, libgomp_text,
-                  sizeof libgomp_text - 1) != NULL;
+    return memmem((const void *)(info->dlpi_addr + segment->p_vaddr), bytes, text,
+                  strlen(text)) != NULL;
 }
 
 static int look(struct dl_phdr_info *info, size_t size, void *survey_of_process)
@@ -241,8 +245,10 @@ static int look(struct dl_phdr_info *info, size_t size, void *survey_of_process)
     struct survey *survey = survey_of_process;
     if (!survey->main_seen) { /* the program itself comes first */
         survey->main_seen = true;
-        for (int i = 0; i < info->dlpi_phnum; i++)
-            survey->main_holds_libgomp |= segment_holds(info, &info->dlpi_phdr[i]);
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+            survey->main_holds_libgomp |= segment_holds(info, &info->dlpi_phdr[i], libgomp_text);
+            survey->main_holds_libomp |= segment_holds(info, &info->dlpi_phdr[i], libomp_text);
+        }
     } else if (info->dlpi_name != NULL) {
         survey->libgomp |= is_libgomp(info->dlpi_name);
         survey->libomp |= is_libomp(info->dlpi_name);
@@ -252,12 +258,14 @@ static int look(struct dl_phdr_info *info, size_t size, void *survey_of_process)
 
 const char *runtime_name(void)
 {
-    struct survey survey = {false, false, false, false};
+    struct survey survey = {false, false, false, false, false};
     dl_iterate_phdr(look, &survey);
     if (survey.libgomp)
         return "libgomp";
     if (survey.libomp)
         return "libomp";
+    if (survey.main_holds_libomp)
+        return "static-libomp?";
     return survey.main_holds_libgomp ? "static-libgomp?" : "none";
 }
 

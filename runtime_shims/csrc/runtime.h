@@ -102,7 +102,8 @@ const struct runtime *runtime_holding(const void *address);
  * for an LLVM or Intel runtime that was told to take no tool or finds another one first. */
 bool runtime_in_front(const char *name);
 
-/* What OpenMP runtime the process has now: "libgomp", "libomp", "static-libgomp?" or "none". */
+/* What OpenMP runtime the process has now: "libgomp", "libomp", "static-libgomp?", "static-libomp?"
+ * or "none". */
 const char *runtime_name(void);
 
 #endif

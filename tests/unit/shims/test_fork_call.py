@@ -1,4 +1,4 @@
-"""The part of the shim in assembly, on this machine and, emulated, on the other one it is written for."""
+"""The part of the shim in assembly, on this machine and, emulated, on the other it is made for."""
 
 from __future__ import annotations
 
