@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import select
 import shutil
 import statistics
@@ -42,6 +43,7 @@ PROBE = Path(__file__).with_name("shims_probe.c")
 DEADLINE_MS = 20_000
 BLOCK_MASKS = 10
 QUIET_SHARE = 0.1
+SEED = 1
 LAYOUT_STEP_BYTES, LAYOUT_BYTES = 1184, 8192
 SQUEEZE_LIMIT_S = 30.0
 
@@ -217,11 +219,17 @@ class Sent:
 
 
 def send_masks(
-    router: zmq.Socket[bytes], identity: bytes, process: int, region_us: int, masks: int
+    router: zmq.Socket[bytes],
+    identity: bytes,
+    process: int,
+    region_us: int,
+    masks: int,
+    real_time: bool,
 ) -> list[Sent]:
     """Masks of one and two cores in turn, each after the last was acknowledged and seen."""
     sent: list[Sent] = []
     others = Others(os.getpid(), process)
+    chance = random.Random(SEED)
     for first in range(1, masks + 1, BLOCK_MASKS):
         block: list[Sent] = []
         for seq in range(first, first + BLOCK_MASKS):
@@ -232,9 +240,9 @@ def send_masks(
             wait_for(router, ShimMessageType.ACK, seq)
             took = (time.monotonic_ns() - start) / 1000
             block.append(Sent(cores=cores, at_ns=start, acknowledged_us=took, quiet=True))
-            # A few regions pass, so that every mask is seen and meets the other size.
-            let_run(router, 1 + 3 * region_us / 1000 + seq % 7 * region_us / 7000)
-        quiet = others.share() < QUIET_SHARE
+            # Some regions pass, so that every mask is seen, and masks come at any point of one.
+            let_run(router, 1 + (3 + chance.random()) * region_us / 1000)
+        quiet = real_time or others.share() < QUIET_SHARE
         sent += [replace(one, quiet=quiet) for one in block]
     return sent
 
@@ -255,7 +263,7 @@ def reaction(
             let_run(router, 20)
             if real_time:
                 take_real_time(process.pid)
-            sent = send_masks(router, identity, process.pid, region_us, masks)
+            sent = send_masks(router, identity, process.pid, region_us, masks, real_time)
             process.terminate()
             output, _ = process.communicate(timeout=60)
         finally:
@@ -312,9 +320,11 @@ def _reaction_rows(name: str, region_us: int, sent: list[Sent], late: list[float
 def let_run(router: zmq.Socket[bytes], milliseconds: float) -> None:
     """Lets the program run on; statuses that come in meanwhile are thrown away."""
     end = time.perf_counter() + milliseconds / 1000
-    while (left := end - time.perf_counter()) > 0:
-        if router.poll(max(1, int(left * 1000))):
+    while (left := end - time.perf_counter()) >= 0.001:
+        if router.poll(int(left * 1000)):
             router.recv_multipart()
+    # ZeroMQ waits for whole milliseconds; masks would meet regions at the same point each time.
+    select.select([], [], [], max(left, 0))
 
 
 def squeeze_once(
