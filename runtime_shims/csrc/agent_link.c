@@ -32,6 +32,7 @@ static struct {
     wattfold_mask mask;
     _Atomic double done, total;
     _Atomic uint32_t request;
+    _Atomic bool growth; /* what teams may grow to has changed */
     _Atomic bool news; /* a request or a phase to tell */
     char phase[WATTFOLD_PHASE_CHARS + 1]; /* under mask_lock */
 } helper = {.wake_fd = -1, .mask_lock = PTHREAD_MUTEX_INITIALIZER};
@@ -65,6 +66,11 @@ static void report(struct self_report *report)
     pthread_mutex_lock(&helper.mask_lock);
     memcpy(report->phase, helper.phase, sizeof report->phase);
     pthread_mutex_unlock(&helper.mask_lock);
+}
+
+static bool growth_changed(void)
+{
+    return atomic_exchange(&helper.growth, false);
 }
 
 static bool has_news(void)
@@ -105,6 +111,7 @@ static void *helper_main(void *nothing)
         .mask_received = mask_received,
         .mask_in_force = mask_in_force,
         .report = report,
+        .growth_changed = growth_changed,
         .has_news = has_news,
     };
     const char *detail = NULL;
@@ -225,6 +232,12 @@ void link_phase(const char *name)
     pthread_mutex_unlock(&helper.mask_lock);
     if (changed)
         tell_soon();
+}
+
+void link_growth_changed(void)
+{
+    atomic_store(&helper.growth, true);
+    link_wake();
 }
 
 void link_request(unsigned cores)

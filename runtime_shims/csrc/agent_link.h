@@ -35,6 +35,9 @@ void link_mask(wattfold_mask *out);
 void link_progress(double done, double total);
 void link_phase(const char *name);
 
+/* How large teams may grow has changed: applied soon. */
+void link_growth_changed(void);
+
 /* The number of cores the program would like; told to the agent soon. */
 void link_request(unsigned cores);
 

@@ -81,6 +81,15 @@ static int request(unsigned wanted)
     return 1;
 }
 
+static int allow_growth(unsigned most)
+{
+    if (!shim_running() || shim_config.mode != MODE_TEAM)
+        return 0;
+    if (atomic_exchange(&team_growth_max, most) != most)
+        link_growth_changed();
+    return 1;
+}
+
 static const char *version(void)
 {
     return WATTFOLD_SHIM_VERSION;
@@ -102,6 +111,7 @@ EXPORT const struct wattfold_interface *wattfold_interface(uint32_t abi)
         .phase = phase,
         .request = request,
         .version = version,
+        .allow_growth = allow_growth,
     };
     return abi == WATTFOLD_ABI_VERSION ? &table : NULL;
 }

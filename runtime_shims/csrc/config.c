@@ -39,6 +39,12 @@ static bool read_count(const char *text, uint32_t *count)
     return *text == '\0' && *count > 0;
 }
 
+static bool read_switch(const char *text, bool *on)
+{
+    *on = text != NULL && strcmp(text, "1") == 0;
+    return text == NULL || *on || strcmp(text, "0") == 0;
+}
+
 const char *config_read(struct config *config)
 {
     const char *endpoint = getenv("WATTFOLD_SHIM_ENDPOINT");
@@ -51,6 +57,8 @@ const char *config_read(struct config *config)
         return "WATTFOLD_RESIZE_MODE must be fixed, mask, team or map";
     if (!read_count(getenv("WATTFOLD_LAUNCH_CPUS"), &config->launch_cpus))
         return "WATTFOLD_LAUNCH_CPUS must be a number from 1 to 1048576";
+    if (!read_switch(getenv("WATTFOLD_GROW_BEYOND_LAUNCH"), &config->grows))
+        return "WATTFOLD_GROW_BEYOND_LAUNCH must be 0 or 1";
     const char *policy = getenv("OMP_WAIT_POLICY");
     config->waits_passively = policy != NULL && strcasecmp(policy, "passive") == 0;
     config->waits_as_told =

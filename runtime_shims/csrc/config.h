@@ -11,6 +11,7 @@ struct config {
     char endpoint[128]; /* ipc:// and at most 107 bytes of path (sun_path) */
     enum resize_mode mode;
     uint32_t launch_cpus; /* 0: not told */
+    bool grows;           /* teams may grow beyond the launch size, as far as the mask goes */
     bool waits_passively; /* OMP_WAIT_POLICY=passive */
     bool waits_as_told;   /* the user has said how long idle threads of LLVM's or Intel's runtime spin */
 };

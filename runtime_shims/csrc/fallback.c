@@ -22,7 +22,7 @@ static __attribute__((constructor)) void look_for_shim(void)
     wattfold_interface_fn ask;
     memcpy(&ask, &address, sizeof ask);
     const struct wattfold_interface *found = ask == NULL ? NULL : ask(WATTFOLD_ABI_VERSION);
-    if (found == NULL || found->bytes < sizeof *found)
+    if (found == NULL || found->bytes < WATTFOLD_INTERFACE_LEAST)
         return;
     shim = found;
     wattfold_changes_ = found->changes;
@@ -77,6 +77,13 @@ HIDDEN void wattfold_phase(const char *name)
 HIDDEN int wattfold_request(unsigned cores)
 {
     return shim != NULL ? shim->request(cores) : 0;
+}
+
+HIDDEN int wattfold_allow_growth(unsigned most)
+{
+    if (shim == NULL || shim->bytes < sizeof *shim)
+        return 0;
+    return shim->allow_growth(most);
 }
 
 HIDDEN const char *wattfold_version(void)

@@ -5,6 +5,8 @@
 
 #include "wattfold.h"
 
+#include <stddef.h>
+
 struct wattfold_interface {
     uint32_t bytes;
     const volatile uint32_t *changes;
@@ -17,7 +19,11 @@ struct wattfold_interface {
     void (*phase)(const char *name);
     int (*request)(unsigned cores);
     const char *(*version)(void);
+    /* The fields above are in every shim of this version of the interface, this one in newer ones. */
+    int (*allow_growth)(unsigned most);
 };
+
+#define WATTFOLD_INTERFACE_LEAST offsetof(struct wattfold_interface, allow_growth)
 
 /* The table of this version of the interface; NULL when the shim does not have it. */
 typedef const struct wattfold_interface *(*wattfold_interface_fn)(uint32_t abi);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LINE_BYTES 512
+
 _Atomic int shim_state = SHIM_IDLE;
 struct config shim_config;
 
@@ -18,8 +20,14 @@ void shim_fail(const char *what, const char *detail)
 {
     if (atomic_exchange(&shim_state, SHIM_INERT) == SHIM_INERT)
         return;
-    dprintf(STDERR_FILENO, "wattfold: %s%s%s; this program runs without being resized\n", what,
-            detail == NULL ? "" : ": ", detail == NULL ? "" : detail);
+    char line[LINE_BYTES];
+    const int bytes =
+        snprintf(line, sizeof line, "wattfold: %s%s%s; this program runs without being resized\n", what,
+                 detail == NULL ? "" : ": ", detail == NULL ? "" : detail);
+    /* Not dprintf: the helper may be here while the program exits, and the C library then writes out the
+     * stream that dprintf makes once more. */
+    if (bytes > 0 && write(STDERR_FILENO, line, strlen(line)) < 0)
+        return; /* nobody is left to be told */
 }
 
 static void start_locked(void)
@@ -28,10 +36,13 @@ static void start_locked(void)
     if (problem == NULL) {
         if (shim_config.launch_cpus != 0)
             atomic_store(&team_launch, shim_config.launch_cpus);
+        if (shim_config.grows)
+            atomic_store(&team_growth_max, WATTFOLD_MASK_CPUS);
         const char *runtime = runtime_name();
-        if (shim_config.mode == MODE_TEAM && strcmp(runtime, "static-libgomp?") == 0)
-            dprintf(STDERR_FILENO, "wattfold: libgomp is linked into this program; its teams cannot be "
-                                   "resized\n");
+        if (shim_config.mode == MODE_TEAM && strncmp(runtime, "static-", 7) == 0)
+            dprintf(STDERR_FILENO,
+                    "wattfold: %s is linked into this program; its teams cannot be resized\n",
+                    strstr(runtime, "libgomp") != NULL ? "libgomp" : "libomp");
         problem = link_start(&shim_config, runtime);
     }
     if (problem != NULL) {

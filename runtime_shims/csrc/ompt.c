@@ -1,5 +1,7 @@
 /* LLVM's and Intel's runtimes: a tool that limits the team of a region in the moment it starts.
  *
+ * At work only where the regions are not limited before they reach the runtime (kmpc.h): it costs more.
+ *
  * The runtime asks the tool before it reads the number of threads of the region, so that setting it there
  * changes that same region. It is put back when the region ends: outside of regions the program sees its
  * own setting. A num_threads clause goes before the setting and is limited where the program states it.
@@ -8,7 +10,9 @@
  * been there without it: one of another library in the process, or of OMP_TOOL_LIBRARIES. */
 #include "ompt.h"
 
+#include "kmpc.h"
 #include "regions.h"
+#include "tool.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,12 +23,13 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT ompt_tool_t *ompt_start_tool(unsigned omp_version, const char *runtime_version);
-EXPORT void __kmpc_push_num_threads(void *place, int thread, int threads);
 EXPORT int omp_get_max_threads(void);
 EXPORT int omp_get_max_threads_(void);
 EXPORT void omp_set_num_threads(int threads);
 EXPORT void omp_set_num_threads_(const int *threads);
 EXPORT void omp_set_num_threads_8_(const int64_t *threads);
+
+_Atomic bool tool_at_work;
 
 static const struct runtime *reporting;
 static ompt_lookup real_lookup;
@@ -54,12 +59,13 @@ static bool settle(struct lane *lane)
 /* Without a clause the runtime asks for the current setting: only that can be changed here. */
 static void limit(struct lane *lane, struct reported *reported, unsigned requested, bool clause)
 {
-    if (reported->level == 0 && !lane->waits_shortly && shim_config.mode == MODE_TEAM)
+    if (reported->level == 0 && !lane->waits_shortly)
         region_limit_spinning(reporting, lane);
     /* Questions to the runtime cost as much as all of the rest: none for the usual region. */
+    const unsigned want = clause ? requested : region_wanted(reporting, requested);
     const unsigned team =
         reported->level == 0 && shim_running()
-            ? region_enter_outermost(reporting, &reported->region, lane, requested)
+            ? region_enter_outermost(reporting, &reported->region, lane, want)
             : region_enter(reporting, &reported->region, requested);
     if (team != requested && !clause) {
         reported->restore = reporting->max_threads();
@@ -73,8 +79,8 @@ static void begin(unsigned requested, bool outermost)
     if (lane == NULL)
         return;
     const int level = outermost ? 0 : reporting->level();
-    const bool clause = lane->clause_stated;
-    lane->clause_stated = false;
+    const bool clause = lane->clause != 0;
+    lane->clause = 0;
     if (level == 0)
         lane->reported_depth = 0; /* whatever was left open by an unusual end */
     if (lane->restore_due != 0 && settle(lane) && !clause)
@@ -128,43 +134,30 @@ static void on_end(ompt_data_t *parallel, ompt_data_t *task, int flags, const vo
         end();
 }
 
-typedef void (*push_fn)(void *place, int thread, int threads);
-
-EXPORT void __kmpc_push_num_threads(void *place, int thread, int threads)
+int tool_limit_clause(const struct runtime *runtime, struct lane *lane, int threads)
 {
-    const struct runtime *runtime =
-        runtime_for(__builtin_return_address(0), KMPC_PUSH_NUM_THREADS);
-    const uint32_t allowed = word_limit(atomic_load_explicit(&team_word, memory_order_relaxed));
-    const uint32_t launch = atomic_load_explicit(&team_launch, memory_order_relaxed);
-    if (runtime->entry[KMPC_PUSH_NUM_THREADS] == NULL) {
-        dprintf(STDERR_FILENO, "wattfold: the OpenMP runtime lacks __kmpc_push_num_threads\n");
-        abort();
-    }
-    struct lane *lane = NULL;
-    if (threads > 0 && shim_running())
-        lane = team_lane != NULL ? team_lane : lane_claim();
-    if (lane != NULL)
-        lane->clause_stated = true;
-    if (lane != NULL && shim_config.mode == MODE_TEAM) {
+    if (lane == NULL || shim_config.mode != MODE_TEAM)
+        return threads;
+    if (runtime->active_level() > 0) {
+        /* What the region will get, without starting to account it. */
         struct region region = {.lane = NULL};
-        if (runtime->active_level() > 0) {
-            /* What the region will get, without starting to account it. */
-            threads = (int)region_enter_nested(runtime, &region, lane, (unsigned)threads);
-            region_leave(&region);
-        } else {
-            if ((uint32_t)threads > allowed)
-                threads = (int)allowed;
-            if (launch != 0 && (uint32_t)threads > launch)
-                threads = (int)launch;
-        }
+        threads = (int)region_enter_nested(runtime, &region, lane, (unsigned)threads);
+        region_leave(&region);
+        return threads;
     }
-    ((push_fn)runtime->entry[KMPC_PUSH_NUM_THREADS])(place, thread, threads);
+    const uint32_t allowed = word_limit(atomic_load_explicit(&team_word, memory_order_relaxed));
+    const uint32_t most = team_most();
+    if ((uint32_t)threads > allowed)
+        threads = (int)allowed;
+    if (most != 0 && (uint32_t)threads > most)
+        threads = (int)most;
+    return threads;
 }
 
 /* The program asks for, or changes, the setting while ours is still in place: its own comes back first. */
 static void settle_before(void)
 {
-    if (team_lane != NULL && team_lane->restore_due != 0 && reporting != NULL)
+    if (team_lane != NULL && team_lane->restore_due != 0 && tool_reports())
         settle(team_lane);
 }
 
@@ -279,12 +272,12 @@ static int initialize(ompt_lookup lookup, int initial_device, ompt_data_t *tool_
         real_set_callback(OMPT_PARALLEL_BEGIN, (ompt_callback)on_begin) != OMPT_SET_ALWAYS ||
         real_set_callback(OMPT_PARALLEL_END, (ompt_callback)on_end) != OMPT_SET_ALWAYS) {
         shim_fail("the OpenMP runtime does not report its parallel regions", NULL);
-        reporting = NULL;
+        atomic_store(&tool_at_work, false);
     }
     if (next_tool != NULL &&
         next_tool->initialize(lookup_for_next, initial_device, &next_tool->tool_data) == 0)
         next_tool = NULL;
-    return reporting != NULL || next_tool != NULL;
+    return tool_reports() || next_tool != NULL;
 }
 
 static void finalize(ompt_data_t *tool_data)
@@ -303,6 +296,10 @@ EXPORT ompt_tool_t *ompt_start_tool(unsigned omp_version, const char *runtime_ve
         return next_tool;
     if (next_tool == NULL)
         next_tool = start_listed(omp_version, runtime_version);
+    /* The runtime is faster without a tool. One behind us needs its regions reported as they are. */
+    if (next_tool == NULL && kmpc_in_front())
+        return NULL;
     reporting = runtime_holding(__builtin_return_address(0));
+    atomic_store(&tool_at_work, reporting != NULL);
     return reporting == NULL ? next_tool : &tool;
 }

@@ -10,6 +10,16 @@ void region_learn_launch_size(const struct runtime *runtime)
     atomic_compare_exchange_strong(&team_launch, &unknown, threads > 0 ? (uint32_t)threads : 1);
 }
 
+uint32_t region_grow(const struct runtime *runtime, uint32_t setting)
+{
+    const uint32_t launch = atomic_load_explicit(&team_launch, memory_order_relaxed);
+    const uint32_t grown = atomic_load_explicit(&team_grown, memory_order_relaxed);
+    const int most = runtime->thread_limit();
+    if (setting < launch || grown <= setting)
+        return setting;
+    return most > 0 && (uint32_t)most < grown ? (uint32_t)most : grown;
+}
+
 void region_give_up(void)
 {
     shim_fail("out of memory", "cannot account a parallel region");
@@ -58,7 +68,7 @@ void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane
 
 void region_limit_spinning(const struct runtime *runtime, struct lane *lane)
 {
-    if (!shim_config.waits_as_told && runtime->set_blocktime != NULL)
+    if (shim_config.mode == MODE_TEAM && !shim_config.waits_as_told && runtime->set_blocktime != NULL)
         runtime->set_blocktime(IDLE_SPIN_MS);
     lane->waits_shortly = true;
 }

@@ -1,5 +1,7 @@
 #include "runtime.h"
 
+#include "kmpc.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
@@ -9,8 +11,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* A text of libgomp's error reports: in the read-only data of a program that holds a copy of it. */
+/* Texts of the runtimes' error reports: in the read-only data of a program that holds a copy of one. The
+ * second is of LLVM's and Intel's. */
 static const char libgomp_text[] = "\nlibgomp: ";
+static const char libomp_text[] = "set prior to OpenMP runtime library initialization";
 #define SCAN_BYTES_MAX (16u << 20)
 
 _Atomic(struct call_site *) call_sites[CALL_SITE_BUCKETS];
@@ -36,6 +40,10 @@ static const char *const entry_names[RUNTIME_ENTRIES] = {
     [GOMP_LOOP_RUNTIME_START] = "GOMP_parallel_loop_runtime_start",
     [GOMP_SECTIONS_START] = "GOMP_parallel_sections_start",
     [KMPC_PUSH_NUM_THREADS] = "__kmpc_push_num_threads",
+    [KMPC_FORK_CALL] = "__kmpc_fork_call",
+    [KMPC_FORK_CALL_IF] = "__kmpc_fork_call_if",
+    [KMPC_SERIALIZED] = "__kmpc_serialized_parallel",
+    [KMPC_GLOBAL_THREAD_NUM] = "__kmpc_global_thread_num",
     [OMP_GET_MAX_THREADS] = "omp_get_max_threads",
     [OMP_SET_NUM_THREADS] = "omp_set_num_threads",
 };
@@ -124,6 +132,26 @@ static const char *file_of(runtime_function found)
                                                                                   : "";
 }
 
+static int holds(struct dl_phdr_info *info, size_t size, void *runtime_to_place)
+{
+    (void)size;
+    struct runtime *runtime = runtime_to_place;
+    const uintptr_t address = (uintptr_t)runtime->max_threads;
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        const uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        begin = from < begin ? from : begin;
+        end = from + info->dlpi_phdr[i].p_memsz > end ? from + info->dlpi_phdr[i].p_memsz : end;
+    }
+    if (address < begin || address >= end)
+        return 0;
+    runtime->begin = begin;
+    runtime->end = end;
+    return 1;
+}
+
 static struct runtime *runtime_build(void *library)
 {
     struct runtime *runtime = calloc(1, sizeof *runtime);
@@ -136,14 +164,16 @@ static struct runtime *runtime_build(void *library)
     runtime->level = (int (*)(void))function(library, "omp_get_level");
     runtime->team_size = (int (*)(int))function(library, "omp_get_team_size");
     runtime->max_active_levels = (int (*)(void))function(library, "omp_get_max_active_levels");
+    runtime->thread_limit = (int (*)(void))function(library, "omp_get_thread_limit");
     runtime->set_num_threads = (void (*)(int))function(library, "omp_set_num_threads");
     runtime->pause = (int (*)(int, int))function(library, "omp_pause_resource");
     runtime->initial_device = (int (*)(void))function(library, "omp_get_initial_device");
     runtime->set_blocktime = (void (*)(int))function(library, "kmp_set_blocktime");
     if (runtime->active_level == NULL || runtime->max_threads == NULL || runtime->level == NULL ||
         runtime->team_size == NULL || runtime->max_active_levels == NULL ||
-        runtime->set_num_threads == NULL)
+        runtime->thread_limit == NULL || runtime->set_num_threads == NULL)
         give_up("the OpenMP runtime lacks functions of OpenMP 3.0");
+    dl_iterate_phdr(holds, runtime);
     runtime->is_gnu = is_libgomp(file_of(runtime->entry[GOMP_PARALLEL]));
     return runtime;
 }
@@ -195,16 +225,18 @@ struct survey {
     bool libomp;
     bool main_seen;
     bool main_holds_libgomp;
+    bool main_holds_libomp;
 };
 
-static bool segment_holds(const struct dl_phdr_info *info, const ElfW(Phdr) * segment)
+static bool segment_holds(const struct dl_phdr_info *info, const ElfW(Phdr) * segment,
+                          const char *text)
 {
     const ElfW(Word) must_not = PF_W;
     if (segment->p_type != PT_LOAD || (segment->p_flags & must_not) || !(segment->p_flags & PF_R))
         return false;
     size_t bytes = segment->p_filesz < SCAN_BYTES_MAX ? segment->p_filesz : SCAN_BYTES_MAX;
-    return memmem((const void *)(info->dlpi_addr + segment->p_vaddr), bytes, libgomp_text,
-                  sizeof libgomp_text - 1) != NULL;
+    return memmem((const void *)(info->dlpi_addr + segment->p_vaddr), bytes, text,
+                  strlen(text)) != NULL;
 }
 
 static int look(struct dl_phdr_info *info, size_t size, void *survey_of_process)
@@ -213,8 +245,10 @@ static int look(struct dl_phdr_info *info, size_t size, void *survey_of_process)
     struct survey *survey = survey_of_process;
     if (!survey->main_seen) { /* the program itself comes first */
         survey->main_seen = true;
-        for (int i = 0; i < info->dlpi_phnum; i++)
-            survey->main_holds_libgomp |= segment_holds(info, &info->dlpi_phdr[i]);
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+            survey->main_holds_libgomp |= segment_holds(info, &info->dlpi_phdr[i], libgomp_text);
+            survey->main_holds_libomp |= segment_holds(info, &info->dlpi_phdr[i], libomp_text);
+        }
     } else if (info->dlpi_name != NULL) {
         survey->libgomp |= is_libgomp(info->dlpi_name);
         survey->libomp |= is_libomp(info->dlpi_name);
@@ -224,12 +258,14 @@ static int look(struct dl_phdr_info *info, size_t size, void *survey_of_process)
 
 const char *runtime_name(void)
 {
-    struct survey survey = {false, false, false, false};
+    struct survey survey = {false, false, false, false, false};
     dl_iterate_phdr(look, &survey);
     if (survey.libgomp)
         return "libgomp";
     if (survey.libomp)
         return "libomp";
+    if (survey.main_holds_libomp)
+        return "static-libomp?";
     return survey.main_holds_libgomp ? "static-libgomp?" : "none";
 }
 
@@ -251,6 +287,6 @@ static bool takes_our_tool(void)
 bool runtime_in_front(const char *name)
 {
     if (strcmp(name, "libomp") == 0)
-        return takes_our_tool();
+        return kmpc_in_front() || takes_our_tool();
     return strcmp(name, "libgomp") == 0 || strcmp(name, "none") == 0;
 }

@@ -31,6 +31,10 @@ enum runtime_entry {
     GOMP_LOOP_RUNTIME_START,
     GOMP_SECTIONS_START,
     KMPC_PUSH_NUM_THREADS,
+    KMPC_FORK_CALL,
+    KMPC_FORK_CALL_IF,
+    KMPC_SERIALIZED,
+    KMPC_GLOBAL_THREAD_NUM,
     OMP_GET_MAX_THREADS,
     OMP_SET_NUM_THREADS,
     RUNTIME_ENTRIES
@@ -45,14 +49,21 @@ struct runtime {
     int (*level)(void);
     int (*team_size)(int level);
     int (*max_active_levels)(void);
+    int (*thread_limit)(void);
     void (*set_num_threads)(int threads);
     /* NULL where the runtime lacks them. */
     int (*pause)(int kind, int device);
     int (*initial_device)(void);
     void (*set_blocktime)(int milliseconds);
     bool is_gnu;
+    uintptr_t begin, end; /* where its library is in memory */
     struct runtime *next;
 };
+
+static inline bool runtime_contains(const struct runtime *runtime, const void *address)
+{
+    return (uintptr_t)address - runtime->begin < runtime->end - runtime->begin;
+}
 
 struct call_site {
     const void *caller;
@@ -91,7 +102,8 @@ const struct runtime *runtime_holding(const void *address);
  * for an LLVM or Intel runtime that was told to take no tool or finds another one first. */
 bool runtime_in_front(const char *name);
 
-/* What OpenMP runtime the process has now: "libgomp", "libomp", "static-libgomp?" or "none". */
+/* What OpenMP runtime the process has now: "libgomp", "libomp", "static-libgomp?", "static-libomp?"
+ * or "none". */
 const char *runtime_name(void);
 
 #endif

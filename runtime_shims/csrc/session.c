@@ -56,10 +56,10 @@ static uint64_t now_ns(void)
 /* Team size in force: the launch size unless a mask limits it. */
 static uint32_t team_in_force(const struct session *session)
 {
-    const uint32_t launch = atomic_load(&team_launch);
-    if (session->limit != TEAM_UNLIMITED && (launch == 0 || session->limit < launch))
+    const uint32_t most = team_most();
+    if (session->limit != TEAM_UNLIMITED && (most == 0 || session->limit < most))
         return session->limit;
-    return launch;
+    return most;
 }
 
 static struct wire_message describe(const struct session *session, enum wire_type type)
@@ -325,6 +325,8 @@ static bool turn(struct session *session)
         hear_monitor(session);
     if (items[0].revents & ZMQ_POLLIN)
         hear_agent(session);
+    if (session->ports->growth_changed())
+        teams_publish(session->limit);
     greet(session);
     acknowledge(session);
     hear_program(session);

@@ -23,6 +23,7 @@ struct session_ports {
     void (*mask_received)(const wattfold_mask *mask);
     void (*mask_in_force)(const wattfold_mask *mask); /* the teams have been told */
     void (*report)(struct self_report *report);
+    bool (*growth_changed)(void); /* since the last call, how large teams may grow */
     bool (*has_news)(void); /* since the last call, something that should not wait long */
 };
 

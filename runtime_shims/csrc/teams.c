@@ -8,6 +8,8 @@
 
 _Atomic uint64_t team_word = TEAM_UNLIMITED;
 _Atomic uint32_t team_launch;
+_Atomic uint32_t team_growth_max;
+_Atomic uint32_t team_grown;
 bool team_remote_fence;
 __thread struct lane *team_lane;
 
@@ -19,7 +21,8 @@ static void lane_reset(struct lane *lane)
     lane->depth = 0;
     lane->reported_depth = 0;
     lane->restore_due = 0;
-    lane->clause_stated = false;
+    lane->clause = 0;
+    lane->clause_left = false;
     lane->relayed = false;
     lane->waits_shortly = false;
     lane->quiet_word = TEAM_UNLIMITED;
@@ -76,12 +79,22 @@ struct lane *lane_claim(void)
         return NULL;
     /* Without the hook the lane is never given back: a small leak, still a right account. */
     (void)pthread_setspecific(exit_key, lane);
+    lane->of_main_thread = syscall(SYS_gettid) == getpid();
     team_lane = lane;
     return lane;
 }
 
+/* Before the limit: too small or too large a size for a moment does no harm, the limit holds in any case. */
+static void grow(uint32_t limit)
+{
+    const uint32_t launch = atomic_load(&team_launch), most = atomic_load(&team_growth_max);
+    const uint32_t size = limit < most ? limit : most;
+    atomic_store(&team_grown, limit != TEAM_UNLIMITED && launch != 0 && size > launch ? size : 0);
+}
+
 void teams_publish(uint32_t limit)
 {
+    grow(limit);
     const uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
     atomic_store(&team_word, ((uint64_t)(word_count(word) + 1) << 32) | limit);
     if (team_remote_fence && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
@@ -106,4 +119,5 @@ struct team_totals teams_totals(void)
 void teams_after_fork(void)
 {
     atomic_store(&team_word, TEAM_UNLIMITED);
+    atomic_store(&team_grown, 0);
 }

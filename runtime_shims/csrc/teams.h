@@ -42,7 +42,9 @@ struct lane {
         int restore; /* the program's own setting, to be put back; 0: unchanged */
     } reported[LANE_STACK];
     int restore_due, restore_level; /* a setting that could not be put back when the region ended */
-    bool clause_stated; /* the next region has a num_threads clause */
+    unsigned clause;     /* num_threads clause of the next region of LLVM's or Intel's runtime; 0: none */
+    bool clause_left;    /* a clause was made void by an if clause */
+    bool of_main_thread;
     bool relayed;        /* a region is passed on to a runtime that reports it too */
     bool waits_shortly;  /* the runtime was told how long idle threads may spin */
     uint64_t quiet_word; /* limit word for which idle threads were let go */
@@ -56,8 +58,12 @@ struct team_totals {
 
 /* Low half: largest team allowed. High half: number of masks received, modulo 2^32. */
 extern _Atomic uint64_t team_word;
-/* Most threads the program was launched for; 0 until known. Teams never grow beyond it. */
+/* Most threads the program was launched for; 0 until known. Teams grow beyond it only where that is allowed. */
 extern _Atomic uint32_t team_launch;
+/* Most threads the program bears, when that is more than it was launched for; else 0. */
+extern _Atomic uint32_t team_growth_max;
+/* Team size of the mask in force where it allows more than the launch size; else 0. */
+extern _Atomic uint32_t team_grown;
 
 /* Whether the helper fences for all threads; set before the first region. */
 extern bool team_remote_fence;
@@ -79,6 +85,14 @@ bool teams_init(void);
 
 /* The lane of this thread, claimed at its first use; NULL when memory is out. */
 struct lane *lane_claim(void);
+
+/* Most threads of a team, whatever the mask allows. */
+static inline uint32_t team_most(void)
+{
+    const uint32_t launch = atomic_load_explicit(&team_launch, memory_order_relaxed);
+    const uint32_t grown = atomic_load_explicit(&team_grown, memory_order_relaxed);
+    return grown > launch ? grown : launch;
+}
 
 /* Counts one more mask, with a new limit (TEAM_UNLIMITED for none). Helper thread only. */
 void teams_publish(uint32_t limit);
@@ -104,11 +118,11 @@ static inline uint32_t region_begin(struct region *region, struct lane *lane, ui
                                     uint32_t outer)
 {
     uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
-    const uint32_t launch = atomic_load_explicit(&team_launch, memory_order_relaxed);
     region->lane = lane;
     region->prev = atomic_load_explicit(&lane->team, memory_order_relaxed);
     for (;;) {
-        uint32_t limit = word_limit(word) < launch ? word_limit(word) : launch;
+        const uint32_t most = team_most();
+        uint32_t limit = word_limit(word) < most ? word_limit(word) : most;
         if (outer > 1)
             limit = limit / outer > 0 ? limit / outer : 1;
         const uint32_t team = want < limit ? want : limit;

@@ -73,6 +73,13 @@ void wattfold_phase(const char *name);
  * comes, is a change of the mask. Returns 1 when there is a manager that may hear it, else 0. */
 int wattfold_request(unsigned cores);
 
+/* Says that this program bears teams of up to this many threads, also beyond the number it was launched with;
+ * 0 takes that back. Call it only if nothing (arrays sized by omp_get_max_threads() at the start, for
+ * example) depends on the launch size. Regions without a num_threads clause, of a program that does not ask
+ * for fewer threads than at its launch, then get as many as the mask has cores; OMP_THREAD_LIMIT holds.
+ * Returns 1 where teams follow the mask, else 0. */
+int wattfold_allow_growth(unsigned most);
+
 /* Version of the shim at work, for example "0.1.0"; "" when there is none. Never NULL. */
 const char *wattfold_version(void);
 

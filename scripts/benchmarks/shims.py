@@ -3,16 +3,23 @@
 Figures depend on the machine and on what else runs there. With the targets stand those DLB/DROM
 (after version 3.7.0) was measured to have on a two-core virtual machine: quoted, not measured here.
 
+- Nanoseconds: programs with and without the shim take turns, many short runs, each with another
+  layout of the heap (which alone moves an empty region by 30 ns). Of each run the median counts,
+  and of these the lowest; "pairs" is the median difference of neighbours.
+- Latencies: masks go out in blocks of ten. Those of blocks in which other programs took more than a
+  tenth of a core are left out; where too few remain, all count and the line says "busy".
+- ``--real-time`` puts agent, shim and program into the real-time class, as they were for DLB.
+
     scripts/build_shims && python scripts/benchmarks/shims.py [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import platform
+import random
 import select
 import shutil
 import statistics
@@ -21,10 +28,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import zmq
+from shims_machine import Others, take_real_time, take_short_turns
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
@@ -33,8 +41,10 @@ from wattfold.shims.locate import find_omp_shim
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = Path(__file__).with_name("shims_probe.c")
 DEADLINE_MS = 20_000
-AGENT_SLICE_NS = 100_000
-RESET_ON_FORK = 1
+BLOCK_MASKS = 10
+QUIET_SHARE = 0.1
+SEED = 1
+LAYOUT_STEP_BYTES, LAYOUT_BYTES = 1184, 8192
 SQUEEZE_LIMIT_S = 30.0
 
 
@@ -97,33 +107,6 @@ def build_probe(folder: Path, compiler: str) -> Path:
     return program
 
 
-def take_short_turns() -> None:
-    """Asks the kernel for short turns for all threads there are, as the agent should.
-
-    It must not wait behind busy programs. Programs started from here do not inherit it.
-    """
-
-    class Attributes(ctypes.Structure):
-        _fields_ = [
-            ("size", ctypes.c_uint32),
-            ("policy", ctypes.c_uint32),
-            ("flags", ctypes.c_uint64),
-            ("nice", ctypes.c_int32),
-            ("priority", ctypes.c_uint32),
-            ("runtime", ctypes.c_uint64),
-            ("deadline", ctypes.c_uint64),
-            ("period", ctypes.c_uint64),
-        ]
-
-    sched_setattr = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
-    if sched_setattr is None:
-        return
-    wish = Attributes(size=ctypes.sizeof(Attributes), flags=RESET_ON_FORK, runtime=AGENT_SLICE_NS)
-    for task in Path("/proc/self/task").iterdir():
-        # Kernels that do not know it ignore it; the figures then show that.
-        ctypes.CDLL(None).syscall(sched_setattr, int(task.name), ctypes.byref(wish), 0)
-
-
 @contextmanager
 def agent_socket(folder: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
     """A ROUTER as an agent has it, and its endpoint."""
@@ -179,39 +162,95 @@ def numbers(probe: Path, variables: dict[str, str], *arguments: object) -> list[
 # ---- measurements --------------------------------------------------------------------------------
 
 
-def poll_cost(probe: Path, shim: Path, endpoint: str, rounds: int) -> Row:
-    taken = numbers(probe, environment(1, shim, endpoint), "polls", 40 * rounds, 1_000_000)
-    return row("poll, nothing pending", "ns", taken, p50=1.0, dlb="14-20")
+def lowest(name: str, runs: list[list[float]], p50: float | None = None, dlb: str = "") -> Row:
+    """A row of nanoseconds: the lowest median of a run, and the 99th percentile of everything."""
+    everything = row(name, "ns", [value for run in runs for value in run], p50=p50, dlb=dlb)
+    return replace(everything, p50=min(statistics.median(run) for run in runs))
+
+
+def poll_cost(probe: Path, shim: Path, endpoint: str, rounds: int) -> list[Row]:
+    """Cost of a poll, the loop around it included; and of that loop alone."""
+    taken: dict[str, list[list[float]]] = {"polls": [], "loops": []}
+    for _ in range(rounds):
+        for kind, runs in taken.items():
+            runs.append(numbers(probe, environment(1, shim, endpoint), kind, 40, 1_000_000))
+    return [
+        lowest("poll, nothing pending, in a loop", taken["polls"], p50=1.0, dlb="14-20"),
+        lowest("  the loop alone", taken["loops"]),
+    ]
 
 
 def region_cost(
     probe: Path, shim: Path, endpoint: str, rounds: int, name: str, threads: int
 ) -> list[Row]:
     """Cost of an empty region; plain and shimmed runs take turns, so that load meets both."""
-    batches = ("regions", 200, 5_000 if threads == 1 else 1_000)
-    plain: list[float] = []
-    shimmed: list[float] = []
-    for _ in range(rounds):
-        plain += numbers(probe, environment(threads, None, endpoint), *batches)
-        shimmed += numbers(probe, environment(threads, shim, endpoint), *batches)
+    batches = ("regions", 25, 5_000 if threads == 1 else 1_000)
+    runs: dict[bool, list[list[float]]] = {False: [], True: []}
+    for turn in range(8 * rounds):
+        layout = 16 + turn * LAYOUT_STEP_BYTES % LAYOUT_BYTES
+        for with_shim in (False, True) if turn % 2 else (True, False):
+            told = environment(threads, shim if with_shim else None, endpoint)
+            runs[with_shim].append(numbers(probe, told, *batches, layout))
     label = f"empty region, {name}, {threads} thread" + "s" * (threads > 1)
-    before, after = row(f"{label}, plain", "ns", plain), row(f"{label}, shim", "ns", shimmed)
-    difference = Row(
-        name="  difference",
-        unit="ns",
-        p50=after.p50 - before.p50,
-        target_p50=30.0 if threads == 2 else None,
-        dlb="about 100" if threads == 2 else "",
-    )
-    return [before, after, difference]
+    before, after = lowest(f"{label}, plain", runs[False]), lowest(f"{label}, shim", runs[True])
+    medians = {shimmed: [statistics.median(run) for run in runs[shimmed]] for shimmed in runs}
+    pairs = [b - a for a, b in zip(medians[False], medians[True], strict=True)]
+    target, dlb = (30.0, "about 100") if threads == 2 else (None, "")
+    more = {"difference": after.p50 - before.p50, "difference, pairs": statistics.median(pairs)}
+    return [
+        before,
+        after,
+        *(
+            Row(name=f"  {what}", unit="ns", p50=value, target_p50=target, dlb=dlb)
+            for what, value in more.items()
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A mask that was sent and acknowledged."""
+
+    cores: int
+    at_ns: int
+    acknowledged_us: float
+    quiet: bool
+    """Hardly anything else ran on the machine."""
+
+
+def send_masks(
+    router: zmq.Socket[bytes],
+    identity: bytes,
+    process: int,
+    region_us: int,
+    masks: int,
+    real_time: bool,
+) -> list[Sent]:
+    """Masks of one and two cores in turn, each after the last was acknowledged and seen."""
+    sent: list[Sent] = []
+    others = Others(os.getpid(), process)
+    chance = random.Random(SEED)
+    for first in range(1, masks + 1, BLOCK_MASKS):
+        block: list[Sent] = []
+        for seq in range(first, first + BLOCK_MASKS):
+            cores = 1 + (seq + 1) % 2
+            frame = mask(seq, cores)
+            start = time.monotonic_ns()
+            router.send_multipart([identity, frame])
+            wait_for(router, ShimMessageType.ACK, seq)
+            took = (time.monotonic_ns() - start) / 1000
+            block.append(Sent(cores=cores, at_ns=start, acknowledged_us=took, quiet=True))
+            # Some regions pass, so that every mask is seen, and masks come at any point of one.
+            let_run(router, 1 + (3 + chance.random()) * region_us / 1000)
+        quiet = real_time or others.share() < QUIET_SHARE
+        sent += [replace(one, quiet=quiet) for one in block]
+    return sent
 
 
 def reaction(
-    probe: Path, shim: Path, folder: Path, region_us: int, masks: int, name: str
+    probe: Path, shim: Path, folder: Path, region_us: int, masks: int, name: str, real_time: bool
 ) -> list[Row]:
     """From sending a mask to its acknowledgement, and to the first region of the new size."""
-    acknowledged: dict[int, list[float]] = {1: [], 2: []}
-    sent: list[tuple[int, int]] = []
     with agent_socket(folder) as (router, endpoint):
         process = subprocess.Popen(
             [probe, "react", str(region_us * 1000), "100000"],
@@ -222,35 +261,30 @@ def reaction(
         try:
             identity = wait_for(router, ShimMessageType.HELLO, 0)
             let_run(router, 20)
-            for seq in range(1, masks + 1):
-                cores = 1 + (seq + 1) % 2
-                frame = mask(seq, cores)
-                start = time.monotonic_ns()
-                router.send_multipart([identity, frame])
-                wait_for(router, ShimMessageType.ACK, seq)
-                acknowledged[cores].append((time.monotonic_ns() - start) / 1000)
-                sent.append((cores, start))
-                # A few regions pass, so that every mask is seen and meets the other size.
-                let_run(router, 3 * region_us / 1000 + seq % 7 * region_us / 7000)
+            if real_time:
+                take_real_time(process.pid)
+            sent = send_masks(router, identity, process.pid, region_us, masks, real_time)
             process.terminate()
             output, _ = process.communicate(timeout=60)
         finally:
             process.kill()
             process.wait()
+            if real_time:
+                take_real_time(process.pid, on=False)
     seen = [(int(team), float(at)) for team, at in map(str.split, output.splitlines())]
-    return _reaction_rows(name, region_us, acknowledged, delays(sent, seen))
+    return _reaction_rows(name, region_us, sent, delays(sent, seen))
 
 
-def delays(sent: list[tuple[int, int]], seen: list[tuple[int, float]]) -> dict[int, list[float]]:
+def delays(sent: list[Sent], seen: list[tuple[int, float]]) -> list[float]:
     """Microseconds from each mask to the first region of its size.
 
     Where the next mask came before such a region, the time until that mask: the truth is larger.
     """
-    late: dict[int, list[float]] = {1: [], 2: []}
-    ends = [start for _, start in sent[1:]] + [int(seen[-1][1]) + 1]
-    for (cores, start), end in zip(sent, ends, strict=True):
-        at = [when for team, when in seen if team == cores and start <= when < end]
-        late[cores].append(((at[0] if at else end) - start) / 1000)
+    late: list[float] = []
+    ends = [one.at_ns for one in sent[1:]] + [int(seen[-1][1]) + 1]
+    for one, end in zip(sent, ends, strict=True):
+        at = [when for team, when in seen if team == one.cores and one.at_ns <= when < end]
+        late.append(((at[0] if at else end) - one.at_ns) / 1000)
     return late
 
 
@@ -258,18 +292,21 @@ DLB_REACTION = {(1, 100): "44 / 112", (2, 100): "63 / 108", (1, 1000): "477 / 99
 DLB_REACTION[2, 1000] = "523 / 1001"
 
 
-def _reaction_rows(
-    name: str, region_us: int, acknowledged: dict[int, list[float]], late: dict[int, list[float]]
-) -> list[Row]:
+def _reaction_rows(name: str, region_us: int, sent: list[Sent], late: list[float]) -> list[Row]:
     rows = []
     for cores, way in ((1, "shrink"), (2, "grow")):
-        label = f"{way}, {name}, {region_us} us regions"
+        mine = [(one, size) for one, size in zip(sent, late, strict=True) if one.cores == cores]
+        quiet = [(one, size) for one, size in mine if one.quiet]
+        busy = len(quiet) < max(20, len(mine) // 10)
+        taken = mine if busy else quiet
+        label = f"{way}, {name}, {region_us} us regions{', busy' if busy else ''}"
+        ack = [one.acknowledged_us for one, _ in taken]
+        size = [size for _, size in taken]
         short = region_us == 100
-        ack, size = acknowledged[cores], late[cores]
         rows.append(row(f"{label}: mask to ACK", "us", ack, p50=200.0 if short else None))
         rows.append(
             row(
-                f"{label}: mask to new size",
+                f"{label}: to new size, n={len(taken)}",
                 "us",
                 size,
                 p50=float(region_us),
@@ -283,9 +320,11 @@ def _reaction_rows(
 def let_run(router: zmq.Socket[bytes], milliseconds: float) -> None:
     """Lets the program run on; statuses that come in meanwhile are thrown away."""
     end = time.perf_counter() + milliseconds / 1000
-    while (left := end - time.perf_counter()) > 0:
-        if router.poll(max(1, int(left * 1000))):
+    while (left := end - time.perf_counter()) >= 0.001:
+        if router.poll(int(left * 1000)):
             router.recv_multipart()
+    # ZeroMQ waits for whole milliseconds; masks would meet regions at the same point each time.
+    select.select([], [], [], max(left, 0))
 
 
 def squeeze_once(
@@ -355,7 +394,7 @@ def squeeze(probe: Path, shim: Path, folder: Path, rounds: int, name: str) -> li
     return rows
 
 
-def measure(shim: Path, rounds: int, masks: int) -> list[Row]:
+def measure(shim: Path, rounds: int, masks: int, real_time: bool) -> list[Row]:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="wf-") as name:
         folder = Path(name)
@@ -366,13 +405,13 @@ def measure(shim: Path, rounds: int, masks: int) -> list[Row]:
             if shutil.which(compiler) is not None
         }
         with agent_socket(folder) as (_, endpoint):
-            rows.append(poll_cost(probes["libgomp"], shim, endpoint, rounds))
+            rows += poll_cost(probes["libgomp"], shim, endpoint, rounds)
             for runtime, probe in probes.items():
                 for threads in (1, 2):
                     rows += region_cost(probe, shim, endpoint, rounds, runtime, threads)
         for runtime, probe in probes.items():
             for region_us in (100, 1000):
-                rows += reaction(probe, shim, folder, region_us, masks, runtime)
+                rows += reaction(probe, shim, folder, region_us, masks, runtime, real_time)
             rows += squeeze(probe, shim, folder, rounds, runtime)
     return rows
 
@@ -401,6 +440,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--rounds", type=int, default=7, help="runs a table entry (default 7)")
     parser.add_argument("--masks", type=int, default=1000, help="masks a region length")
+    parser.add_argument("--real-time", action="store_true", help="latencies in that class (root)")
     options = parser.parse_args()
     shim = find_omp_shim()
     if shim is None:
@@ -411,7 +451,7 @@ def main() -> None:
         "kernel": f"{platform.system()} {platform.release()}",
     }
     try:
-        rows = measure(shim, max(options.rounds, 1), max(options.masks, 2))
+        rows = measure(shim, max(options.rounds, 1), max(options.masks, 2), options.real_time)
     except (TimeoutError, OSError, subprocess.SubprocessError) as error:
         parser.exit(1, f"shims: {error}\n")
     show(rows, machine)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from system.shims.agent_end import AgentEnd
-from system.shims.programs_build import clang_missing, compile_program
+from system.shims.programs_build import clang_missing, compile_program, compile_shim
 from system.shims.puppet import Launcher
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,9 +34,21 @@ def built_shims() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shim(built_shims: Path) -> Path:
-    """The library under test; WATTFOLD_OMP_SHIM names another build of it (sanitizers)."""
+def default_shim(built_shims: Path) -> Path:
+    """The library as it is built; WATTFOLD_OMP_SHIM names another build of it (sanitizers)."""
     return Path(os.environ.get("WATTFOLD_OMP_SHIM", built_shims / "libwattfold_omp.so"))
+
+
+@pytest.fixture(scope="session")
+def tool_shim(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library as it is on architectures that fork_call.S is not written for."""
+    return compile_shim(tmp_path_factory.mktemp("tool"), "-DWATTFOLD_OMPT_ONLY")
+
+
+@pytest.fixture
+def shim(default_shim: Path) -> Path:
+    """The library under test; a test file may run its tests on others too."""
+    return default_shim
 
 
 @pytest.fixture(scope="session")

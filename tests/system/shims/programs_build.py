@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
-INCLUDE = Path(__file__).resolve().parents[3] / "runtime_shims" / "include"
+SHIMS = Path(__file__).resolve().parents[3] / "runtime_shims"
+INCLUDE = SHIMS / "include"
 COMPILER = os.environ.get("CC", "gcc")
 
 
@@ -31,6 +32,21 @@ def compile_program(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return program
+
+
+def compile_shim(folder: Path, *flags: str) -> Path:
+    """Builds the shim itself in another way than the usual one."""
+    library = folder / "libwattfold_omp.so"
+    sources = [path for path in sorted((SHIMS / "csrc").glob("*.[cS]")) if path.stem != "fallback"]
+    command = [
+        COMPILER,
+        *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC"),
+        *("-fvisibility=hidden", "-D_GNU_SOURCE", '-DWATTFOLD_SHIM_VERSION="0.1.0"', *flags),
+        *("-I", str(INCLUDE), "-Wl,-z,nodelete,-z,now", "-o", str(library), *map(str, sources)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return library
 
 
 def compiler_file(name: str) -> Path:

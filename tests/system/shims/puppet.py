@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 DEADLINE_S = 20.0
 
@@ -24,11 +25,18 @@ class Puppet:
         self.process.stdin.flush()
 
     def answer(self) -> str:
-        assert self.process.stdout is not None
+        return self._line(self.process.stdout)
+
+    def complaint(self) -> str:
+        """The next line of stderr."""
+        return self._line(self.process.stderr)
+
+    def _line(self, stream: IO[str] | None) -> str:
+        assert stream is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            assert selector.select(DEADLINE_S), f"no answer within {DEADLINE_S} s"
-        return self.process.stdout.readline().rstrip("\n")
+            selector.register(stream, selectors.EVENT_READ)
+            assert selector.select(DEADLINE_S), f"nothing said within {DEADLINE_S} s"
+        return stream.readline().rstrip("\n")
 
     def ask(self, command: str) -> str:
         self.send(command)

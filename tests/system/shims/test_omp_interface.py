@@ -66,6 +66,7 @@ def test_without_the_shim_every_call_answers(launch: Launcher, puppet: Path) -> 
     assert program.ask("listen") == "0"
     assert program.ask("ignore") == "ignored"
     assert program.ask("request 3") == "0"
+    assert program.ask("grow 8") == "0"
     assert program.ask("phase x") == "named"
 
 

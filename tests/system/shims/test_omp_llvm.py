@@ -84,6 +84,18 @@ def test_another_tool_works_behind_the_shim(
     assert (code, errors) == (0, "tool: set 1 begins 3 ends 3 threads 2\n")
 
 
+def test_the_runtime_runs_without_a_tool_where_there_is_no_other(
+    launch: Launcher, agent: AgentEnd, clang_puppet: Path
+) -> None:
+    program = launch.start(clang_puppet, OMP_TOOL_VERBOSE_INIT="stderr")
+    agent.expect(ShimMessageType.HELLO)
+    agent.resize(2)
+    assert program.team() == 2
+    code, errors = program.finish()
+    assert code == 0
+    assert "No OMP tool loaded" in errors
+
+
 def test_without_an_agent_the_other_tool_is_alone(
     launch: Launcher, clang_puppet: Path, tool: Path
 ) -> None:
@@ -92,14 +104,13 @@ def test_without_an_agent_the_other_tool_is_alone(
     assert program.finish() == (0, "tool: set 1 begins 1 ends 1 threads 4\n")
 
 
-def test_nothing_is_acknowledged_where_tools_are_disabled(
+def test_tools_that_are_disabled_do_not_matter(
     launch: Launcher, agent: AgentEnd, clang_puppet: Path
 ) -> None:
     program = launch.start(clang_puppet, OMP_TOOL="disabled")
     agent.expect(ShimMessageType.HELLO)
-    agent.send_mask(1)
-    assert agent.poll(ShimMessageType.ACK, 0.3) is None
-    assert program.team() == 4
+    agent.resize(1)
+    assert program.team() == 1
 
 
 def test_mask_mode_counts_regions_and_leaves_them_alone(

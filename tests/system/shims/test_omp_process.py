@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,20 @@ from system.shims.puppet import Launcher, Puppet
 from wattfold.contract.shim_protocol import ShimMessageType
 
 pytestmark = pytest.mark.system
+
+
+@pytest.fixture(params=["libgomp", "libomp"])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The OpenMP runtime under test."""
+    return str(request.param)
+
+
+@pytest.fixture
+def puppet(runtime: str, request: pytest.FixtureRequest) -> Path:
+    """The program that runs on it."""
+    path = request.getfixturevalue("gcc_puppet" if runtime == "libgomp" else "clang_puppet")
+    assert isinstance(path, Path)
+    return path
 
 
 @pytest.fixture
@@ -77,6 +92,7 @@ def test_runs_without_the_agent_there(launch: Launcher, puppet: Path, tmp_path: 
         ("WATTFOLD_SHIM_ENDPOINT", "tcp://127.0.0.1:1"),
         ("WATTFOLD_SHIM_ENDPOINT", "ipc:///" + "x" * 200),
         ("WATTFOLD_RESIZE_MODE", "sideways"),
+        ("WATTFOLD_GROW_BEYOND_LAUNCH", "yes"),
         ("WATTFOLD_LAUNCH_CPUS", "-1"),
         ("WATTFOLD_LAUNCH_CPUS", "many"),
         ("WATTFOLD_LAUNCH_CPUS", ""),
@@ -94,12 +110,43 @@ def test_a_bad_setting_is_one_line_and_no_effect(
     assert name in errors
 
 
-def test_a_returning_agent_is_greeted_with_what_holds(team: Puppet, agent: AgentEnd) -> None:
+@pytest.mark.parametrize("what", ["lacking", "unreadable"])
+def test_without_a_usable_libzmq_it_says_so_and_is_inert(
+    launch: Launcher, puppet: Path, tmp_path: Path, what: str
+) -> None:
+    library = tmp_path / "libzmq.so.5"
+    if what == "lacking":
+        subprocess.run(
+            ["gcc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", library], check=True
+        )
+    else:
+        library.write_bytes(b"\x7fELF")
+    program = launch.start(puppet, LD_LIBRARY_PATH=str(tmp_path))
+    assert program.team() == 4
+    assert "wattfold" not in program.threads()
+    code, errors = program.finish()
+    assert code == 0
+    assert errors.count("\n") == 1
+    assert errors.startswith("wattfold: ")
+    assert "libzmq.so.5" in errors
+
+
+def test_without_free_file_descriptors_it_is_inert(launch: Launcher, puppet: Path) -> None:
+    """Enough for the program and its libraries, too few for a channel to the agent."""
+    program = launch.start("sh", "-c", 'ulimit -n 5; exec "$0"', puppet)
+    assert program.complaint().startswith("wattfold: cannot open the channel")
+    assert program.team() == 4
+    assert program.finish() == (0, "")
+
+
+def test_a_returning_agent_is_greeted_with_what_holds(
+    team: Puppet, agent: AgentEnd, runtime: str
+) -> None:
     agent.resize(3)
     agent.resize(2)
     agent.restart()
     hello = agent.expect(ShimMessageType.HELLO)
-    assert (hello.seq, hello.cores, hello.text) == (2, 2, "libgomp")
+    assert (hello.seq, hello.cores, hello.text) == (2, 2, runtime)
     assert agent.resize(1).cores == 1
     assert team.team() == 1
 

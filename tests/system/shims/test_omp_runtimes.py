@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -109,3 +110,28 @@ def test_a_static_libgomp_is_reported_and_never_acknowledged_for(
     assert code == 0
     assert errors.startswith("wattfold: libgomp is linked into this program")
     assert errors.count("\n") == 1
+
+
+LIKE_STATIC_LIBOMP = """
+#include <stdio.h>
+const char text[] = "%1$s must be set prior to OpenMP runtime library initialization; ignored.";
+int main(void)
+{
+    return getchar() == text[0];
+}
+"""
+
+
+def test_a_program_that_seems_to_hold_libomp_is_never_acknowledged_for(
+    launch: Launcher, agent: AgentEnd, tmp_path: Path
+) -> None:
+    source, program = tmp_path / "static.c", tmp_path / "static"
+    source.write_text(LIKE_STATIC_LIBOMP)
+    subprocess.run(["gcc", "-O0", "-o", program, source], check=True)
+    running = launch.start(program)
+    assert agent.expect(ShimMessageType.HELLO).text == "static-libomp?"
+    agent.send_mask(1)
+    assert agent.poll(ShimMessageType.ACK, 0.3) is None
+    code, errors = running.finish()
+    assert code == 0
+    assert errors.startswith("wattfold: libomp is linked into this program")

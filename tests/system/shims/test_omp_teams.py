@@ -36,10 +36,22 @@ OLD_FORMS = (
 )
 
 
-@pytest.fixture(params=["libgomp", "libomp"])
-def runtime(request: pytest.FixtureRequest) -> str:
-    """The OpenMP runtime under test."""
+@pytest.fixture(params=["libgomp", "libomp", "libomp-tool"])
+def way(request: pytest.FixtureRequest) -> str:
+    """The OpenMP runtime under test; the last is the way of other architectures, as its tool."""
     return str(request.param)
+
+
+@pytest.fixture
+def runtime(way: str) -> str:
+    return way.removesuffix("-tool")
+
+
+@pytest.fixture
+def shim(way: str, request: pytest.FixtureRequest) -> Path:
+    path = request.getfixturevalue("tool_shim" if way == "libomp-tool" else "default_shim")
+    assert isinstance(path, Path)
+    return path
 
 
 @pytest.fixture
@@ -133,6 +145,63 @@ def test_never_grows_beyond_the_launch_size(team: Puppet, agent: AgentEnd) -> No
     assert team.team() == 4
 
 
+def test_grows_beyond_the_launch_size_where_that_is_allowed(
+    launch: Launcher, agent: AgentEnd, puppet: Path
+) -> None:
+    program = launch.start(puppet, cpus=2, WATTFOLD_GROW_BEYOND_LAUNCH="1")
+    agent.expect(ShimMessageType.HELLO)
+    assert program.team() == 2
+    assert program.team(clause=4) == 2  # no mask yet: no core has been promised
+    assert agent.resize(4).cores == 4
+    assert [program.team(), program.team(clause=3), program.team(clause=9)] == [4, 3, 4]
+    assert program.ask("set 1") == "1"
+    assert program.team() == 1
+    assert program.ask("set 2") == "2"
+    assert agent.resize(3).cores == 3
+    assert program.team() == 3
+    assert program.ask("max") == "2"
+    assert agent.resize(1).cores == 1
+    assert program.team() == 1
+    assert program.finish() == (0, "")
+    assert agent.expect(ShimMessageType.BYE).max_team == 4
+
+
+def test_a_larger_team_than_at_launch_holds_the_acknowledgement_back(
+    launch: Launcher, agent: AgentEnd, puppet: Path
+) -> None:
+    program = launch.start(puppet, cpus=2, WATTFOLD_GROW_BEYOND_LAUNCH="1")
+    agent.expect(ShimMessageType.HELLO)
+    agent.resize(4)
+    assert program.ask("hold 0 4") == "inside 4"
+    agent.send_mask(3)
+    assert agent.poll(ShimMessageType.ACK, 0.3) is None
+    assert program.ask("go on") == "outside"
+    assert agent.expect(ShimMessageType.ACK).seq == agent.seq
+
+
+def test_growth_stops_at_the_thread_limit(launch: Launcher, agent: AgentEnd, puppet: Path) -> None:
+    program = launch.start(puppet, cpus=2, WATTFOLD_GROW_BEYOND_LAUNCH="1", OMP_THREAD_LIMIT="3")
+    agent.expect(ShimMessageType.HELLO)
+    agent.resize(4)
+    assert program.team() == 3
+    assert program.finish() == (0, "")
+
+
+def test_a_program_says_itself_how_far_it_may_grow(
+    launch: Launcher, agent: AgentEnd, puppet: Path
+) -> None:
+    program = launch.start(puppet, cpus=2)
+    agent.expect(ShimMessageType.HELLO)
+    assert agent.resize(4).cores == 2
+    assert program.team() == 2
+    assert program.ask("grow 3") == "1"
+    assert agent.resize(4).cores == 3
+    assert program.team() == 3
+    assert program.ask("grow 0") == "1"
+    assert agent.resize(4).cores == 2
+    assert program.team() == 2
+
+
 def test_without_a_told_launch_size_the_programs_own_counts(
     launch: Launcher, agent: AgentEnd, puppet: Path
 ) -> None:
@@ -166,14 +235,32 @@ def test_every_kind_of_region_is_clamped(team: Puppet, agent: AgentEnd, kind: st
     assert agent.expect(ShimMessageType.BYE).max_team == 4
 
 
-def test_the_puppet_really_uses_every_entry_point(gcc_puppet: Path, shim: Path) -> None:
+def test_the_variables_of_a_region_arrive(team: Puppet, agent: AgentEnd) -> None:
+    for cores in (4, 1, 3):
+        agent.resize(cores)
+        assert team.ask("captures") == "wrong 0"
+
+
+def test_a_clause_counts_for_its_own_region_alone(team: Puppet, agent: AgentEnd, way: str) -> None:
+    if way == "libomp-tool":
+        pytest.skip("LLVM's runtime before 15 keeps a clause that an if clause makes void")
+    agent.resize(4)
+    assert team.ask("if 1 2") == "2 4"
+    assert team.ask("if 0 2") == "1 4"
+    agent.resize(3)
+    assert team.ask("if 1 2") == "2 3"
+    assert team.ask("if 0 2") == "1 3"
+    assert agent.resize(4).regions == 8
+
+
+def test_the_puppet_really_uses_every_entry_point(gcc_puppet: Path, default_shim: Path) -> None:
     def symbols(path: Path, *options: str) -> set[str]:
         listed = subprocess.run(
             ["nm", "-D", *options, path], capture_output=True, text=True, check=True
         )
         return {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
 
-    interposed = {s for s in symbols(shim, "--defined-only") if s.startswith("GOMP_")}
+    interposed = {s for s in symbols(default_shim, "--defined-only") if s.startswith("GOMP_")}
     assert len(interposed) == 18
     assert interposed <= symbols(gcc_puppet, "--undefined-only")
 

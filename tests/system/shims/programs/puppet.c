@@ -176,6 +176,45 @@ static void region(const char *kind, int clause)
     }
 }
 
+/* Regions that share so many variables: LLVM's runtime gets each as one more argument, the first in registers,
+ * the others on the stack. How many threads saw a wrong one. */
+static int captures(void)
+{
+    long a = 1, b = 2, c = 3, d = 5, e = 7, f = 11, g = 13, h = 17, i = 19, j = 23, k = 29;
+    int wrong = 0;
+#pragma omp parallel reduction(+ : wrong)
+    wrong += a != 1;
+#pragma omp parallel reduction(+ : wrong) firstprivate(b)
+    wrong += a != 1 || b != 2;
+#pragma omp parallel reduction(+ : wrong)
+    wrong += a != 1 || b != 2 || c != 3;
+#pragma omp parallel reduction(+ : wrong)
+    wrong += a != 1 || b != 2 || c != 3 || d != 5;
+#pragma omp parallel reduction(+ : wrong) firstprivate(c)
+    wrong += a != 1 || b != 2 || c != 3 || d != 5 || e != 7;
+#pragma omp parallel reduction(+ : wrong)
+    wrong += a != 1 || b != 2 || c != 3 || d != 5 || e != 7 || f != 11;
+#pragma omp parallel reduction(+ : wrong)
+    wrong += a + b + c + d + e + f + g + h + i + j != 101 || a * b * c * d != 30;
+#pragma omp parallel reduction(+ : wrong) firstprivate(a, k)
+    {
+        wrong += a + b + c + d + e + f + g + h + i + j + k != 130 || k != 29;
+#pragma omp critical
+        b += 0, c += 0, d += 0, e += 0, f += 0, g += 0, h += 0, i += 0, j += 0;
+    }
+    return wrong;
+}
+
+/* A region with a clause that its if clause makes serial, and the next one. */
+static void serial(int clause, bool parallel)
+{
+    int first = 0;
+#pragma omp parallel num_threads(clause) if (parallel) reduction(max : first)
+    first = omp_get_num_threads();
+    region("parallel", 0);
+    printf("%d %d\n", first, team);
+}
+
 static int plain_team(int clause)
 {
     region("parallel", clause);
@@ -357,6 +396,8 @@ static bool obey_interface(const char *line)
         puts("ignored");
     } else if (sscanf(line, "request %u", &wanted) == 1) {
         printf("%d\n", wattfold_request(wanted));
+    } else if (sscanf(line, "grow %u", &wanted) == 1) {
+        printf("%d\n", wattfold_allow_growth(wanted));
     } else if (sscanf(line, "phase %63[^\n]", name) == 1) {
         wattfold_phase(name);
         puts("named");
@@ -390,6 +431,10 @@ static bool obey(const char *line)
     } else if (sscanf(line, "set %d", &a) == 1) {
         omp_set_num_threads(a);
         printf("%d\n", omp_get_max_threads());
+    } else if (sscanf(line, "if %d %d", &a, &b) == 2) {
+        serial(b, a != 0);
+    } else if (strcmp(line, "captures\n") == 0) {
+        printf("wrong %d\n", captures());
     } else if (sscanf(line, "storm %d", &a) == 1) {
         storm(a);
     } else if (sscanf(line, "crowd %d %d", &a, &b) == 2) {
