@@ -23,10 +23,10 @@ static unsigned bound_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static wattfold_mask allowed; /* cores 0: any */
 
-static bool says(const char *name, const char *no)
+static bool says(const char *name)
 {
     const char *value = getenv(name);
-    return value != NULL && value[0] != '\0' && strcasecmp(value, no) != 0;
+    return value != NULL && value[0] != '\0';
 }
 
 bool binding_wanted(void)
@@ -34,7 +34,10 @@ bool binding_wanted(void)
     const char *bind = getenv("OMP_PROC_BIND");
     if (bind != NULL)
         return strcasecmp(bind, "false") != 0;
-    return says("GOMP_CPU_AFFINITY", "") || says("OMP_PLACES", "") || says("KMP_AFFINITY", "none");
+    const char *intel = getenv("KMP_AFFINITY");
+    if (intel != NULL && (strcasecmp(intel, "none") == 0 || strcasecmp(intel, "disabled") == 0))
+        intel = NULL;
+    return says("GOMP_CPU_AFFINITY") || says("OMP_PLACES") || (intel != NULL && intel[0] != '\0');
 }
 
 /* The shim's own threads inherit the binding of the one that started them, and are not meant. */

@@ -218,8 +218,8 @@ class _Trial:
                 return f"resized, it {bad}"
             if (odd := self.check(first, result)) is not None:
                 return f"resized, its result differs: {odd}"
-            if self.seen.runtime == "static-libgomp?":
-                return "libgomp is linked into it: its teams cannot be resized"
+            if self.seen.runtime in ("static-libgomp?", "static-libomp?"):
+                return "its OpenMP runtime is linked into it: its teams cannot be resized"
         return None
 
     def _worth_more(self) -> bool:
