@@ -9,9 +9,22 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, valid_name
 from wattfold.nodeagent.core.errors import InvalidRequest
+from wattfold.nodeagent.core.tasks import RANK_VARIABLES, TASKS_MAX, share_of
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ARGUMENT_BYTES_MAX = 512 * 1024
+UNBOUND = {
+    "OMPI_MCA_hwloc_base_binding_policy": "none",  # Open MPI up to 4
+    "PRTE_MCA_hwloc_default_binding_policy": "none",  # PRRTE, with Open MPI from 5
+    "HYDRA_BINDING": "none",  # MPICH
+    "I_MPI_PIN": "off",  # Intel MPI
+    "MV2_ENABLE_AFFINITY": "0",  # MVAPICH2
+    "SLURM_CPU_BIND": "none",
+    # The job has a core for every rank; these launchers count physical cores, once, at the start.
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+"""Launchers leave the binding of ranks to the agent, unless the user says otherwise."""
 
 
 class ResizeMode(enum.Enum):
@@ -77,25 +90,38 @@ def check_order(order: LaunchOrder) -> None:
             f"job {order.job}: mask {order.cpus} has {len(order.cpus)} CPUs, more than"
             f" launch_cpus {order.launch_cpus}"
         )
+    if not 1 <= order.tasks_per_node <= TASKS_MAX:
+        raise InvalidRequest(
+            f"job {order.job}: {order.tasks_per_node} tasks on a node are outside 1..{TASKS_MAX}"
+        )
     if order.ranks and order.rank >= order.ranks:
         raise InvalidRequest(f"job {order.job}: rank {order.rank} of {order.ranks} ranks")
 
 
 def job_environment(order: LaunchOrder, shim: ShimSetting) -> dict[str, str]:
     """The environment of the job: what the request gives, completed by what the agent knows."""
+    threads = str(share_of(order.launch_cpus, order.tasks_per_node))
     env = {
         "PATH": DEFAULT_PATH,
-        "OMP_NUM_THREADS": str(order.launch_cpus),
-        # Spinning threads hold a core the job has lost.
-        "OMP_WAIT_POLICY": "passive",
+        "OMP_NUM_THREADS": threads,
+        **_waiting(order.mode),
+        **(UNBOUND if order.tasks_per_node > 1 else {}),
         **order.env,
         "WATTFOLD_JOB_ID": order.job,
         "WATTFOLD_RESIZE_MODE": order.mode.value,
-        "WATTFOLD_LAUNCH_CPUS": str(order.launch_cpus),
+        "WATTFOLD_LAUNCH_CPUS": threads,
         "WATTFOLD_RANK": str(order.rank),
         "WATTFOLD_RANKS": str(max(1, order.ranks)),
         "WATTFOLD_SHIM_ENDPOINT": shim.endpoint,
     }
+    if order.tasks_per_node > 1:
+        # Those of a parallel program that has submitted this one are not ranks of this one.
+        env = {name: value for name, value in env.items() if name not in RANK_VARIABLES}
     if shim.library and order.mode is not ResizeMode.FIXED:
         env["LD_PRELOAD"] = ":".join(filter(None, [shim.library, env.get("LD_PRELOAD", "")]))
     return env
+
+
+def _waiting(mode: ResizeMode) -> dict[str, str]:
+    """Spinning threads hold a core the job has lost; in team mode the shim sees to them."""
+    return {} if mode is ResizeMode.TEAM else {"OMP_WAIT_POLICY": "passive"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from wattfold.contract.topology import Topology
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
@@ -26,6 +27,7 @@ class JobPorts:
     boot_id: str
     shim_library: str
     files_soft_max: int
+    topology: Topology = field(default_factory=Topology)
 
 
 def keeper_order(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.cpuset import MaskMechanism
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
 from wattfold.nodeagent.adapters.state_store import device_refusal
 from wattfold.nodeagent.core.errors import InvalidRequest, Refused, WrongState
@@ -21,6 +22,7 @@ from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.masks import StepKind, change_steps
 from wattfold.nodeagent.service.launching import JobPorts
 from wattfold.nodeagent.service.records import SEQ_STEP, Job
+from wattfold.nodeagent.service.tasks import NodeTasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,13 @@ class MaskChanges:
         ports: JobPorts,
         records: JobRecords,
         shims: ShimServer,
+        tasks: NodeTasks,
     ) -> None:
         self._jobs = jobs
         self._ports = ports
         self._records = records
         self._shims = shims
+        self._tasks = tasks
         self.before_change: Callable[[Job], None] = lambda _: None
         """Called before the cores that a job holds change."""
 
@@ -70,17 +74,21 @@ class MaskChanges:
         job.held = kernel | cpus
         self.tell_residual(job, cpus - kernel)
         acknowledged, took_ns, attached = True, 0, self._shims.attached(job.id)
+        division = self._tasks.divide(job, cpus)
         self._resize_firmware(job, max(len(kernel), len(cpus)))
         for step in change_steps(kernel, cpus):
             if step.kind is StepKind.CONFINE:
                 self._confine(job, step.cpus)
                 continue
-            job.cpus, job.seq = cpus, job.seq + 1
+            self._allow(job, _both(job.allowed, division))
+            job.cpus, job.division, job.seq = cpus, division, job.seq + 1
             if attached:
                 sent_ns = time.monotonic_ns()
-                order = mask_order(job)
-                acknowledged = await self._shims.tell(job.id, order, deadline_s)
+                acknowledged = await self._shims.tell(
+                    job.id, job.seq, lambda pid: self.order(job, pid), deadline_s
+                )
                 took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
+            self._allow(job, division)
         self.before_change(job)
         job.held = cpus
         job.confined = not acknowledged
@@ -100,6 +108,10 @@ class MaskChanges:
             cpus=cpus, attached=attached, confined=job.confined, acknowledged_in_ns=took_ns
         )
 
+    def order(self, job: Job, pid: int) -> MaskOrder:
+        """The mask in force, as the shim of this process is told it."""
+        return mask_order(job, self._tasks.cpus_of(job, pid))
+
     def tell_residual(self, job: Job, gained: CpuSet) -> None:
         """Cores are handed on with what their earlier owners still do on them."""
         for other in self._jobs.values():
@@ -117,12 +129,25 @@ class MaskChanges:
 
     def _confine(self, job: Job, cpus: CpuSet) -> None:
         masks = self._ports.masks
+        by_affinity = masks.mechanism is MaskMechanism.AFFINITY
         try:
-            masks.confine(job.id, self._records.members(job), job.keeper, cpus)
+            if not (job.division and by_affinity):
+                masks.confine(job.id, self._records.members(job), job.keeper, cpus)
+            if job.division:
+                # Kernels before 6.2 forget what a thread was held to when its cpuset changes.
+                self._tasks.hold(job, cpus if by_affinity else None)
         except FileNotFoundError:
             raise WrongState(f"job {job.id} has ended") from None
         except OSError as error:
             raise device_refusal(error, f"job {job.id}: cannot set its mask") from None
+
+    def _allow(self, job: Job, allowed: tuple[CpuSet, ...]) -> None:
+        if not allowed:
+            return
+        try:
+            self._tasks.allow(job, allowed)
+        except OSError as error:
+            raise device_refusal(error, f"job {job.id}: cannot set the cores of a task") from None
 
     def _resize_firmware(self, job: Job, cores: int) -> None:
         if self._ports.firmware is not None:
@@ -150,7 +175,11 @@ def check_size(job: Job, cpus: CpuSet) -> None:
         )
 
 
-def mask_order(job: Job) -> MaskOrder:
-    """The mask in force, as shims are told it."""
+def mask_order(job: Job, cpus: CpuSet) -> MaskOrder:
+    """Cores of the mask in force, as a shim is told them."""
     team = job.mode is ResizeMode.TEAM
-    return MaskOrder(seq=job.seq, cpus=job.cpus, team_must_follow=team)
+    return MaskOrder(seq=job.seq, cpus=cpus, team_must_follow=team)
+
+
+def _both(old: tuple[CpuSet, ...], new: tuple[CpuSet, ...]) -> tuple[CpuSet, ...]:
+    return tuple(a | b for a, b in zip(old, new, strict=True))
