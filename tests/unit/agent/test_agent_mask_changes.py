@@ -1,4 +1,4 @@
-"""The order of a change of mask of a job with tasks: nobody is told of a core it may not use yet."""
+"""A mask of a job with tasks changes in order: none is told of a core it may not use yet."""
 
 from __future__ import annotations
 

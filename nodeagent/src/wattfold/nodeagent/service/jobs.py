@@ -70,6 +70,7 @@ class NodeJobs:
         """Adopts the jobs of an earlier agent, and opens the sockets of their shims."""
         self.shims.start()
         self._ports.store.agent_pid_path.write_text(str(os.getpid()), encoding="ascii")
+        self._ports.store.agent_pid_path.chmod(0o600)
         for job_id in self._ports.store.job_ids():
             self._adopt(job_id)
 
