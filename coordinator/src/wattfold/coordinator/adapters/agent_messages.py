@@ -294,6 +294,8 @@ def _job_sample(job: pb.JobUsage) -> JobSample:
         memory_bytes_max=job.memory_bytes_max,
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
+        phase=job.phase if job.phase.isascii() and job.phase.isprintable() else "",
+        cores_wanted=min(job.cores_wanted, MAX_CPU + 1),
     )
 
 

@@ -64,6 +64,8 @@ class JobSample:
     memory_bytes_max: int = 0
     core_ns: int = 0
     idle_energy_uj: int = 0
+    phase: str = ""
+    cores_wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,8 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
         team_size=max((s.team_size for s in samples), default=0),
         confined=any(rank.confined for rank in job.ranks.values()),
         progress=_progress(samples),
+        phase=next((s.phase for s in samples if s.phase), ""),
+        cores_wanted=sum(s.cores_wanted for s in samples),
     )
     for rank in job.ranks.values():
         message.shares.add(node_id=rank.node_id, cpus=str(rank.held))
