@@ -74,9 +74,10 @@ class ShimFolder:
 
     def close(self) -> None:
         """Removes everything."""
-        for folder in self._root.iterdir():
-            self._empty(folder)
-        self._root.rmdir()
+        with contextlib.suppress(OSError):
+            for folder in self._root.iterdir():
+                self._empty(folder)
+            self._root.rmdir()
 
     def _empty(self, folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError):

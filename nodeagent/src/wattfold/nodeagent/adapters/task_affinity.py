@@ -30,14 +30,18 @@ def hold(what: str, look: Callable[[], Mapping[int, Place]]) -> None:
     A thread that has bound itself to some of them is left alone. Raises OSError or Refused.
     """
     for _ in range(_RESCANS_MAX):
-        moved = sum(
-            hold_thread(thread, place)
-            for pid, place in look().items()
-            for thread in procfs.threads_of(pid)
-        )
-        if not moved:
+        if not hold_once(look()):
             return
     raise Broken(f"{what}: threads appear faster than their affinity can be set")
+
+
+def hold_once(places: Mapping[int, Place]) -> int:
+    """Holds the threads there are now; how many had to be moved. Raises OSError."""
+    return sum(
+        hold_thread(thread, place)
+        for pid, place in places.items()
+        for thread in procfs.threads_of(pid)
+    )
 
 
 def hold_thread(thread: int, place: Place) -> bool:

@@ -20,8 +20,7 @@ from wattfold.contract.topology import Topology
 from wattfold.contract.units import NS_PER_MS, NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import procfs
-from wattfold.nodeagent.adapters.task_affinity import Place, hold, hold_thread
-from wattfold.nodeagent.core.errors import Refused
+from wattfold.nodeagent.adapters.task_affinity import Place, hold, hold_once, hold_thread
 from wattfold.nodeagent.core.residual import Pace
 from wattfold.nodeagent.core.tasks import divide, local_rank
 from wattfold.nodeagent.service.records import Job
@@ -29,8 +28,10 @@ from wattfold.nodeagent.service.records import Job
 _PACE = Pace(share=0.003, interval_ns_min=50 * NS_PER_MS, interval_ns_max=5 * NS_PER_S)
 _QUIET_NS = NS_PER_S
 """Between two looks when all ranks have been found, or none came for long."""
-_ENVIRONMENTS_MAX = 512
-"""Read in one look (20 us each); the rest wait for the next."""
+_READING_NS_MAX = 10 * NS_PER_MS
+"""For reading environments in one look (20 us each, or more); the rest wait for the next."""
+_PROCESSES_MAX = 2048
+"""Of a job with more than that the youngest are left where their parents have put them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +87,8 @@ class NodeTasks:
         while job.live:
             started_ns, found = time.thread_time_ns(), job.tasks_found
             try:
-                self.hold(job)
-            except (OSError, Refused) as error:
+                hold_once(self._places(job, job.allowed, None))
+            except OSError as error:
                 if not complained:
                     logs.warning("tasks_not_held", job=job.id, why=error)
                 complained = True
@@ -117,10 +118,10 @@ class NodeTasks:
 
     def _find(self, job: Job) -> dict[int, int | None]:
         """All processes of the job, parents first, with the task each is of."""
-        known, left = self._known.get(job.id, {}), _ENVIRONMENTS_MAX
+        known, until_ns = self._known.get(job.id, {}), time.thread_time_ns() + _READING_NS_MAX
         fresh: dict[int, _Known] = {}
         found: dict[int, int | None] = {}
-        for pid in self._members(job):
+        for pid in self._members(job)[:_PROCESSES_MAX]:
             stat = procfs.read_stat(pid)
             if stat is None or stat.state in "ZX":
                 continue
@@ -128,7 +129,7 @@ class NodeTasks:
             if old is not None and old.ticks == stat.start_ticks:
                 task: int | None = old.task
             else:
-                task, left = (_stated(job, pid) if left else None), max(0, left - 1)
+                task = _stated(job, pid) if time.thread_time_ns() < until_ns else None
                 task = found.get(stat.parent) if task is None else task
             found[pid] = task
             if task is not None:
