@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import time
 
 import pytest
@@ -11,6 +12,7 @@ import zmq.asyncio
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
+from wattfold.nodeagent.adapters import shim_socket
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
 
 JOB = JobId("j")
@@ -40,9 +42,10 @@ class Shim:
 
 def play(tmp_path, scene, job_of=lambda pid: JOB if pid == os.getpid() else None):
     async def run():
-        server = ShimServer(tmp_path / "shim.sock", job_of, lambda job: FIRST)
-        server.start(open_to_all=False)
-        shim = Shim(server.endpoint)
+        server = ShimServer(tmp_path / "shims", job_of, lambda job, pid: FIRST)
+        server.start()
+        server.open(JOB, os.geteuid())
+        shim = Shim(server.endpoint(JOB))
         try:
             await scene(server, shim)
         finally:
@@ -50,6 +53,17 @@ def play(tmp_path, scene, job_of=lambda pid: JOB if pid == os.getpid() else None
             server.close()
 
     asyncio.run(run())
+
+
+async def connect(one: socket.socket, path: str) -> None:
+    """Connects as soon as there is room in the queue of the listener."""
+    one.setblocking(False)
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return one.connect(path)
+            except BlockingIOError:
+                await asyncio.sleep(0)
 
 
 async def until(condition) -> None:
@@ -73,7 +87,7 @@ def test_a_mask_is_acknowledged(tmp_path):
     async def scene(server, shim):
         await shim.say(ShimMessageType.HELLO)
         await shim.hear()
-        telling = asyncio.create_task(server.tell(JOB, NEXT, 10))
+        telling = asyncio.create_task(server.tell(JOB, NEXT.seq, lambda _: NEXT, 10))
         assert (await shim.hear()).seq == 2
         # An acknowledgement of the mask before does not count.
         await shim.say(ShimMessageType.ACK, seq=1, cores=4)
@@ -90,7 +104,7 @@ def test_silence_ends_at_the_deadline(tmp_path):
     async def scene(server, shim):
         await shim.say(ShimMessageType.HELLO)
         await shim.hear()
-        assert not await server.tell(JOB, NEXT, 0.05)
+        assert not await server.tell(JOB, NEXT.seq, lambda _: NEXT, 0.05)
 
     play(tmp_path, scene)
 
@@ -99,7 +113,7 @@ def test_a_peer_that_leaves_is_not_waited_for(tmp_path):
     async def scene(server, shim):
         await shim.say(ShimMessageType.HELLO)
         await shim.hear()
-        telling = asyncio.create_task(server.tell(JOB, NEXT, 10))
+        telling = asyncio.create_task(server.tell(JOB, NEXT.seq, lambda _: NEXT, 10))
         await shim.hear()
         await shim.say(ShimMessageType.BYE)
         assert await telling
@@ -145,10 +159,145 @@ def test_round_trips_are_counted_not_lost(tmp_path):
         started = time.monotonic()
         for seq in range(2, 202):
             order = MaskOrder(seq=seq, cpus=CpuSet.parse("0"), team_must_follow=False)
-            telling = asyncio.create_task(server.tell(JOB, order, 10))
+            telling = asyncio.create_task(server.tell(JOB, seq, lambda _, order=order: order, 10))
             assert (await shim.hear()).seq == seq
             await shim.say(ShimMessageType.ACK, seq=seq, cores=1)
             assert await telling
         print("mean round trip us", (time.monotonic() - started) / 200 * 1e6)
+
+    play(tmp_path, scene)
+
+
+def test_reports_in_words_are_kept(tmp_path):
+    async def scene(server, shim):
+        await shim.say(ShimMessageType.HELLO)
+        await shim.say(ShimMessageType.STATUS, regions=1, text="request=6 phase=assembly")
+        await until(lambda: server.view(JOB).regions == 1)
+        assert (server.view(JOB).cores_wanted, server.view(JOB).phase) == (6, "assembly")
+        await shim.say(ShimMessageType.STATUS, regions=2, text="phase=solve")
+        await until(lambda: server.view(JOB).regions == 2)
+        assert (server.view(JOB).cores_wanted, server.view(JOB).phase) == (0, "solve")
+
+    play(tmp_path, scene)
+
+
+def test_a_process_of_another_job_is_a_stranger(tmp_path):
+    async def scene(server, shim):
+        await shim.say(ShimMessageType.HELLO)
+        await shim.say(ShimMessageType.ACK, seq=99)
+        await until(lambda: server.dropped == 2)
+        assert not server.attached(JOB)
+
+    play(tmp_path, scene, job_of=lambda pid: JobId("other"))
+
+
+def test_a_message_that_is_too_long_costs_the_connection(tmp_path):
+    async def scene(server, shim):
+        await shim.say(ShimMessageType.HELLO)
+        await shim.hear()
+        long = Shim(server.endpoint(JOB))
+        await long.socket.send(b"x" * 1_000_000)
+        # Nothing of it arrives; who behaves is served.
+        await shim.say(ShimMessageType.STATUS, regions=3)
+        await until(lambda: server.view(JOB).regions == 3)
+        assert server.dropped == 0
+        long.close()
+
+    play(tmp_path, scene)
+
+
+def test_a_flood_is_held_back_and_does_not_starve_another_job(tmp_path):
+    other = JobId("other")
+
+    async def scene(server, shim):
+        server.open(other, os.geteuid())
+        flood = Shim(server.endpoint(other))
+        await flood.say(ShimMessageType.HELLO)
+        await flood.hear()
+        await shim.say(ShimMessageType.HELLO)
+        await shim.hear()
+        sent = 0
+        noise = ShimMessage(type=ShimMessageType.STATUS, regions=1).pack()
+
+        async def send_all() -> None:
+            nonlocal sent
+            while True:
+                await flood.socket.send(noise)
+                sent += 1
+
+        sending = asyncio.create_task(send_all())
+        socket = server._sockets[other]
+        await until(lambda: socket.held_back > 3)
+        telling = asyncio.create_task(server.tell(JOB, NEXT.seq, lambda _: NEXT, 10))
+        assert (await shim.hear()).seq == 2
+        await shim.say(ShimMessageType.ACK, seq=2, cores=2)
+        assert await telling
+        sending.cancel()
+        flood.close()
+
+    # Both are processes of this one; which job it is of depends on who asks.
+    jobs = iter([other, JOB])
+    play(tmp_path, scene, job_of=lambda pid: next(jobs))
+
+
+def test_too_many_connections_close_the_socket_of_their_job_only(tmp_path, caplog):
+    other = JobId("other")
+
+    async def scene(server, shim):
+        server.open(other, os.geteuid())
+        await shim.say(ShimMessageType.HELLO)
+        await shim.hear()
+        path = server.endpoint(other).removeprefix("ipc://")
+        crowd = []
+        try:
+            for _ in range(shim_socket.CONNECTIONS_MAX + 1):
+                one = socket.socket(socket.AF_UNIX)
+                crowd.append(one)
+                await connect(one, path)
+            await until(lambda: server.attached(other))
+            assert not await server.tell(other, 2, lambda _: NEXT, 10)
+        finally:
+            for one in crowd:
+                one.close()
+        assert caplog.text.count("shim_socket_closed") == 1
+        telling = asyncio.create_task(server.tell(JOB, NEXT.seq, lambda _: NEXT, 10))
+        assert (await shim.hear()).seq == 2
+        await shim.say(ShimMessageType.ACK, seq=2, cores=2)
+        assert await telling
+
+    play(tmp_path, scene)
+
+
+def test_descriptors_of_a_socket_are_those_stated(tmp_path):
+    async def scene(server, shim):
+        await shim.say(ShimMessageType.HELLO)
+        await shim.hear()
+        before = len(os.listdir("/proc/self/fd"))
+        for number in range(10):
+            server.open(JobId(f"other{number}"), os.geteuid())
+        assert len(os.listdir("/proc/self/fd")) - before == 40
+        for number in range(10):
+            server.close_job(JobId(f"other{number}"))
+
+    play(tmp_path, scene)
+
+
+def test_nothing_is_left(tmp_path):
+    async def scene(server, shim):
+        assert (tmp_path / "shims" / "j" / "sock").is_socket()
+
+    play(tmp_path, scene)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_too_long_for_a_socket_is_shortened(tmp_path):
+    name = JobId("x" * 63)
+
+    async def scene(server, shim):
+        server.open(name, os.geteuid())
+        path = server.endpoint(name).removeprefix("ipc://")
+        assert len(path) <= 107
+        assert server.endpoint(name) != server.endpoint(JobId("y" * 63))
+        server.close_job(name)
 
     play(tmp_path, scene)

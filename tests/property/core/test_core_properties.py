@@ -147,6 +147,10 @@ class AnyEvents(RuleBasedStateMachine):
         else:
             self.stage.send(ev.MaskFailed(node_id=node, job_id=job, reason="x"))
 
+    @rule(job=st.sampled_from(JOBS), size=st.integers(0, 9))
+    def wish(self, job: JobId, size: int) -> None:
+        self.stage.send(ev.SizeWanted(job_id=job, size=size))
+
     @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), code=st.sampled_from([0, 1]))
     def end(self, node: NodeId, job: JobId, code: int) -> None:
         self.stage.process_ended(node, job, code)

@@ -33,6 +33,8 @@ def main() -> None:
         wait_until("one thread", lambda: site.job(team).team_size == 1)
         ended = site.ended(second)
         site.client.cancel(team)
+        left = site.submit(["/bin/sleep", "1000"])
+        site.running(left)
         node = site.node(0)
         report = {
             "uid": (site.work / f"wattfold-{second}.out").read_text().strip(),
@@ -43,11 +45,13 @@ def main() -> None:
             "sockets": [
                 str(site.coordinator_socket),
                 str(site.agent_socket(0)),
-                str(site.agent_socket(0).parent / "shim.sock"),
+                str(site.agent_socket(0).parent / "shims" / left / "sock"),
             ],
         }
         print(json.dumps(report), flush=True)
         sys.stdin.read()
+        site.client.cancel(left)
+        site.ended(left)
         site.check_record()
 
 

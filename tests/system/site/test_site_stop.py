@@ -41,7 +41,7 @@ def stop_all(site: LiveSite, number: signal.Signals) -> None:
     for index in range(2):
         assert site.agent(index).wait(30) == 0
         assert not site.agent_socket(index).exists()
-        assert not (site.agent_socket(index).parent / "shim.sock").exists()
+        assert not (site.agent_socket(index).parent / "shims").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

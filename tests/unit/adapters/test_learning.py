@@ -17,7 +17,7 @@ from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Ob
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Assignment
+from wattfold.coordinator.core.job import Assignment, JobSpec
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Plan
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
@@ -64,7 +64,8 @@ def sample(at_s: float, *, regions: int = 0, done: float = 0.0, total: float = 0
 class Site:
     """One node, one running job; `feed` hands samples and events in at once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, spec: JobSpec | None = None) -> None:
+        self.spec = spec or job_spec()
         self.core = CoordinatorCore(1000 * 10**6)
         self.service = Service(self.core, Journal(path / "j"), Clock())
         kinds = (act.SetCaps, act.SetMask, act.Launch, act.ForgetProcess, act.RenewLease, act.Solve)
@@ -76,7 +77,7 @@ class Site:
         post = self.service.post
         post(ev.NodeRegistered(node_id=N0, address="x"))
         post(ev.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=()))
-        post(ev.JobSubmitted(job_id=A, spec=job_spec()))
+        post(ev.JobSubmitted(job_id=A, spec=self.spec))
         await self.settle()
         await self.plan(on("a", "n0:0-3", cap_w=40))
         post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))

@@ -53,10 +53,27 @@ def test_wrong_orders_are_refused(change, words):
         check_order(dataclasses.replace(ORDER, **change))
 
 
+def test_tasks_share_the_threads_and_are_not_bound_by_launchers():
+    given = {"HYDRA_BINDING": "socket", "OMPI_COMM_WORLD_LOCAL_RANK": "3"}
+    order = dataclasses.replace(ORDER, launch_cpus=5, tasks_per_node=2, env=given)
+    env = job_environment(order, SHIM)
+    assert (env["OMP_NUM_THREADS"], env["WATTFOLD_LAUNCH_CPUS"]) == ("2", "2")
+    assert env["OMPI_MCA_hwloc_base_binding_policy"] == "none"
+    # The user's own word counts; a rank of the program that has submitted it is none of this one.
+    assert env["HYDRA_BINDING"] == "socket"
+    assert "OMPI_COMM_WORLD_LOCAL_RANK" not in env
+    alone = job_environment(dataclasses.replace(ORDER, env=given), SHIM)
+    assert "OMPI_MCA_hwloc_base_binding_policy" not in alone
+    assert alone["OMPI_COMM_WORLD_LOCAL_RANK"] == "3"
+
+
 def test_the_environment_is_completed():
     env = job_environment(ORDER, SHIM)
     assert env["OMP_NUM_THREADS"] == "4"
-    assert env["OMP_WAIT_POLICY"] == "passive"
+    # The shim sees to idle threads.
+    assert "OMP_WAIT_POLICY" not in env
+    masked = job_environment(dataclasses.replace(ORDER, mode=ResizeMode.MASK), SHIM)
+    assert masked["OMP_WAIT_POLICY"] == "passive"
     assert env["WATTFOLD_RESIZE_MODE"] == "team"
     assert env["LD_PRELOAD"] == "/lib/shim.so"
     assert env["WATTFOLD_RANK"] == "1"

@@ -14,6 +14,7 @@ from unit.core.stage import (
     forget,
     job_spec,
     launch,
+    mask,
     on,
     renew,
     running,
@@ -22,8 +23,9 @@ from unit.core.stage import (
 )
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobState
+from wattfold.coordinator.core.job import JobKind, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
 
@@ -313,6 +315,70 @@ def test_progress_is_integrated_and_the_programs_word_replaces_it() -> None:
     assert done() == pytest.approx(0.7), "the share done counts at the speed it was done at"
     stage.after(1000)
     assert done() == 0.99, "a running job is never done"
+
+
+def evolving(low: int = 1, high: int = 4) -> Stage:
+    """A job of that kind on two cores, and no plan on its way."""
+    stage = Stage()
+    stage.up("n0")
+    stage.submit("a", job_spec(low, high, kind=JobKind.EVOLVING))
+    stage.plan(on("a", "n0:0-1"))
+    stage.launched("n0", "a")
+    if stage.core.state.solving:
+        stage.plan(on("a", "n0:0-1"))
+    return stage
+
+
+def want(stage: Stage, size: int) -> list[act.Action]:
+    return stage.send(ev.SizeWanted(job_id=JobId("a"), size=size))
+
+
+def test_a_wish_is_a_reason_to_plan_and_bounds_the_plan() -> None:
+    stage = evolving()
+    number = stage.core.state.rounds
+    assert want(stage, 1) == [solve(number + 1)]
+    view = stage.core.snapshot(stage.now_ns).jobs[0]
+    assert (view.wanted, view.greatest_size) == (1, 1)
+    assert want(stage, 3) == []  # A round is under way; another one follows.
+    # More than was asked for is left out; what it has may stay.
+    assert stage.plan(on("a", "n0:0-3")) == [solve(number + 2)]
+    assert "asks for 3 cores at most" in stage.core.state.jobs[JobId("a")].reason
+    assert mask("n0", "a", "0-2") in stage.plan(on("a", "n0:0-2"))
+
+
+@pytest.mark.parametrize(("size", "greatest"), [(0, 4), (1, 2), (2, 2), (3, 3), (4, 4), (99, 4)])
+def test_wishes_are_clamped_to_the_sizes_submitted(size: int, greatest: int) -> None:
+    stage = evolving(2, 4)
+    want(stage, size)
+    assert stage.core.snapshot(stage.now_ns).jobs[0].greatest_size == greatest
+
+
+def test_a_wish_that_changes_nothing_plans_nothing() -> None:
+    stage = evolving()
+    assert want(stage, 4) == []
+    assert want(stage, 0) == []
+    assert want(stage, 99) == []
+    assert stage.send(ev.SizeWanted(job_id=JobId("nobody"), size=1)) == []
+    assert stage.send(ev.SizeWanted(job_id=JobId("a"), size=-1)) == []
+
+
+def test_only_evolving_jobs_have_wishes() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.submit("a", job_spec())
+    stage.plan(on("a", "n0:0-1"))
+    stage.launched("n0", "a")
+    stage.send(ev.SizeWanted(job_id=JobId("a"), size=1))
+    assert stage.core.snapshot(stage.now_ns).jobs[0].greatest_size == 4
+
+
+def test_every_task_keeps_a_core() -> None:
+    stage = Stage()
+    stage.up("n0")
+    # Checked when it is submitted; a plan is checked again.
+    stage.submit("a", job_spec(1, 4, tasks_per_node=2))
+    stage.plan(on("a", "n0:0"))
+    assert "size 1 is outside 2..4" in stage.core.state.jobs[JobId("a")].reason
 
 
 def test_looking_at_the_state_does_not_change_it() -> None:

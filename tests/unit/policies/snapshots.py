@@ -57,6 +57,8 @@ def job(
     time_s: float = 0,
     profile: PassProfile | None = None,
     movable: bool = True,
+    wanted: int = 0,
+    wanted_s: float = -1,
     **fields: Any,
 ) -> JobView:
     chosen: dict[str, Any] = {"kind": JobKind.MALLEABLE, **fields}
@@ -79,6 +81,8 @@ def job(
         resized_ns=round(resized_s * S) if resized_s >= 0 else -1,
         profile=profile,
         movable=movable,
+        wanted=wanted,
+        wanted_ns=round(wanted_s * S) if wanted_s >= 0 else -1,
     )
 
 

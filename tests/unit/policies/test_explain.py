@@ -6,6 +6,7 @@ import pytest
 from unit.policies.snapshots import held, job, node, snapshot
 
 from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.job import JobKind
 from wattfold.coordinator.policies.explain import explain
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
@@ -62,3 +63,13 @@ def test_no_nodes() -> None:
 def test_another_job() -> None:
     with pytest.raises(KeyError):
         explain(snapshot([node("n0")], []), A, Parm(), "")
+
+
+def test_what_a_program_asks_for() -> None:
+    current = held("a", "n0:0-1")
+    view = job("a", 2, 4, current=current, started_s=0, wanted=3, kind=JobKind.EVOLVING)
+    out = explain(snapshot([node("n0")], [view], now_s=1), A, Parm(), "")
+    assert "Its program asks for 3 cores, so it gets 3 cores at most (of 2-4)." in out.lines
+    view = job("a", 2, 4, current=current, started_s=0, wanted=3)
+    out = explain(snapshot([node("n0")], [view], now_s=1), A, Parm(), "")
+    assert any("only the wishes of evolving jobs count" in line for line in out.lines)

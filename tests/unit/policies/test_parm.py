@@ -201,3 +201,22 @@ def test_a_budget_below_what_runs_keeps_the_running_jobs() -> None:
     out = WSE.propose(seen, seen.now_ns, 5.0)
     assert out.assignments == (busy.current,)
     assert "fill the budget" in reasons(out)["b"]
+
+
+def test_a_wish_bounds_the_size() -> None:
+    kind = {"kind": JobKind.EVOLVING}
+    assert sizes(plan(snapshot([node("n0")], [job("a", wanted=2, **kind)]))) == {"a": 2}
+    running = {"current": held("a", "n0:0-3"), "started_s": 0, **kind}
+    # It gives back what it does not ask for, also soon after a resize it has outlived.
+    seen = snapshot([node("n0")], [job("a", wanted=1, wanted_s=95, resized_s=90, **running)])
+    assert sizes(plan(seen)) == {"a": 1}
+    # A wish of before the resize does not lift the pause after it.
+    seen = snapshot([node("n0")], [job("a", wanted=1, wanted_s=80, resized_s=90, **running)])
+    assert sizes(plan(seen)) == {"a": 4}
+
+
+def test_no_task_is_left_without_a_core() -> None:
+    jobs = [job(f"j{i}", 1, 4, tasks_per_node=2) for i in range(3)]
+    out = sizes(plan(snapshot([node("n0")], jobs)))
+    assert out
+    assert min(out.values()) >= 2

@@ -37,6 +37,7 @@ from wattfold.coordinator.adapters.recorder import Recorder
 from wattfold.coordinator.adapters.residual import AlarmLog, with_residual
 from wattfold.coordinator.adapters.service import Service, replay
 from wattfold.coordinator.adapters.step_keys import StepSecretError, step_keys
+from wattfold.coordinator.adapters.wishes import WishReporter
 from wattfold.coordinator.cli.address import default_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
@@ -220,12 +221,14 @@ async def _wire(
     learner = ProgressLearner(service, lambda lesson: _fit(worker, lesson))
     stack.push_async_callback(learner.close)
 
+    wishes = WishReporter(service)
     alarms = AlarmLog()
 
     def sampled(sample: NodeSample) -> None:
         seen.take(sample)
         alarms.take(sample)
         learner.take(sample)
+        wishes.take(sample)
         for listener in service.listeners:
             listener()
 

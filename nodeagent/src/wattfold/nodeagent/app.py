@@ -15,6 +15,7 @@ from pathlib import Path
 
 import grpc
 
+from wattfold.contract.topology import Topology
 from wattfold.nodeagent import check, logs
 from wattfold.nodeagent.adapters import host, service_manager, wire
 from wattfold.nodeagent.adapters.config import Config, ConfigError, load
@@ -123,8 +124,9 @@ async def run(config: Config) -> None:
         steps=StepFolders(config.run_dir),
         node_id=config.node_id,
         remote_shell=remote_shell(),
+        topology=Topology.of(host.topology(config.cpus)),
     )
-    jobs = NodeJobs(config.cpus, ports, config.run_dir / "shim.sock", changes.notify)
+    jobs = NodeJobs(config.cpus, ports, config.run_dir / "shims", changes.notify)
     jobs.start()
     if emulation:
         emulation.firmware.start()
@@ -208,7 +210,7 @@ async def _account_for_ever(accounting: Accounting) -> None:
 
 def _make_run_dir(path: Path) -> None:
     private_folder(path)
-    # Jobs of other accounts reach the shim socket in it; they cannot list the folder.
+    # Jobs of other accounts reach their shim sockets in it; they cannot list the folder.
     path.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
 

@@ -151,7 +151,7 @@ def _wait(pid: int, wake: int, agent_pid_path: str) -> tuple[int, int]:
             agent = _agent_fd(agent_pid_path)
         elif agent in ready:
             # Its throttle may have stopped the job; nobody else would continue it.
-            _signal_group(pid, signal.SIGCONT)
+            _continue_all()
             _close(agent)
             agent = None
     _close(agent)
@@ -192,9 +192,16 @@ def _reap(pid: int) -> tuple[int, int] | None:
             ended = (128 + killer if killer else os.WEXITSTATUS(status), killer)
 
 
-def _signal_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+def _continue_all() -> None:
+    """Continues every process of the job: launchers put ranks into sessions of their own."""
+    parents = {pid: _parent(pid) for pid in _all_pids()}
+    for pid in parents:
+        above = pid
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid() and pid != above:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def _children() -> list[int]:

@@ -1,7 +1,7 @@
 """The message between an agent and the shim inside a job's process, as bytes.
 
 One message is one frame: a 64-byte little-endian header and an optional ASCII text. The agent
-binds a ROUTER socket on ``ipc://<run_dir>/shim.sock``, each shim connects a DEALER. The C side of
+binds a ROUTER socket for every job, each shim of it connects a DEALER. The C side of
 the same layout is ``runtime_shims/csrc/wire.c``. No sockets here; frames that do not fit raise
 FrameError, and both sides drop them.
 """

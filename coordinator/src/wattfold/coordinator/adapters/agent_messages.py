@@ -301,6 +301,8 @@ def _job_sample(job: pb.JobUsage) -> JobSample:
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
         placement=_placement(job),
+        phase=job.phase if job.phase.isascii() and job.phase.isprintable() else "",
+        cores_wanted=min(job.cores_wanted, MAX_CPU + 1),
     )
 
 

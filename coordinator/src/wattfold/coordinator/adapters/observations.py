@@ -92,6 +92,8 @@ class JobSample:
     core_ns: int = 0
     idle_energy_uj: int = 0
     placement: MapSample | None = None
+    phase: str = ""
+    cores_wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,8 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
         team_size=max((s.team_size for s in samples), default=0),
         confined=any(rank.confined for rank in job.ranks.values()),
         progress=_progress(samples),
+        phase=next((s.phase for s in samples if s.phase), ""),
+        cores_wanted=sum(s.cores_wanted for s in samples),
     )
     add_map(message, job, seen.samples_of_job(job.job_id))
     for rank in job.ranks.values():

@@ -80,9 +80,15 @@ def left_s(job: pb.Job) -> str:
 
 
 def where_or_reason(job: pb.Job) -> str:
-    """Nodes and CPUs of a job that holds some; in brackets why another one does not."""
+    """Nodes and CPUs of a job that holds some, in brackets what its program says of itself.
+
+    Of another one, in brackets, why it holds none.
+    """
     if job.shares:
-        return ", ".join(filter(None, [f.where(job), brief(job)]))
+        wish = f"asks for {job.cores_wanted}" if job.cores_wanted else ""
+        said = ", ".join(filter(None, [job.phase, wish]))
+        where = f"{f.where(job)} ({said})" if said else f.where(job)
+        return ", ".join(filter(None, [where, brief(job)]))
     text = ending(job) if job.state in f.ENDED_STATES else job.reason
     return f"({text})" if text else ""
 
@@ -123,6 +129,8 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("time asked", f.duration(s_from_ns(spec.time_ns)) if spec.time_ns else f.NONE),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
+        ("phase", job.phase or f.NONE),
+        ("cores asked", f"{job.cores_wanted}" if job.cores_wanted else f.NONE),
         ("remaining", left_s(job)),
         ("energy", _energy(job)),
         ("CPU time", f.duration(s_from_ns(job.cpu_ns))),

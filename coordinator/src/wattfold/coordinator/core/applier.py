@@ -176,8 +176,11 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
 
 def _wrong_size(assignment: Assignment, job: Job) -> str:
     spec = job.spec
-    if not spec.size_min <= assignment.size <= spec.size_max:
-        return f"size {assignment.size} is outside {spec.size_min}..{spec.size_max}"
+    if not spec.least_size <= assignment.size <= spec.size_max:
+        return f"size {assignment.size} is outside {spec.least_size}..{spec.size_max}"
+    present = job.target.size if job.target else 0
+    if assignment.size > max(spec.greatest_size(job.wanted), present):
+        return f"the job asks for {job.wanted} cores at most"
     counted = (
         sum(len(share.cpus) for share in assignment.shares)
         if spec.unit is SizeUnit.CORES

@@ -256,6 +256,14 @@ class ProgressReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeWanted:
+    """The program of an evolving job asks for so many cores; 0 = it has taken its wish back."""
+
+    job_id: JobId
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProposed:
     """A policy answered the round of that number."""
 
@@ -300,6 +308,7 @@ Event = (
     | LaunchFailed
     | ProcessEnded
     | ProgressReported
+    | SizeWanted
     | PlanProposed
     | PlanFailed
     | TimePassed

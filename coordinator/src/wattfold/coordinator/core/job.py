@@ -78,6 +78,21 @@ class JobSpec:
     own_launcher: bool = False
     mode_source: str = ""
 
+    @property
+    def least_size(self) -> int:
+        """The least size it may ever have: every task keeps a core."""
+        tasks = self.tasks_per_node if self.unit is SizeUnit.CORES else 1
+        return max(self.size_min, tasks)
+
+    def greatest_size(self, wanted: int) -> int:
+        """The greatest size to give it when its program asks for so many cores; 0 = it does not.
+
+        A wish only counts for an evolving job, and within the sizes it was submitted with.
+        """
+        if not wanted or self.kind is not JobKind.EVOLVING:
+            return self.size_max
+        return max(self.least_size, min(wanted, self.size_max))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
@@ -173,6 +188,9 @@ class Job:
     done: float = 0.0
     done_at_ns: int = 0
     resizes: int = 0
+    # What the program has asked for last (0 = nothing), and when.
+    wanted: int = 0
+    wanted_ns: int = -1
     exit_code: int = 0
     message: str = ""
     reason: str = ""

@@ -168,6 +168,18 @@ def progress_reported(state: State, event: ev.ProgressReported, now_ns: int) -> 
     return []
 
 
+def size_wanted(state: State, event: ev.SizeWanted, now_ns: int) -> list[act.Action]:
+    """The greatest size to give the job is another one."""
+    job = state.jobs.get(event.job_id)
+    if job is None or job.state is not JobState.RUNNING or event.size < 0:
+        return []
+    before = job.spec.greatest_size(job.wanted)
+    job.wanted, job.wanted_ns = event.size, now_ns
+    if job.spec.greatest_size(job.wanted) != before:
+        state.plan_needed = "size wanted"
+    return []
+
+
 def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act.Action]:
     """Takes the end of a process in, once, and lets the agent forget it."""
     reading = event.process

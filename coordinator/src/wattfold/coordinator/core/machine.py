@@ -272,4 +272,5 @@ _HANDLERS: dict[type, Handler] = {
     ev.LaunchFailed: job_events.launch_failed,
     ev.ProcessEnded: job_events.process_ended,
     ev.ProgressReported: job_events.progress_reported,
+    ev.SizeWanted: job_events.size_wanted,
 }

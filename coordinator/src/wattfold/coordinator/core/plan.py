@@ -31,7 +31,8 @@ class JobView:
     """A job that waits (``current`` None) or runs.
 
     ``done`` is the share done (0..1), ``resized_ns`` the last resize (-1 = never), ``movable``
-    whether its sizes may change now at all (its nodes answer).
+    whether its sizes may change now at all (its nodes answer). ``wanted`` are the cores its program
+    asks for (0 = it does not), since ``wanted_ns``.
     """
 
     job_id: JobId
@@ -43,6 +44,13 @@ class JobView:
     resized_ns: int
     profile: PassProfile | None
     movable: bool = True
+    wanted: int = 0
+    wanted_ns: int = -1
+
+    @property
+    def greatest_size(self) -> int:
+        """The greatest size a policy may give it now."""
+        return self.spec.greatest_size(self.wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

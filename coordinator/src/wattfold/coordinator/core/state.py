@@ -190,6 +190,8 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         started_ns=job.started_ns,
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
+        wanted=job.wanted,
+        wanted_ns=job.wanted_ns,
         movable=job.state is JobState.RUNNING
         and all(node.usable and not node.dead_zones for node in nodes),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.job import JobKind
 from wattfold.coordinator.core.plan import JobView, Policy, Snapshot
 from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.parm import Menu, Option, Parm
@@ -105,6 +106,7 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
         f"Budget: {snapshot.budget_uw / 1e6:.1f} W, of which {max(room.power_uw, 0) / 1e6:.1f} W "
         "above idle are not given to jobs.",
     ]
+    lines += _wish(view)
     menu = _menu(snapshot, view, policy)
     if menu and isinstance(policy, Parm):
         lines += _alternatives(menu, view)
@@ -116,6 +118,17 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
             )
     summary = f"Runs on {_amount(current.size, view)} at {current.cap_uw / 1e6:.1f} W per node."
     return Explanation(summary=summary, lines=tuple(lines))
+
+
+def _wish(view: JobView) -> list[str]:
+    """What the program has asked for, and what it comes to."""
+    if not view.wanted:
+        return []
+    spec, asked = view.spec, f"Its program asks for {view.wanted} cores"
+    if spec.kind is not JobKind.EVOLVING:
+        return [f"{asked}; only the wishes of evolving jobs count, this one is {spec.kind.value}."]
+    sizes = f"{spec.least_size}-{spec.size_max}"
+    return [f"{asked}, so it gets {_amount(view.greatest_size, view)} at most (of {sizes})."]
 
 
 def _alternatives(menu: Menu, view: JobView) -> list[str]:

@@ -73,10 +73,11 @@ class FifoEasy(Policy):
         The greatest that the machine has and its budget feeds at full power, if "max" counts.
         """
         most = largest_size(view.spec, snapshot.nodes)
-        asked = view.spec.size_min if self.size == "min" else min(view.spec.size_max, most)
-        if not view.spec.size_min <= asked <= most:
+        least = view.spec.least_size
+        asked = least if self.size == "min" else min(view.greatest_size, most)
+        if not least <= asked <= most:
             return 0
-        while asked > view.spec.size_min and not self._fed(view, asked, snapshot):
+        while asked > least and not self._fed(view, asked, snapshot):
             asked -= 1
         return asked
 

@@ -132,7 +132,7 @@ class Parm(Policy):
                     guess.profile,
                     self._sizes(view, most, now_ns),
                     self._levels(view, guess.profile, nodes),
-                    min(view.spec.size_min, most) or 1,
+                    min(view.spec.least_size, most) or 1,
                     nodes.charge(view),
                 )
             )
@@ -147,8 +147,13 @@ class Parm(Policy):
         return [Menu(view=v, table=t, weight=w, estimate=g) for v, t, w, g in rows]
 
     def locked_until_ns(self, view: JobView) -> int:
-        """Until when the last resize forbids another one; 0 = it does not."""
-        if view.resized_ns < 0:
+        """Until when the last resize forbids another one; 0 = it does not.
+
+        A program that has asked for another size since is not kept waiting.
+        """
+        if view.resized_ns < 0 or (
+            view.wanted_ns > view.resized_ns and view.spec.kind is JobKind.EVOLVING
+        ):
             return 0
         return view.resized_ns + self.resize_interval_ns
 
@@ -171,12 +176,14 @@ class Parm(Policy):
         spec = view.spec
         if view.current is not None and not self._resizable(view, now_ns):
             return (view.current.size,)
-        most = min(spec.size_max, most)
+        most = min(view.greatest_size, most)
         if self.variant is Variant.NOMM or spec.kind is JobKind.RIGID:
-            return (spec.size_min,) if spec.size_min <= most else ()
-        sizes = spaced_sizes(spec.size_min, most, self.sizes_max)
+            return (spec.least_size,) if spec.least_size <= most else ()
+        sizes = spaced_sizes(spec.least_size, most, self.sizes_max)
         if view.current is None or view.current.size in sizes:
             return sizes
+        if view.current.size > view.greatest_size:
+            return sizes  # More than its program asks for.
         return tuple(sorted((*sizes, view.current.size)))
 
     def _resizable(self, view: JobView, now_ns: int) -> bool:

@@ -16,7 +16,6 @@ from wattfold.contract.ccs_protocol import CcsFormatError, parse_key
 from wattfold.contract.processor_map import KEY_VARIABLE, MARKER, PORT_VARIABLE
 from wattfold.nodeagent.adapters import procfs
 
-_ENVIRONMENT_BYTES_MAX = 1 << 20
 _SOCKETS_BYTES_MAX = 1 << 22
 _LISTEN = b"0A"
 _SHELLS = ("bash", "dash", "sh")
@@ -50,7 +49,7 @@ def find_endpoint(members: Iterable[int]) -> CcsEndpoint | None:
     # Every process of a job inherits the statement; ports are looked up once.
     listening: dict[int, set[int]] = {}
     for pid in members:
-        environment = _environment(pid)
+        environment = procfs.environment(pid)
         if PORT_VARIABLE not in environment:
             continue
         stated = environment[PORT_VARIABLE], environment.get(KEY_VARIABLE, "")
@@ -79,7 +78,7 @@ def charm_processes(members: Iterable[int]) -> list[CharmProcess]:
     found: list[CharmProcess] = []
     program = ""
     for pid in members:
-        if "NETSTART" not in _environment(pid):
+        if "NETSTART" not in procfs.environment(pid):
             continue
         executable = _executable(pid)
         # The script of a remote shell has the variable too, and comes first.
@@ -105,16 +104,6 @@ def _key(text: str) -> bytes | None:
     except CcsFormatError as error:
         # The text is a secret.
         raise CcsStatementError(f"{KEY_VARIABLE}: {error}") from None
-
-
-def _environment(pid: int) -> dict[str, str]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            text = file.read(_ENVIRONMENT_BYTES_MAX)
-    except OSError:
-        return {}
-    pairs = (entry.partition(b"=") for entry in text.split(b"\0"))
-    return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign}
 
 
 def _executable(pid: int) -> str:

@@ -18,6 +18,7 @@ _TICK_NS = NS_PER_S // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMBERS_MAX = 65_536
 _PARENTS_MAX = 1000
+_ENVIRONMENT_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,17 @@ def read_stat(pid: int, thread: int | None = None) -> Stat | None:
         memory_bytes=int(fields[21]) * _PAGE_BYTES,
         last_cpu=int(fields[36]),
     )
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The environment a process was started with; empty when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            text = file.read(_ENVIRONMENT_BYTES_MAX)
+    except OSError:
+        return {}
+    pairs = (entry.partition(b"=") for entry in text.split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign}
 
 
 def threads_of(pid: int) -> list[int]:

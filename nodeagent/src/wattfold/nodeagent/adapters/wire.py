@@ -198,6 +198,9 @@ def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
         memory_bytes_max=job.memory_bytes_max,
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
+        phase=view.phase,
+        cores_wanted=view.cores_wanted,
+        tasks=job.tasks_found,
     )
     if mapped:
         _add_placement(usage, job.placement)

@@ -11,9 +11,22 @@ from wattfold.contract.ids import JobId, valid_name
 from wattfold.contract.step_protocol import KEY_BYTES
 from wattfold.nodeagent.core.errors import InvalidRequest
 from wattfold.nodeagent.core.steps import StepNode, StepSetting, step_environment
+from wattfold.nodeagent.core.tasks import RANK_VARIABLES, TASKS_MAX, share_of
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ARGUMENT_BYTES_MAX = 512 * 1024
+UNBOUND = {
+    "OMPI_MCA_hwloc_base_binding_policy": "none",  # Open MPI up to 4
+    "PRTE_MCA_hwloc_default_binding_policy": "none",  # PRRTE, with Open MPI from 5
+    "HYDRA_BINDING": "none",  # MPICH
+    "I_MPI_PIN": "off",  # Intel MPI
+    "MV2_ENABLE_AFFINITY": "0",  # MVAPICH2
+    "SLURM_CPU_BIND": "none",
+    # The job has a core for every rank; these launchers count physical cores, once, at the start.
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+"""Launchers leave the binding of ranks to the agent, unless the user says otherwise."""
 
 
 class ResizeMode(enum.Enum):
@@ -86,6 +99,10 @@ def check_order(order: LaunchOrder) -> None:
             f"job {order.job}: mask {order.cpus} has {len(order.cpus)} CPUs, more than"
             f" launch_cpus {order.launch_cpus}"
         )
+    if not 1 <= order.tasks_per_node <= TASKS_MAX:
+        raise InvalidRequest(
+            f"job {order.job}: {order.tasks_per_node} tasks on a node are outside 1..{TASKS_MAX}"
+        )
     if order.ranks and order.rank >= order.ranks:
         raise InvalidRequest(f"job {order.job}: rank {order.rank} of {order.ranks} ranks")
     check_steps(order)
@@ -131,22 +148,54 @@ def job_environment(
         # Submitted from inside of another job: its files are not those of this one.
         given = {name: value for name, value in given.items() if not value.startswith(outer)}
     launcher = step_environment(order.step_nodes, steps, first=not order.steps_only)
+    threads = str(share_of(order.launch_cpus, order.tasks_per_node))
     env = {
         "PATH": DEFAULT_PATH,
         **launcher.defaults,
         # A Charm++ program has as many processes, or threads of its own.
-        "OMP_NUM_THREADS": "1" if order.mode is ResizeMode.MAP else str(order.launch_cpus),
-        # Spinning threads hold a core the job has lost.
-        "OMP_WAIT_POLICY": "passive",
+        "OMP_NUM_THREADS": "1" if order.mode is ResizeMode.MAP else threads,
+        **_spinning(order.mode, given),
+        **_affinity(order.mode, given),
+        **(UNBOUND if order.tasks_per_node > 1 else {}),
         **given,
         **launcher.facts,
         "WATTFOLD_JOB_ID": order.job,
         "WATTFOLD_RESIZE_MODE": order.mode.value,
-        "WATTFOLD_LAUNCH_CPUS": str(order.launch_cpus),
+        "WATTFOLD_LAUNCH_CPUS": threads,
         "WATTFOLD_RANK": str(order.rank),
         "WATTFOLD_RANKS": str(max(1, order.ranks)),
         "WATTFOLD_SHIM_ENDPOINT": shim.endpoint,
     }
+    if order.tasks_per_node > 1:
+        # Those of a parallel program that has submitted this one are not ranks of this one.
+        env = {name: value for name, value in env.items() if name not in RANK_VARIABLES}
     if shim.library and order.mode is not ResizeMode.FIXED:
         env["LD_PRELOAD"] = ":".join(filter(None, [shim.library, env.get("LD_PRELOAD", "")]))
     return env
+
+
+IDLE_SPIN_MS = 1
+_WAITING = ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "KMP_LIBRARY")
+_BINDING = ("OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+
+
+def _spinning(mode: ResizeMode, given: Mapping[str, str]) -> dict[str, str]:
+    """Spinning threads hold a core the job has lost.
+
+    In team mode those of libgomp end with the team, and those of LLVM's and Intel's runtime must
+    not spin for its usual 200 ms.
+    """
+    if mode is not ResizeMode.TEAM:
+        return {"OMP_WAIT_POLICY": "passive"}
+    return {} if any(given.get(n) for n in _WAITING) else {"KMP_BLOCKTIME": str(IDLE_SPIN_MS)}
+
+
+def _affinity(mode: ResizeMode, given: Mapping[str, str]) -> dict[str, str]:
+    """LLVM's and Intel's runtime must not hold new threads to the cores there were at the start.
+
+    It would leave them there when the job grows, and abort the program when all of these are gone.
+    """
+    bound = given.get("OMP_PROC_BIND", "").lower() not in ("", "false")
+    if mode not in (ResizeMode.MASK, ResizeMode.TEAM) or bound or any(map(given.get, _BINDING)):
+        return {}
+    return {"KMP_AFFINITY": "disabled"}

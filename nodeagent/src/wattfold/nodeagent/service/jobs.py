@@ -22,6 +22,7 @@ from wattfold.nodeagent.adapters import procfs
 from wattfold.nodeagent.adapters.accounts import account_of
 from wattfold.nodeagent.adapters.processes import Starting, Watch
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
+from wattfold.nodeagent.adapters.state_store import device_refusal
 from wattfold.nodeagent.core.errors import (
     InvalidRequest,
     Refused,
@@ -39,7 +40,6 @@ from wattfold.nodeagent.service.mask_changes import (
     MaskChanges,
     ShimFollower,
     check_size,
-    mask_order,
 )
 from wattfold.nodeagent.service.processor_maps import (
     MAP_DEADLINE_NS_DEFAULT,
@@ -49,6 +49,7 @@ from wattfold.nodeagent.service.processor_maps import (
     set_processor_map,
 )
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.tasks import NodeTasks
 
 DEADLINE_NS_DEFAULT = NS_PER_S
 DEADLINE_NS_MAX = 60 * NS_PER_S
@@ -60,25 +61,27 @@ class NodeJobs:
     """All jobs of a node. Used from the event loop only."""
 
     def __init__(
-        self, cpus: CpuSet, ports: JobPorts, shim_path: Path, on_change: Callable[[], None]
+        self, cpus: CpuSet, ports: JobPorts, shims_root: Path, on_change: Callable[[], None]
     ) -> None:
         self.jobs: dict[JobId, Job] = {}
         self.cpus = cpus
-        self.shims = ShimServer(shim_path, self._job_of_pid, self._mask_order)
+        self.shims = ShimServer(shims_root, self._job_of_pid, self._mask_order)
         self._ports = ports
         self._on_change = on_change
         self._tasks: set[asyncio.Task[None]] = set()
         records = JobRecords(members=self.members, save=self._save_durably, note=self._note)
-        shims = ShimFollower(self.shims)
-        self.maps = MapFollow(self._program_of, lambda _: on_change(), shims)
-        self.masks = MaskChanges(self.jobs, ports, records, shims, self.maps)
+        self._ranks = NodeTasks(ports.topology, self.members)
+        self._follower = ShimFollower(self.shims, self._ranks)
+        self.maps = MapFollow(self._program_of, lambda _: on_change(), self._follower)
+        self.masks = MaskChanges(self.jobs, ports, records, self._follower, self.maps, self._ranks)
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended and before its figures are written down."""
 
     def start(self) -> None:
-        """Opens the socket of the shims and adopts the jobs of an earlier agent."""
-        self.shims.start(open_to_all=os.geteuid() == 0)
+        """Adopts the jobs of an earlier agent, and opens the sockets of their shims."""
+        self.shims.start()
         self._ports.store.agent_pid_path.write_text(str(os.getpid()), encoding="ascii")
+        self._ports.store.agent_pid_path.chmod(0o600)
         for job_id in self._ports.store.job_ids():
             self._adopt(job_id)
         self._ports.steps.keep_only([job.id for job in self.jobs.values() if job.live])
@@ -103,8 +106,11 @@ class NodeJobs:
             mode=order.mode,
             launch_cpus=order.launch_cpus,
             boot_id=self._ports.boot_id,
+            uid=os.geteuid() if account is None else account.pw_uid,
+            tasks_per_node=order.tasks_per_node,
         )
         job.wanted_map = checked_map(job, order.processor_map, len(order.cpus))
+        job.division = job.allowed = self._ranks.divide(job, job.cpus)
         self.jobs[job.id] = job
         self.masks.tell_residual(job, job.cpus)
         async with job.lock:
@@ -231,8 +237,9 @@ class NodeJobs:
         return job
 
     async def _start(self, job: Job, order: LaunchOrder, account: pwd.struct_passwd | None) -> None:
+        self._open_shims(job)
         starting = await Starting.prepare(
-            job.id, keeper_order(self._ports, self.shims.endpoint, job, order, account)
+            job.id, keeper_order(self._ports, self.shims.endpoint(job.id), job, order, account)
         )
         job.starting = starting
         job.pid, job.keeper = starting.pid, starting.keeper
@@ -248,10 +255,24 @@ class NodeJobs:
             self._ports.firmware.started(job.id, job.keeper)
         await starting.go()
         self._watch_keeper(job)
+        self._follow_tasks(job)
 
-    def _mask_order(self, job_id: JobId) -> MaskOrder | None:
+    def _open_shims(self, job: Job) -> None:
+        try:
+            self.shims.open(job.id, job.uid)
+        except OSError as error:
+            raise device_refusal(error, f"job {job.id}: cannot open its shim socket") from None
+
+    def _follow_tasks(self, job: Job) -> None:
+        if job.division:
+            self._spawn(self._ranks.follow(job))
+
+    def _mask_order(self, job_id: JobId, pid: int) -> MaskOrder | None:
         job = self.jobs.get(job_id)
-        return None if job is None else mask_order(job)
+        if job is None:
+            return None
+        self._ranks.arrived(job, pid)
+        return self._follower.order(job, pid)
 
     def _job_of_pid(self, pid: int) -> JobId | None:
         """The job whose process tree a pid is in."""
@@ -344,6 +365,7 @@ class NodeJobs:
         # and the energy counters fall by it, which reads as a wrap.
         if ports.firmware is not None:
             ports.firmware.remove(job.id)
+        self.shims.close_job(job.id)
         ports.masks.remove(job.id)
         ports.clock.remove(job.id)
         try:
@@ -376,14 +398,26 @@ class NodeJobs:
         alive = procfs.same_process(job.keeper, job.keeper_ticks)
         if alive:
             with contextlib.suppress(OSError):
-                job.cpus = job.held = self._ports.masks.read(job.id, job.pid)
+                job.cpus = job.held = self._kernel_mask(job)
+            job.division = job.allowed = self._ranks.divide(job, job.cpus)
             if self._ports.firmware is not None:
                 self._ports.firmware.adopt(job.id, job.keeper, len(job.cpus))
             os.kill(job.keeper, signal.SIGUSR1)
         self._save(job, durable=True)
         self.maps.begin(job)
         logs.info("job_adopted", job=job.id, pid=job.pid, cpus=job.cpus, keeper_alive=alive)
+        try:
+            self._open_shims(job)
+        except Refused as error:
+            logs.warning("job_without_shims", job=job.id, why=error)
         self._watch_keeper(job)
+        self._follow_tasks(job)
+
+    def _kernel_mask(self, job: Job) -> CpuSet:
+        """What the kernel holds a job to; the tasks of one have parts of it."""
+        pids = self.members(job) if job.division else []
+        masks = [self._ports.masks.read(job.id, pid) for pid in pids or [job.pid]]
+        return CpuSet.of(cpu for mask in masks for cpu in mask)
 
     def _note(self, job: Job) -> None:
         """Saves what may be lost: the next agent reads masks from the kernel."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from wattfold.contract.topology import Topology
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
@@ -33,6 +34,7 @@ class JobPorts:
     node_id: str
     remote_shell: str
     """The program launchers start steps with; empty = none is installed."""
+    topology: Topology = field(default_factory=Topology)
 
 
 def keeper_order(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.cpuset import MaskMechanism
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
 from wattfold.nodeagent.adapters.state_store import device_refusal
 from wattfold.nodeagent.core.errors import InvalidRequest, Refused, WrongState
@@ -22,6 +23,7 @@ from wattfold.nodeagent.core.masks import StepKind, change_steps
 from wattfold.nodeagent.service.followers import NOBODY, Follower, Told
 from wattfold.nodeagent.service.launching import JobPorts
 from wattfold.nodeagent.service.records import SEQ_STEP, Job
+from wattfold.nodeagent.service.tasks import NodeTasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +53,24 @@ class JobRecords:
 class ShimFollower:
     """Tells the shims in a job its mask."""
 
-    def __init__(self, shims: ShimServer) -> None:
+    def __init__(self, shims: ShimServer, tasks: NodeTasks) -> None:
         self._shims = shims
+        self._tasks = tasks
 
     async def tell(self, job: Job, deadline_s: float) -> Told:
         """Waits until all shims have acknowledged the mask in force."""
         if not self._shims.attached(job.id):
             return NOBODY
         sent_ns = time.monotonic_ns()
-        acknowledged = await self._shims.tell(job.id, mask_order(job), deadline_s)
+        acknowledged = await self._shims.tell(
+            job.id, job.seq, lambda pid: self.order(job, pid), deadline_s
+        )
         took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
         return Told(attached=True, acknowledged=acknowledged, took_ns=took_ns)
+
+    def order(self, job: Job, pid: int) -> MaskOrder:
+        """The mask in force, as the shim of this process is told it."""
+        return mask_order(job, self._tasks.cpus_of(job, pid))
 
 
 class MaskChanges:
@@ -74,12 +83,14 @@ class MaskChanges:
         records: JobRecords,
         shims: Follower,
         maps: Follower,
+        tasks: NodeTasks,
     ) -> None:
         self._jobs = jobs
         self._ports = ports
         self._records = records
         self._shims = shims
         self._maps = maps
+        self._tasks = tasks
         self.before_change: Callable[[Job], None] = lambda _: None
         """Called before the cores that a job holds change."""
 
@@ -95,13 +106,17 @@ class MaskChanges:
         job.held = kernel | cpus
         self.tell_residual(job, cpus - kernel)
         told = NOBODY
+        division = self._tasks.divide(job, cpus)
         self._resize_firmware(job, max(len(kernel), len(cpus)))
         for step in change_steps(kernel, cpus):
             if step.kind is StepKind.CONFINE:
                 self._confine(job, step.cpus)
                 continue
-            job.cpus, job.seq, job.wanted_map = cpus, job.seq + 1, pe_map
+            self._allow(job, _both(job.allowed, division))
+            job.cpus, job.division, job.seq = cpus, division, job.seq + 1
+            job.wanted_map = pe_map
             told = await follower.tell(job, deadline_s)
+            self._allow(job, division)
         self.before_change(job)
         job.held = cpus
         job.confined = not told.acknowledged
@@ -143,12 +158,25 @@ class MaskChanges:
 
     def _confine(self, job: Job, cpus: CpuSet) -> None:
         masks = self._ports.masks
+        by_affinity = masks.mechanism is MaskMechanism.AFFINITY
         try:
-            masks.confine(job.id, self._records.members(job), job.keeper, cpus)
+            if not (job.division and by_affinity):
+                masks.confine(job.id, self._records.members(job), job.keeper, cpus)
+            if job.division:
+                # Kernels before 6.2 forget what a thread was held to when its cpuset changes.
+                self._tasks.hold(job, cpus if by_affinity else None)
         except FileNotFoundError:
             raise WrongState(f"job {job.id} has ended") from None
         except OSError as error:
             raise device_refusal(error, f"job {job.id}: cannot set its mask") from None
+
+    def _allow(self, job: Job, allowed: tuple[CpuSet, ...]) -> None:
+        if not allowed:
+            return
+        try:
+            self._tasks.allow(job, allowed)
+        except OSError as error:
+            raise device_refusal(error, f"job {job.id}: cannot set the cores of a task") from None
 
     def _resize_firmware(self, job: Job, cores: int) -> None:
         if self._ports.firmware is not None:
@@ -176,7 +204,11 @@ def check_size(job: Job, cpus: CpuSet) -> None:
         )
 
 
-def mask_order(job: Job) -> MaskOrder:
-    """The mask in force, as shims are told it."""
+def mask_order(job: Job, cpus: CpuSet) -> MaskOrder:
+    """Cores of the mask in force, as a shim is told them."""
     team = job.mode is ResizeMode.TEAM
-    return MaskOrder(seq=job.seq, cpus=job.cpus, team_must_follow=team)
+    return MaskOrder(seq=job.seq, cpus=cpus, team_must_follow=team)
+
+
+def _both(old: tuple[CpuSet, ...], new: tuple[CpuSet, ...]) -> tuple[CpuSet, ...]:
+    return tuple(a | b for a, b in zip(old, new, strict=True))

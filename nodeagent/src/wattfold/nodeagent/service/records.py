@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,12 @@ class Job:
     held: CpuSet
     mode: ResizeMode
     launch_cpus: int
+    uid: int = field(default_factory=os.geteuid)
+    # Cores of each task within ``cpus``, and what its threads may use: during a change the old
+    # ones too. Empty where the job is one task.
+    tasks_per_node: int = 1
+    division: tuple[CpuSet, ...] = ()
+    allowed: tuple[CpuSet, ...] = ()
     # The first mask a shim is told has number 1.
     seq: int = 1
     seq_reserved: int = SEQ_STEP
@@ -83,6 +90,7 @@ class Job:
     # Of this run of the agent only.
     threads: int = 0
     runnable: int = 0
+    tasks_found: int = 0
     memory_bytes: int = 0
     confined: bool = False
     # Mode map: what the program is to be told, one byte a PE, and what it has made of it.
@@ -136,6 +144,9 @@ _ADDED = (
 def to_record(job: Job) -> dict[str, Any]:
     """The form on disk."""
     return {
+        "uid": job.uid,
+        "tasks_per_node": job.tasks_per_node,
+        "division": [str(cpus) for cpus in job.division],
         "state": job.state.value,
         "cpus": str(job.cpus),
         "mode": job.mode.value,
@@ -153,6 +164,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
         cpus = CpuSet.parse(record["cpus"])
         numbers: dict[str, Any] = {name: int(record[name]) for name in _PLAIN if name != "boot_id"}
         numbers |= {name: int(record.get(name, 0)) for name in _ADDED}
+        division = tuple(CpuSet.parse(part) for part in record.get("division", ()))
         by_cpu = {int(cpu): int(ns) for cpu, ns in record.get("residual_by_cpu", {}).items()}
         job = Job(
             id=JobId(job_id),
@@ -163,6 +175,10 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             message=str(record["message"]),
             wanted_map=parse_digits(str(record.get("processor_map", ""))),
             boot_id=str(record["boot_id"]),
+            uid=int(record.get("uid", os.geteuid())),
+            tasks_per_node=int(record.get("tasks_per_node", 1)),
+            division=division,
+            allowed=division,
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
             **numbers,
         )

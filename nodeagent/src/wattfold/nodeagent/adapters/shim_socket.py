@@ -1,0 +1,316 @@
+"""The socket of the shims of one job: its peers, their masks, their reports, and its limits.
+
+A peer is identified by the credentials the kernel gives with its connection, never by what it
+says: its pid must be of the job. The peer's own ZeroMQ identity only routes. The socket is served
+straight from the event loop (no thread, no queue of futures) because a change of mask waits for it.
+
+A job can use up its own limits only. Too many connections, at once or a second, close its socket:
+the job is then confined to its masks without being asked. Too many messages are left in its own
+buffers, which stops who sends them; a message that is too large costs the connection it came by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import zmq
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.contract.shim_protocol import (
+    HEADER_BYTES,
+    FrameError,
+    ShimFlags,
+    ShimMessage,
+    ShimMessageType,
+)
+from wattfold.nodeagent import logs
+from wattfold.nodeagent.core.budget import Budget
+from wattfold.nodeagent.core.status_text import SelfReport, parse_status
+
+CONNECTIONS_MAX = 512
+TEXT_BYTES_MAX = 1024
+"""Of what a shim says; masks may be longer."""
+_QUEUED_MAX = 16
+_TURN = 64
+_PAUSE_S = 0.02
+_LOOKUP_COST = 16
+"""To look up a process takes about as long as so many messages."""
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+_EVENT = struct.Struct("=HI")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskOrder:
+    """A mask as a shim is told it."""
+
+    seq: int
+    cpus: CpuSet
+    team_must_follow: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Peer:
+    """A process with a shim, and what it has said last."""
+
+    identity: bytes
+    pid: int
+    pidfd: int
+    acknowledged: int = 0
+    last: ShimMessage | None = None
+    said: SelfReport = field(default_factory=SelfReport)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPorts:
+    """What the socket of a job asks of the agent, by pid."""
+
+    is_member: Callable[[int], bool]
+    order_for: Callable[[int], MaskOrder | None]
+    """The mask in force; called when a shim has said HELLO."""
+
+
+class ShimSocket:
+    """One job's. ``bind`` is given the socket's bind method and makes it reachable."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        job: JobId,
+        uid: int,
+        ports: JobPorts,
+        changed: Callable[[], None],
+    ) -> None:
+        self.job = job
+        self.peers: dict[bytes, Peer] = {}
+        self.overrun = ""
+        """Why it was closed before its time; empty = it was not."""
+        self.dropped = 0
+        self.held_back = 0
+        self._ports = ports
+        self._changed = changed
+        self._messages = Budget(rate_per_s=3200, burst=4096)
+        self._accepts = Budget(rate_per_s=100, burst=2 * CONNECTIONS_MAX)
+        self._greetings = Budget(rate_per_s=1, burst=64)
+        self._connections: set[int] = set()
+        self._paused: asyncio.TimerHandle | None = None
+        self._socket = context.socket(zmq.ROUTER)
+        self._set_limits(uid)
+        self._monitor = self._watched(context)
+
+    def serve(self, bind: Callable[[Callable[[str], object]], None]) -> None:
+        """Binds and serves. Raises OSError (of which ZMQError is one)."""
+        loop = asyncio.get_running_loop()
+        try:
+            bind(self._socket.bind)
+        except BaseException:
+            self._monitor.close()
+            self._socket.close()
+            raise
+        loop.add_reader(int(self._socket.getsockopt(zmq.FD)), self._drain)
+        loop.add_reader(int(self._monitor.getsockopt(zmq.FD)), self._count)
+        # The descriptor tells nothing before somebody has found nothing to read.
+        self._count()
+
+    def close(self) -> None:
+        """Closes the socket and forgets all peers. Again: nothing."""
+        if self._socket.closed:
+            return
+        loop = asyncio.get_running_loop()
+        for peer in list(self.peers.values()):
+            self._forget(peer)
+        if self._paused is not None:
+            self._paused.cancel()
+        for socket in (self._socket, self._monitor):
+            loop.remove_reader(int(socket.getsockopt(zmq.FD)))
+        self._socket.disable_monitor()
+        self._monitor.close()
+        self._socket.close()
+
+    def send(self, peer: Peer, order: MaskOrder) -> None:
+        """Sends a mask; a peer that is gone is forgotten."""
+        message = ShimMessage(
+            type=ShimMessageType.MASK,
+            flags=ShimFlags.TEAM_FOLLOWS if order.team_must_follow else ShimFlags.NONE,
+            seq=order.seq,
+            cores=len(order.cpus),
+            pid=os.getpid(),
+            time_ns=time.monotonic_ns(),
+            text=str(order.cpus),
+        )
+        try:
+            self._socket.send_multipart([peer.identity, message.pack()], zmq.NOBLOCK)
+        except zmq.Again:
+            logs.warning("shim_does_not_read", job=self.job, pid=peer.pid)
+        except zmq.ZMQError:
+            self._forget(peer)
+        # Sending may swallow the edge of the descriptor.
+        asyncio.get_running_loop().call_soon(self._drain)
+
+    def _set_limits(self, uid: int) -> None:
+        options = {
+            zmq.LINGER: 0,
+            zmq.MAXMSGSIZE: HEADER_BYTES + TEXT_BYTES_MAX,
+            zmq.ROUTER_MANDATORY: 1,
+            zmq.SNDHWM: _QUEUED_MAX,
+            zmq.RCVHWM: _QUEUED_MAX,
+            zmq.BACKLOG: 64,
+            # Who never says which protocol it speaks does not keep its connection.
+            zmq.HANDSHAKE_IVL: 5000,
+        }
+        for option, value in options.items():
+            self._socket.setsockopt(option, value)
+        # A library without this filter has the mode of the socket to keep others out.
+        with contextlib.suppress(zmq.ZMQError):
+            self._socket.setsockopt(zmq.IPC_FILTER_UID, uid)
+
+    def _watched(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+        address = f"inproc://monitor-{self.job}-{id(self)}"
+        self._socket.monitor(address, _EVENTS)
+        monitor = context.socket(zmq.PAIR)
+        monitor.setsockopt(zmq.LINGER, 0)
+        # Without room for an event ZeroMQ's own thread would wait, and with it all jobs.
+        monitor.setsockopt(zmq.RCVHWM, 0)
+        monitor.connect(address)
+        return monitor
+
+    def _count(self) -> None:
+        """Counts connections. The descriptor is edge-triggered: read until empty."""
+        now_ns = time.monotonic_ns()
+        while not self._monitor.closed:
+            try:
+                frames = self._monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            event, connection = _EVENT.unpack_from(frames[0])
+            if event == zmq.EVENT_DISCONNECTED:
+                self._connections.discard(connection)
+                continue
+            self._connections.add(connection)
+            if not self._accepts.take(now_ns):
+                self._give_up(f"more than {self._accepts.rate_per_s} connections a second")
+            elif len(self._connections) > CONNECTIONS_MAX:
+                self._give_up(f"more than {CONNECTIONS_MAX} connections")
+
+    def _give_up(self, why: str) -> None:
+        self.overrun = why
+        logs.warning("shim_socket_closed", job=self.job, why=why, dropped=self.dropped)
+        self.close()
+        self._changed()
+
+    def _drain(self) -> None:
+        """Takes what has arrived. The descriptor is edge-triggered: read until empty."""
+        if self._socket.closed or self._paused is not None:
+            return
+        now_ns = time.monotonic_ns()
+        for _ in range(_TURN):
+            if not self._messages.take(now_ns):
+                self._pause()
+                return
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            try:
+                self._take(frames)
+            except Exception as error:  # noqa: BLE001 - a bad message harms only itself
+                self.dropped += 1
+                logs.warning("shim_message_failed", job=self.job, error=repr(error))
+            if self._socket.closed:
+                return
+        # The others come first.
+        asyncio.get_running_loop().call_soon(self._drain)
+
+    def _pause(self) -> None:
+        if not self.held_back:
+            logs.warning("shim_flood", job=self.job, most_per_s=self._messages.rate_per_s)
+        self.held_back += 1
+        self._paused = asyncio.get_running_loop().call_later(_PAUSE_S, self._go_on)
+
+    def _go_on(self) -> None:
+        self._paused = None
+        self._drain()
+
+    def _take(self, frames: list[zmq.Frame]) -> None:
+        message = _message(frames)
+        pid = _peer_pid(frames[-1])
+        if message is None or pid is None:
+            self.dropped += 1
+            return
+        peer = self.peers.get(frames[0].bytes)
+        if peer is None or peer.pid != pid:
+            peer = self._attach(frames[0].bytes, pid)
+        if peer is None:
+            self.dropped += 1
+            return
+        self._handle(peer, message)
+
+    def _handle(self, peer: Peer, message: ShimMessage) -> None:
+        if message.type is ShimMessageType.HELLO:
+            if self._greetings.take(time.monotonic_ns()):
+                logs.info("shim_attached", job=self.job, pid=peer.pid, runtime=message.text[:64])
+            self._messages.charge(_LOOKUP_COST)
+            order = self._ports.order_for(peer.pid)
+            if order is not None:
+                self.send(peer, order)
+        elif message.type is ShimMessageType.ACK:
+            peer.acknowledged = max(peer.acknowledged, message.seq)
+            # An acknowledgement tells the team size; its counters may be left out.
+            if peer.last is None or message.regions >= peer.last.regions:
+                peer.last = message
+            else:
+                peer.last = replace(peer.last, cores=message.cores)
+            self._changed()
+        elif message.type is ShimMessageType.STATUS:
+            peer.last, peer.said = message, parse_status(message.text)
+        elif message.type is ShimMessageType.BYE:
+            self._forget(peer)
+
+    def _attach(self, identity: bytes, pid: int) -> Peer | None:
+        try:
+            # Opened before the lookup: the process that is looked up is the one that is watched.
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            return None
+        if len(self.peers) >= CONNECTIONS_MAX or not self._ports.is_member(pid):
+            os.close(pidfd)
+            self._messages.charge(_LOOKUP_COST)
+            if self._greetings.take(time.monotonic_ns()):
+                logs.warning("shim_unknown", job=self.job, pid=pid)
+            return None
+        for old in [p for p in self.peers.values() if p.pid == pid]:
+            # The process has executed another program: its old connection is gone.
+            self._forget(old)
+        peer = Peer(identity=identity, pid=pid, pidfd=pidfd)
+        self.peers[identity] = peer
+        asyncio.get_running_loop().add_reader(pidfd, self._forget, peer)
+        return peer
+
+    def _forget(self, peer: Peer) -> None:
+        if self.peers.get(peer.identity) is not peer:
+            return
+        del self.peers[peer.identity]
+        asyncio.get_running_loop().remove_reader(peer.pidfd)
+        os.close(peer.pidfd)
+        self._changed()
+
+
+def _message(frames: list[zmq.Frame]) -> ShimMessage | None:
+    try:
+        return ShimMessage.unpack(frames[1].bytes) if len(frames) == 2 else None
+    except FrameError:
+        return None
+
+
+def _peer_pid(frame: zmq.Frame) -> int | None:
+    try:
+        address = str(frame.get("Peer-Address"))
+        return int(address.rpartition(":")[2])
+    except (zmq.ZMQError, ValueError):
+        return None
