@@ -72,11 +72,34 @@ def test_the_environment_is_completed():
     assert env["OMP_NUM_THREADS"] == "4"
     # The shim sees to idle threads.
     assert "OMP_WAIT_POLICY" not in env
+    assert env["KMP_BLOCKTIME"] == "1"
     masked = job_environment(dataclasses.replace(ORDER, mode=ResizeMode.MASK), SHIM)
     assert masked["OMP_WAIT_POLICY"] == "passive"
     assert env["WATTFOLD_RESIZE_MODE"] == "team"
     assert env["LD_PRELOAD"] == "/lib/shim.so"
     assert env["WATTFOLD_RANK"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ({"OMP_WAIT_POLICY": "active"}, "KMP_BLOCKTIME", None),
+        ({"KMP_LIBRARY": "throughput"}, "KMP_BLOCKTIME", None),
+        ({"KMP_BLOCKTIME": "7"}, "KMP_BLOCKTIME", "7"),
+        ({}, "KMP_AFFINITY", "disabled"),
+        ({"OMP_PROC_BIND": "false"}, "KMP_AFFINITY", "disabled"),
+        ({"OMP_PROC_BIND": "close"}, "KMP_AFFINITY", None),
+        ({"OMP_PLACES": "cores"}, "KMP_AFFINITY", None),
+        ({"KMP_AFFINITY": "compact"}, "KMP_AFFINITY", "compact"),
+    ],
+)
+def test_who_says_how_threads_wait_and_are_bound_is_heard(given, name, value):
+    assert job_environment(dataclasses.replace(ORDER, env=given), SHIM).get(name) == value
+
+
+def test_threads_that_never_move_keep_what_the_runtime_does():
+    fixed = job_environment(dataclasses.replace(ORDER, mode=ResizeMode.FIXED), SHIM)
+    assert "KMP_AFFINITY" not in fixed
 
 
 def test_what_the_job_sets_stays_except_the_contract():

@@ -14,7 +14,7 @@ from wattfold.nodeagent.adapters.cpuset import MaskMechanism
 from wattfold.nodeagent.adapters.shim_server import MaskOrder
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.service.launching import JobPorts
-from wattfold.nodeagent.service.mask_changes import JobRecords, MaskChanges
+from wattfold.nodeagent.service.mask_changes import JobRecords, MaskChanges, ShimFollower
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
 from wattfold.nodeagent.service.tasks import NodeTasks
 
@@ -49,10 +49,15 @@ class Stage:
             boot_id="",
             shim_library="",
             files_soft_max=0,
+            steps=None,
+            node_id="n0",
+            remote_shell="",
         )
         records = JobRecords(members=lambda _: [], save=lambda _: None, note=lambda _: None)
         shims = Shims(self.done, tasks)
-        self.changes = MaskChanges({self.job.id: self.job}, ports, records, shims, self.ranks)
+        follower = ShimFollower(shims, self.ranks)
+        jobs = {self.job.id: self.job}
+        self.changes = MaskChanges(jobs, ports, records, follower, follower, self.ranks)
 
     def to(self, cpus: str) -> list[str]:
         self.done.clear()
