@@ -40,7 +40,7 @@ _JOBS: Sequence[tuple[str, float, int, int, float]] = (
     ("stream", 4.0, 1, 2, 1.0),
     ("compute", 5.0, 1, 2, 2.0),
     ("xtb", 4.0, 1, 2, 3.0),
-    ("blocks", 5.0, 1, 2, 4.0),
+    ("blocks", 4.0, 1, 2, 4.0),
     ("compute", 3.0, 1, 2, 6.0),
     ("jacobi", 3.0, 1, 2, 8.0),
     ("md", 3.0, 1, 2, 10.0),

@@ -144,7 +144,8 @@ def _blocks(path: Path, scratch: Path) -> Program:
     return Program(
         name="blocks",
         argv=(*start, *arguments),
-        trial_argv=(*start, "+p1", *arguments),
+        # Under its launcher it would be nobody's child, and its CPU time not be seen.
+        trial_argv=(sys.executable, *arguments),
         trial_work=10,
         mode="map",
         folder=scratch,

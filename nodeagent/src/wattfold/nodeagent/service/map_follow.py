@@ -80,8 +80,8 @@ class FollowPace:
     """The longest pause before the deadline, or in the first while of a program."""
     late: float = 2.0
     """The longest pause after that."""
-    settled: float = 5.0
-    """Between looks at a map that holds."""
+    settled: float = 30.0
+    """Between looks at a map that holds; some programs print a line for each."""
     answer: float = 10.0
     """How long one answer may take: PE 0 answers between its other work."""
     restart: float = 1.0
