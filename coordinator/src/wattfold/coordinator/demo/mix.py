@@ -34,13 +34,13 @@ REFERENCE_CPUS = 0.41
 machine that four nodes share."""
 # (program, seconds of one core's CPU time, least and greatest cores, arrival)
 _JOBS: Sequence[tuple[str, float, int, int, float]] = (
-    ("hybrid", 5.0, 2, 2, 0.0),
+    ("hybrid", 2.0, 2, 2, 0.0),
     ("jacobi", 4.5, 1, 2, 0.0),
     ("md", 5.0, 1, 2, 0.5),
     ("stream", 4.0, 1, 2, 1.0),
+    ("blocks", 2.5, 1, 2, 1.5),
     ("compute", 5.0, 1, 2, 2.0),
     ("xtb", 4.0, 1, 2, 3.0),
-    ("blocks", 4.0, 1, 2, 4.0),
     ("compute", 3.0, 1, 2, 6.0),
     ("jacobi", 3.0, 1, 2, 8.0),
     ("md", 3.0, 1, 2, 10.0),
