@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 
-# A shell that starts the tests in the background has SIGINT ignored, and every program they start
-# would inherit that: Ctrl-C is tested as on a terminal, wherever the tests run.
+# A shell that starts the tests in the background has SIGINT and SIGQUIT ignored, and every program
+# they start would inherit that: Ctrl-C is tested as on a terminal, wherever the tests run.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from system.shims.agent_end import AgentEnd
-from system.shims.puppet import Launcher, Puppet
+from system.shims.puppet import DEADLINE_S, Launcher, Puppet
 
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
 
@@ -132,6 +133,9 @@ def test_the_last_of_several_masks_wins(team: Puppet, agent: AgentEnd) -> None:
     agent.send_mask(1)
     agent.send_mask(3)
     last = agent.send_mask(2)
+    until = time.monotonic() + DEADLINE_S
+    while int(team.ask("mask").split()[1]) != last:
+        assert time.monotonic() < until, "the masks have not arrived"
     assert team.ask("go on") == "outside"
     assert agent.expect(ShimMessageType.ACK).seq == last
     assert team.team() == 2

@@ -227,17 +227,35 @@ static void *from_thread(void *clause)
     return NULL;
 }
 
-/* Stays in a region until the next line comes in; answers at once that it is inside. */
-static void hold(bool old_form, unsigned clause)
+static void tell_mask(void)
+{
+    wattfold_mask mask = {0};
+    const int known = wattfold_get_mask(&mask);
+    printf("%d %llu %u\n", known, (unsigned long long)mask.seq, mask.cores);
+}
+
+/* Says that it is inside a region, and tells its mask as often as it is asked, until told to go on. */
+static void stay(int threads)
 {
     char line[64];
-    if (old_form) {
-        GOMP_parallel_start(body_plain, NULL, clause);
-        body_plain(NULL);
-        printf("inside %d\n", team);
+    printf("inside %d\n", threads);
+    for (;;) {
         fflush(stdout);
         if (fgets(line, sizeof line, stdin) == NULL)
             exit(3);
+        if (strcmp(line, "mask\n") != 0)
+            return;
+        tell_mask();
+    }
+}
+
+/* Stays in a region until told to go on; answers at once that it is inside. */
+static void hold(bool old_form, unsigned clause)
+{
+    if (old_form) {
+        GOMP_parallel_start(body_plain, NULL, clause);
+        body_plain(NULL);
+        stay(team);
         GOMP_parallel_end();
         return;
     }
@@ -245,12 +263,7 @@ static void hold(bool old_form, unsigned clause)
     {
         seen();
 #pragma omp master
-        {
-            printf("inside %d\n", omp_get_num_threads());
-            fflush(stdout);
-            if (fgets(line, sizeof line, stdin) == NULL)
-                exit(3);
-        }
+        stay(omp_get_num_threads());
     }
 }
 
@@ -402,9 +415,7 @@ static bool obey_interface(const char *line)
         wattfold_phase(name);
         puts("named");
     } else if (strcmp(line, "mask\n") == 0) {
-        wattfold_mask mask = {0};
-        const int known = wattfold_get_mask(&mask);
-        printf("%d %llu %u\n", known, (unsigned long long)mask.seq, mask.cores);
+        tell_mask();
     } else {
         return false;
     }
