@@ -123,7 +123,11 @@ def environment(threads: int, shim: Path | None, endpoint: str, **more: str) -> 
     plain = {**os.environ, "OMP_NUM_THREADS": str(threads), **more}
     if shim is None:
         return plain
+    # As the agent sets them (core/launch.py).
+    waiting = {} if "OMP_WAIT_POLICY" in more else {"KMP_BLOCKTIME": "1"}
     return {
+        "KMP_AFFINITY": "disabled",
+        **waiting,
         **plain,
         "LD_PRELOAD": str(shim),
         "WATTFOLD_SHIM_ENDPOINT": endpoint,

@@ -35,10 +35,10 @@ machine that four nodes share."""
 # (program, seconds of one core's CPU time, least and greatest cores, arrival)
 _JOBS: Sequence[tuple[str, float, int, int, float]] = (
     ("hybrid", 2.0, 2, 2, 0.0),
-    ("jacobi", 4.5, 1, 2, 0.0),
+    ("blocks", 3.0, 1, 2, 0.0),
+    ("jacobi", 4.5, 1, 2, 0.2),
     ("md", 5.0, 1, 2, 0.5),
     ("stream", 4.0, 1, 2, 1.0),
-    ("blocks", 2.5, 1, 2, 1.5),
     ("compute", 5.0, 1, 2, 2.0),
     ("xtb", 4.0, 1, 2, 3.0),
     ("compute", 3.0, 1, 2, 6.0),
