@@ -10,7 +10,6 @@ core does.
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import resource
 import shutil
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CALIBRATION_CPU_S = 0.15
+WORK_MAX = 1 << 24
 MAY_BE_MISSING = {
     "xtb": "quantum chemistry (xtb is not installed)",
     "hybrid": "MPI with OpenMP (no mpirun and mpicc were found when the examples were built)",
@@ -190,15 +190,23 @@ def alkane(carbons: int) -> str:
 
 
 def calibrate(program: Program) -> Calibrated:
-    """Runs a program twice for a moment, on one thread, and takes work and time off each other."""
+    """Runs a program twice for a moment, on one thread, and takes work and time off each other.
+
+    The longer one takes so much more that the start, which differs from run to run (MPI, Python),
+    is not taken for work.
+    """
     work = program.trial_work
     short_s = _cpu_s(program, work)
-    while short_s < CALIBRATION_CPU_S / 4 and work < 1 << 24:
+    while short_s < CALIBRATION_CPU_S / 4 and work < WORK_MAX:
         work *= 4
         short_s = _cpu_s(program, work)
-    factor = max(math.ceil(CALIBRATION_CPU_S / max(short_s, 1e-3)), 3)
-    long_s = _cpu_s(program, work * factor)
-    per_work_s = max((long_s - short_s) / (work * (factor - 1)), 1e-9)
+    more, longer_s = 2 * work, 0.0
+    while longer_s < max(CALIBRATION_CPU_S, short_s):
+        if more > WORK_MAX:
+            raise ProgramError(f"{program.name}: its CPU time does not grow with its work")
+        more *= 2
+        longer_s = _cpu_s(program, work + more) - short_s
+    per_work_s = longer_s / more
     return Calibrated(
         program=program,
         start_cpu_s=max(short_s - work * per_work_s, 0.0),

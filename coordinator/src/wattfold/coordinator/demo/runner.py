@@ -198,5 +198,10 @@ def _check(jobs: Sequence[pb.Job]) -> None:
         state = pb.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
         raise RunError(
             f"job {job.job_id} ({job.spec.name}) {state} with exit code {job.exit_code}: "
-            f"{job.message or 'see ' + job.spec.stderr_path}",
+            f"{job.message or 'see ' + _errors_of(job)}",
         )
+
+
+def _errors_of(job: pb.Job) -> str:
+    """Where its first process has written what went wrong."""
+    return job.spec.stderr_path + (".0" if len(job.shares) > 1 else "")
