@@ -121,9 +121,9 @@ def test_modes_reveal_nothing(running):
     shims = running.root / "run" / "shims"
     assert stat.S_IMODE(shims.stat().st_mode) == 0o711
     folder, sock = (shims / "a").stat(), (shims / "a" / "sock").stat()
-    # The bits of the group are those of the access list: one account may pass through.
+    # The bits of the group are those of the access list: one account may pass through and connect.
     assert (stat.S_IMODE(folder.st_mode), folder.st_uid) == (0o710, 0)
-    assert (stat.S_IMODE(sock.st_mode), sock.st_uid) == (0o600, uid_of(VICTIM))
+    assert (stat.S_IMODE(sock.st_mode), sock.st_uid) == (0o660, 0)
     assert stat.S_IMODE((running.root / "run").stat().st_mode) == 0o711
 
 

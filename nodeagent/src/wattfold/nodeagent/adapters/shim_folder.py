@@ -1,31 +1,31 @@
 """Where the shims of a job find the agent: a socket that no other account can reach or see.
 
-``run_dir/shims/JOB/sock``. Everything above the socket belongs to the agent, so that an account can
-put nothing in its way; the account of the job may pass through the folder, by an access list where
-the file system has them, and the socket itself is its own, mode 0600.
+``run_dir/shims/JOB/sock``. Everything belongs to the agent, so that an account can put nothing in
+its way; access lists let the account of the job through the folder and onto the socket. Where the
+file system has none, the socket becomes the account's own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
 from wattfold.contract.ids import JobId
+from wattfold.nodeagent.adapters.access_list import (
+    PASS,
+    READ,
+    WRITE,
+    NoAccessListsError,
+    grant,
+)
 from wattfold.nodeagent.adapters.state_store import private_folder
 
 UNIX_PATH_MAX = 107
 _SOCKET = "sock"
 _SHORT = 12
-_ACL = "system.posix_acl_access"
-_UNDEFINED_ID = 0xFFFFFFFF
-# Tags and permissions of acl(5): owner, one account, group, most for those two, others.
-_OWNER, _ACCOUNT, _GROUP, _MASK, _OTHERS = 0x01, 0x02, 0x04, 0x10, 0x20
-_ALL, _PASS, _NONE = 7, 1, 0
 
 
 class ShimFolder:
@@ -66,7 +66,7 @@ class ShimFolder:
         finally:
             os.umask(before)
         if uid != os.geteuid():
-            os.chown(path, uid, -1, follow_symlinks=False)
+            _let_connect(path, uid)
 
     def remove(self, job: JobId) -> None:
         """Removes the socket of a job."""
@@ -88,18 +88,16 @@ class ShimFolder:
 
 def _let_pass(folder: Path, uid: int) -> None:
     """Lets one account through a folder, and nobody else where the file system can tell them."""
-    entries = (
-        (_OWNER, _ALL, _UNDEFINED_ID),
-        (_ACCOUNT, _PASS, uid),
-        (_GROUP, _NONE, _UNDEFINED_ID),
-        (_MASK, _PASS, _UNDEFINED_ID),
-        (_OTHERS, _NONE, _UNDEFINED_ID),
-    )
-    listed = b"".join(struct.pack("<HHI", *entry) for entry in entries)
     try:
-        os.setxattr(folder, _ACL, struct.pack("<I", 2) + listed)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # The mode of the socket alone keeps others out.
+        grant(folder, uid, own=READ | WRITE | PASS, rights=PASS)
+    except NoAccessListsError:
+        # The socket alone keeps others out.
         folder.chmod(0o711)
+
+
+def _let_connect(path: Path, uid: int) -> None:
+    """Lets one account connect to a socket; where it cannot be told, the socket becomes its own."""
+    try:
+        grant(path, uid, own=READ | WRITE, rights=READ | WRITE)
+    except NoAccessListsError:
+        os.chown(path, uid, -1, follow_symlinks=False)

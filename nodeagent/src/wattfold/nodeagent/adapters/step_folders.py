@@ -13,7 +13,6 @@ import os
 import pwd
 import shutil
 import socket
-import struct
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -21,16 +20,12 @@ from pathlib import Path
 from wattfold import contract, nodeagent
 from wattfold.contract.ids import JobId, valid_name
 from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.access_list import PASS, READ, WRITE, grant
 from wattfold.nodeagent.adapters.state_store import private_folder
 from wattfold.nodeagent.step_host import KEY_NAME
 
 SOCKET_NAME, _OWNER_NAME = "host.sock", "owner"
 _BACKLOG = 64
-_READ, _ENTER = 4, 5
-# linux/posix_acl_xattr.h: a version, then entries of tag, rights and id.
-_ACL_NAME, _ACL_VERSION = "system.posix_acl_access", struct.pack("<I", 2)
-_ACL_ENTRY = struct.Struct("<HHI")
-_OWNER, _USER, _GROUP, _MASK, _OTHER, _NO_ID = 0x01, 0x02, 0x04, 0x10, 0x20, 0xFFFFFFFF
 _START = (
     "import sys; sys.path[:0] = sys.argv.pop(1).split(':');"
     " from wattfold.nodeagent.step_host import main; main()"
@@ -72,9 +67,9 @@ class StepFolders:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
                 if account is not None:
-                    _grant(fd, uid, own=6, rights=_READ)
+                    grant(fd, uid, own=READ | WRITE, rights=READ)
         if account is not None:
-            _grant(folder, uid, own=7, rights=_ENTER)
+            grant(folder, uid, own=READ | WRITE | PASS, rights=READ | PASS)
 
     def listener(self, job: JobId) -> socket.socket:
         """The socket of the job's step host, which only the agent can connect to. Raises OSError.
@@ -127,19 +122,6 @@ class StepFolders:
             raise NoStepHostError(f"no step host of job {job} here: {error.strerror}") from None
         finally:
             os.close(here)
-
-
-def _grant(path: Path | int, uid: int, *, own: int, rights: int) -> None:
-    """Lets one more account in; the owner has ``own``, others nothing."""
-    entries = (
-        (_OWNER, own, _NO_ID),
-        (_USER, rights, uid),
-        (_GROUP, 0, _NO_ID),
-        (_MASK, rights, _NO_ID),
-        (_OTHER, 0, _NO_ID),
-    )
-    packed = b"".join(_ACL_ENTRY.pack(*entry) for entry in entries)
-    os.setxattr(path, _ACL_NAME, _ACL_VERSION + packed)
 
 
 def _owner(folder: int) -> int:
