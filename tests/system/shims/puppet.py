@@ -18,6 +18,8 @@ class Puppet:
     """A running ``puppet``: one command line in, one answer line out."""
 
     process: subprocess.Popen[str]
+    _unread: dict[int, bytes] = field(default_factory=dict)
+    """By descriptor: what came after the last line that was asked for."""
 
     def send(self, command: str) -> None:
         assert self.process.stdin is not None
@@ -32,11 +34,20 @@ class Puppet:
         return self._line(self.process.stderr)
 
     def _line(self, stream: IO[str] | None) -> str:
+        # Past the stream's own buffer: a line that waits in there is not seen by a selector.
         assert stream is not None
+        descriptor = stream.fileno()
+        unread = self._unread.get(descriptor, b"")
         with selectors.DefaultSelector() as selector:
-            selector.register(stream, selectors.EVENT_READ)
-            assert selector.select(DEADLINE_S), f"nothing said within {DEADLINE_S} s"
-        return stream.readline().rstrip("\n")
+            selector.register(descriptor, selectors.EVENT_READ)
+            while b"\n" not in unread:
+                assert selector.select(DEADLINE_S), f"nothing said within {DEADLINE_S} s"
+                more = os.read(descriptor, 65_536)
+                if not more:
+                    break
+                unread += more
+        line, _, self._unread[descriptor] = unread.partition(b"\n")
+        return line.decode()
 
     def ask(self, command: str) -> str:
         self.send(command)
