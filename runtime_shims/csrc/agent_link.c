@@ -19,6 +19,7 @@
 #define HELPER_STACK_BYTES (512u << 10)
 #define HELPER_SLICE_NS UINT64_C(100000) /* the least the kernel grants */
 #define STOP_WAIT_NS 250000000L
+#define SPARE_DESCRIPTORS 16u
 
 _Atomic uint32_t link_changes = LINK_NO_CHANGE;
 
@@ -146,6 +147,19 @@ static int create_thread(void)
     return error;
 }
 
+/* The channel takes ten, and libzmq ends the process when it gets some of them and not all. Tried before
+ * there is a second thread, so that the program does not lack one either that the helper gives back. */
+static bool descriptors_to_spare(int fd)
+{
+    int copies[SPARE_DESCRIPTORS];
+    unsigned made = 0;
+    while (made < SPARE_DESCRIPTORS && (copies[made] = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+        made++;
+    for (unsigned i = 0; i < made; i++)
+        close(copies[i]);
+    return made == SPARE_DESCRIPTORS;
+}
+
 const char *link_start(const struct config *config, const char *runtime)
 {
     (void)config;
@@ -156,6 +170,10 @@ const char *link_start(const struct config *config, const char *runtime)
     const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd < 0)
         return "cannot create an eventfd";
+    if (!descriptors_to_spare(fd)) {
+        close(fd);
+        return "too few file descriptors are free";
+    }
     atomic_store(&helper.wake_fd, fd);
     return create_thread() == 0 ? NULL : "cannot start its helper thread";
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -131,12 +132,33 @@ def test_without_a_usable_libzmq_it_says_so_and_is_inert(
     assert "libzmq.so.5" in errors
 
 
-def test_without_free_file_descriptors_it_is_inert(launch: Launcher, puppet: Path) -> None:
+@pytest.mark.parametrize("limit", range(5, 20))
+def test_without_free_file_descriptors_it_is_inert(
+    launch: Launcher, puppet: Path, limit: int
+) -> None:
     """Enough for the program and its libraries, too few for a channel to the agent."""
-    program = launch.start("sh", "-c", 'ulimit -n 5; exec "$0"', puppet)
-    assert program.complaint().startswith("wattfold: cannot open the channel")
+    program = launch.start("sh", "-c", f'ulimit -n {limit}; exec "$0"', puppet)
     assert program.team() == 4
-    assert program.finish() == (0, "")
+    assert program.finish() == (
+        0,
+        "wattfold: too few file descriptors are free; this program runs without being resized\n",
+    )
+
+
+def test_a_program_that_takes_all_file_descriptors_stays_alive_without_its_agent(
+    team: Puppet, agent: AgentEnd
+) -> None:
+    assert team.team() == 4
+    unlimited = resource.prlimit(team.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(team.process.pid, resource.RLIMIT_NOFILE, (3, unlimited[1]))
+    agent.restart()
+    # Longer than the shim waits between two tries to connect.
+    assert agent.poll(ShimMessageType.HELLO, 2.5) is None
+    assert team.team() == 4
+    resource.prlimit(team.process.pid, resource.RLIMIT_NOFILE, unlimited)
+    agent.expect(ShimMessageType.HELLO)
+    assert agent.resize(2).cores == 2
+    assert team.finish() == (0, "")
 
 
 def test_a_returning_agent_is_greeted_with_what_holds(
