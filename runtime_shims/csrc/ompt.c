@@ -145,7 +145,7 @@ int tool_limit_clause(const struct runtime *runtime, struct lane *lane, int thre
         region_leave(&region);
         return threads;
     }
-    const uint32_t allowed = word_limit(atomic_load_explicit(&team_word, memory_order_relaxed));
+    const uint32_t allowed = limit_now();
     const uint32_t most = team_most();
     if ((uint32_t)threads > allowed)
         threads = (int)allowed;

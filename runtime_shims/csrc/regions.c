@@ -42,9 +42,8 @@ static uint32_t threads_around(const struct runtime *runtime)
 uint32_t region_enter_nested(const struct runtime *runtime, struct region *region, struct lane *lane,
                              unsigned asked)
 {
-    const uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
     /* Without a mask, or when the runtime will make it serial, there is nothing to limit. */
-    if (shim_config.mode != MODE_TEAM || word_limit(word) == TEAM_UNLIMITED ||
+    if (shim_config.mode != MODE_TEAM || limit_now() == TEAM_UNLIMITED ||
         runtime->active_level() >= runtime->max_active_levels())
         return asked;
     uint32_t want = asked != 0 ? asked : (uint32_t)runtime->max_threads();
@@ -56,14 +55,14 @@ uint32_t region_enter_nested(const struct runtime *runtime, struct region *regio
     return team == want ? asked : team;
 }
 
-void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane, uint64_t word)
+void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane)
 {
     /* GNU's end those beyond the new size themselves, except when one is left: then they spin, with an
      * active wait policy for ever. LLVM's and Intel's were told to spin for a short time only. */
     if (!shim_config.waits_passively && runtime->is_gnu && runtime->pause != NULL &&
         runtime->initial_device != NULL)
         (void)runtime->pause(OMP_PAUSE_SOFT, runtime->initial_device());
-    lane->quiet_word = word;
+    lane->has_idle = false;
 }
 
 void region_limit_spinning(const struct runtime *runtime, struct lane *lane)

@@ -27,7 +27,7 @@ static inline uint32_t region_wanted(const struct runtime *runtime, uint32_t set
 }
 
 /* The team has shrunk to one thread: the others must not spin on cores they have lost. */
-void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane, uint64_t word);
+void region_let_idle_threads_go(const struct runtime *runtime, struct lane *lane);
 
 /* LLVM's and Intel's idle threads spin 200 ms by default, also on a core they have lost: much less, unless
  * the user has set how they wait. Once a thread, before its first region. */
@@ -48,8 +48,12 @@ static inline uint32_t region_enter_outermost(const struct runtime *runtime, str
         region_learn_launch_size(runtime);
     const uint32_t team = region_begin(region, lane, want, 1);
     region_count(lane, team);
-    if (__builtin_expect(team == 1 && want > 1 && lane->quiet_word != region->word, 0))
-        region_let_idle_threads_go(runtime, lane, region->word);
+    if (__builtin_expect(region_is_ahead(region), 0) && !runtime->is_gnu)
+        link_wake();
+    if (team > 1)
+        lane->has_idle = true;
+    else if (__builtin_expect(want > 1 && lane->has_idle && word_limit(region->word) == 1, 0))
+        region_let_idle_threads_go(runtime, lane);
     return team;
 }
 

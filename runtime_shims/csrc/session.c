@@ -2,6 +2,7 @@
 
 #include "binding.h"
 #include "cpulist.h"
+#include "notice.h"
 #include "process.h"
 #include "runtime.h"
 #include "teams.h"
@@ -35,7 +36,10 @@ struct session {
     bool binds; /* the user wants threads bound to cores */
     unsigned bindings_due;
     bool connected, hello_due, ack_due, ack_follows, program_over;
-    uint64_t seq;       /* of the newest mask */
+    uint32_t notice;   /* number of the notice file that is read, 0: none */
+    bool notice_stale; /* its number may be of an agent that is gone */
+    uint64_t seq;       /* of the newest mask received */
+    uint64_t limit_seq; /* of the newest mask received or noticed: its limit is in force */
     uint64_t acked_seq; /* of the newest mask acknowledged */
     uint32_t mask_cores;
     uint32_t limit;
@@ -143,6 +147,7 @@ static void hear_monitor(struct session *session)
         memcpy(&event, part, sizeof event);
         session->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
         session->hello_due = session->connected;
+        session->notice_stale = true;
         while (more_parts(session, session->monitor))
             if (session->zmq->recv(session->monitor, part, sizeof part, ZMQ_DONTWAIT) < 0)
                 return;
@@ -169,9 +174,48 @@ static void bind_threads(struct session *session)
         bind_soon(session); /* the last one at the normal time */
 }
 
+/* A limit that teams obey from now on; acknowledged when they all do. */
+static void put_in_force(struct session *session, uint64_t seq, uint32_t limit)
+{
+    session->limit_seq = seq;
+    session->limit = limit;
+    teams_publish(limit);
+    session->ack_due = true;
+}
+
+/* The seq of a notice, of which it has the low half, as the one next to the newest. */
+static uint64_t seq_of(const struct session *session, uint64_t notice)
+{
+    const int32_t ahead = (int32_t)((uint32_t)(notice >> 32) - (uint32_t)session->limit_seq);
+    return session->limit_seq + (uint64_t)(int64_t)ahead;
+}
+
+/* The agent writes before it sends, and lets programs that start regions answer first: the message would
+ * come while their team changes, and take the cores it needs. The mask itself is in the message. */
+static void look_at_notice(struct session *session)
+{
+    const uint64_t notice = notice_now();
+    atomic_store(&team_noticed, notice);
+    if (session->ack_follows && word_limit(notice) != 0 &&
+        seq_of(session, notice) > session->limit_seq)
+        put_in_force(session, seq_of(session, notice), word_limit(notice));
+}
+
+static void follow_notice(struct session *session, uint32_t number)
+{
+    if (number == session->notice && !session->notice_stale)
+        return;
+    notice_follow(session->config->endpoint, number);
+    session->notice = number;
+    session->notice_stale = false;
+}
+
 static void take_mask(struct session *session, const struct wire_message *message, size_t bytes)
 {
     const char *text = (const char *)session->frame + WIRE_HEADER_BYTES;
+    /* What we have said HELLO to may be a new agent, which repeats the mask. */
+    if (message->type == WIRE_MASK && message->seq == session->seq && session->ack_follows)
+        follow_notice(session, message->notice);
     if (message->type != WIRE_MASK || message->seq <= session->seq || message->cores == 0 ||
         !cpulist_parse(text, bytes - WIRE_HEADER_BYTES, &session->mask) ||
         session->mask.cores != message->cores)
@@ -182,8 +226,7 @@ static void take_mask(struct session *session, const struct wire_message *messag
     session->mask.reserved = 0;
     session->ack_follows =
         session->config->mode == MODE_TEAM && (message->flags & WIRE_FLAG_TEAM_FOLLOWS) != 0;
-    if (session->ack_follows)
-        session->limit = message->cores;
+    follow_notice(session, session->ack_follows ? message->notice : 0);
     if (session->binds) {
         binding_learn();
         binding_set_mask(&session->mask);
@@ -191,9 +234,9 @@ static void take_mask(struct session *session, const struct wire_message *messag
         bind_soon(session);
     }
     session->ports->mask_received(&session->mask);
-    teams_publish(session->limit);
+    if (message->seq > session->limit_seq)
+        put_in_force(session, message->seq, session->ack_follows ? message->cores : session->limit);
     session->ports->mask_in_force(&session->mask);
-    session->ack_due = true;
 }
 
 /* Anything that is not one well-formed frame is dropped. */
@@ -233,10 +276,10 @@ static void acknowledge(struct session *session)
         !teams_obey(session, &totals))
         return;
     struct wire_message ack = describe(session, WIRE_ACK);
-    ack.seq = session->seq;
+    ack.seq = session->limit_seq;
     if (!say(session, &ack, ""))
         return;
-    session->acked_seq = session->seq;
+    session->acked_seq = session->limit_seq;
     session->ack_due = false;
 }
 
@@ -244,7 +287,9 @@ static void greet(struct session *session)
 {
     if (!session->hello_due)
         return;
-    const struct wire_message hello = describe(session, WIRE_HELLO);
+    struct wire_message hello = describe(session, WIRE_HELLO);
+    if (session->config->mode == MODE_TEAM)
+        hello.flags = WIRE_FLAG_READS_NOTICES;
     if (!say(session, &hello, session->runtime))
         return;
     session->hello_due = false;
@@ -325,6 +370,7 @@ static bool turn(struct session *session)
         hear_monitor(session);
     if (items[0].revents & ZMQ_POLLIN)
         hear_agent(session);
+    look_at_notice(session);
     if (session->ports->growth_changed())
         teams_publish(session->limit);
     greet(session);

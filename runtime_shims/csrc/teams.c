@@ -10,6 +10,9 @@ _Atomic uint64_t team_word = TEAM_UNLIMITED;
 _Atomic uint32_t team_launch;
 _Atomic uint32_t team_growth_max;
 _Atomic uint32_t team_grown;
+static const _Atomic uint64_t no_notice;
+const _Atomic uint64_t *_Atomic team_notice = &no_notice;
+_Atomic uint64_t team_noticed;
 bool team_remote_fence;
 __thread struct lane *team_lane;
 
@@ -25,7 +28,7 @@ static void lane_reset(struct lane *lane)
     lane->clause_left = false;
     lane->relayed = false;
     lane->waits_shortly = false;
-    lane->quiet_word = TEAM_UNLIMITED;
+    lane->has_idle = false;
 }
 
 static void release(void *lane_of_thread)
@@ -92,6 +95,12 @@ static void grow(uint32_t limit)
     atomic_store(&team_grown, limit != TEAM_UNLIMITED && launch != 0 && size > launch ? size : 0);
 }
 
+void teams_read_notice(const _Atomic uint64_t *notice)
+{
+    atomic_store(&team_notice, notice != NULL ? notice : &no_notice);
+    atomic_store(&team_noticed, notice_now());
+}
+
 void teams_publish(uint32_t limit)
 {
     grow(limit);
@@ -119,5 +128,6 @@ struct team_totals teams_totals(void)
 void teams_after_fork(void)
 {
     atomic_store(&team_word, TEAM_UNLIMITED);
+    teams_read_notice(NULL);
     atomic_store(&team_grown, 0);
 }

@@ -5,7 +5,11 @@
  * reads the lanes. One of the two must always see the other (Dekker): either the region obeys the new
  * limit, or the helper sees that it runs. That needs a full fence on both sides. The kernel can put the
  * one of the program's threads where the helper asks for it (membarrier(2)), so that regions pay for
- * none; where it cannot, all four accesses are sequentially consistent. */
+ * none; where it cannot, all four accesses are sequentially consistent.
+ *
+ * Where the agent has given a notice, the limit is read there instead. It is never older than the word: the
+ * agent writes it first, and a region reads it after the word. So what is said of the word holds as before,
+ * and a region may only obey a newer mask sooner, and then tells the helper of it. */
 #ifndef WATTFOLD_TEAMS_H
 #define WATTFOLD_TEAMS_H
 
@@ -22,6 +26,7 @@ struct region {
     struct lane *lane; /* NULL: not accounted */
     uint64_t word;     /* limit word it obeys */
     uint32_t prev;     /* team size of the region around it, 0 if none */
+    uint32_t notice;   /* high half of the agent's notice at its start */
 };
 
 /* One thread that starts outermost regions. Never freed; taken over by a later thread. */
@@ -47,7 +52,7 @@ struct lane {
     bool of_main_thread;
     bool relayed;        /* a region is passed on to a runtime that reports it too */
     bool waits_shortly;  /* the runtime was told how long idle threads may spin */
-    uint64_t quiet_word; /* limit word for which idle threads were let go */
+    bool has_idle;       /* threads of an earlier, larger team may be waiting */
 };
 
 struct team_totals {
@@ -58,6 +63,10 @@ struct team_totals {
 
 /* Low half: largest team allowed. High half: number of masks received, modulo 2^32. */
 extern _Atomic uint64_t team_word;
+/* The agent's newest word on the limit, low half as above but 0 for none; high half: seq of its mask. */
+extern const _Atomic uint64_t *_Atomic team_notice;
+/* What the helper has read there last. */
+extern _Atomic uint64_t team_noticed;
 /* Most threads the program was launched for; 0 until known. Teams grow beyond it only where that is allowed. */
 extern _Atomic uint32_t team_launch;
 /* Most threads the program bears, when that is more than it was launched for; else 0. */
@@ -94,6 +103,29 @@ static inline uint32_t team_most(void)
     return grown > launch ? grown : launch;
 }
 
+/* Where the agent writes; NULL: nowhere. Before the word of the mask that came with it is published. Helper
+ * thread only. */
+void teams_read_notice(const _Atomic uint64_t *notice);
+
+static inline uint64_t notice_now(void)
+{
+    const _Atomic uint64_t *notice = atomic_load_explicit(&team_notice, memory_order_acquire);
+    return atomic_load_explicit(notice, memory_order_relaxed);
+}
+
+/* The limit for a region that has read first this word, with an acquiring load, and then this notice. */
+static inline uint32_t limit_of(uint64_t word, uint64_t notice)
+{
+    return word_limit(notice) != 0 ? word_limit(notice) : word_limit(word);
+}
+
+/* The limit for a region that would start now. */
+static inline uint32_t limit_now(void)
+{
+    const uint64_t word = atomic_load_explicit(&team_word, memory_order_acquire);
+    return limit_of(word, notice_now());
+}
+
 /* Counts one more mask, with a new limit (TEAM_UNLIMITED for none). Helper thread only. */
 void teams_publish(uint32_t limit);
 
@@ -117,12 +149,15 @@ static inline void lane_publish(struct lane *lane, uint32_t team)
 static inline uint32_t region_begin(struct region *region, struct lane *lane, uint32_t want,
                                     uint32_t outer)
 {
-    uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&team_word, memory_order_acquire);
     region->lane = lane;
     region->prev = atomic_load_explicit(&lane->team, memory_order_relaxed);
     for (;;) {
         const uint32_t most = team_most();
-        uint32_t limit = word_limit(word) < most ? word_limit(word) : most;
+        const uint64_t notice = notice_now();
+        uint32_t limit = limit_of(word, notice);
+        if (limit > most)
+            limit = most;
         if (outer > 1)
             limit = limit / outer > 0 ? limit / outer : 1;
         const uint32_t team = want < limit ? want : limit;
@@ -130,17 +165,33 @@ static inline uint32_t region_begin(struct region *region, struct lane *lane, ui
         const uint64_t now = atomic_load(&team_word);
         if (now == word) {
             region->word = word;
+            region->notice = word_count(notice);
             return team;
         }
         word = now;
     }
 }
 
-/* Ends it. True when a mask came in meanwhile: the helper may be waiting for this end. */
+/* Whether a region obeys a notice that the helper has not read yet. */
+static inline bool region_is_ahead(const struct region *region)
+{
+    const uint64_t noticed = atomic_load_explicit(&team_noticed, memory_order_relaxed);
+    return region->notice != word_count(noticed);
+}
+
+/* Ends it. True when the helper should look: a mask came in meanwhile, and it may be waiting for this end; or
+ * the agent has given notice of one. Of a larger team it hears when that team has run, on GNU's runtime, which
+ * makes the threads this takes: they would wait milliseconds for the core on which the helper answers. On the
+ * others it hears when that team starts. */
 static inline bool region_end(const struct region *region)
 {
     lane_publish(region->lane, region->prev);
-    return atomic_load(&team_word) != region->word;
+    if (atomic_load(&team_word) != region->word)
+        return true;
+    const uint64_t notice = notice_now();
+    if (__builtin_expect(notice == atomic_load_explicit(&team_noticed, memory_order_relaxed), 1))
+        return false;
+    return word_count(notice) == region->notice || word_limit(notice) <= word_limit(region->word);
 }
 
 /* Statistics of a region, written by the owner of the lane alone. */

@@ -44,14 +44,14 @@ void wire_pack(const struct wire_message *message, unsigned char header[WIRE_HEA
     put_double(header + 40, message->done);
     put_double(header + 48, message->total);
     put(header + 56, message->max_team, 4);
-    put(header + 60, 0, 4);
+    put(header + 60, message->notice, 4);
 }
 
 bool wire_unpack(const unsigned char *frame, size_t frame_bytes, struct wire_message *message)
 {
     if (frame_bytes < WIRE_HEADER_BYTES || frame_bytes > WIRE_HEADER_BYTES + WIRE_TEXT_BYTES_MAX)
         return false;
-    if (get(frame, 4) != WIRE_MAGIC || get(frame + 60, 4) != 0)
+    if (get(frame, 4) != WIRE_MAGIC)
         return false;
     message->type = (uint16_t)get(frame + 4, 2);
     if (message->type < WIRE_HELLO || message->type > WIRE_BYE)
@@ -65,5 +65,6 @@ bool wire_unpack(const unsigned char *frame, size_t frame_bytes, struct wire_mes
     message->done = get_double(frame + 40);
     message->total = get_double(frame + 48);
     message->max_team = (uint32_t)get(frame + 56, 4);
+    message->notice = (uint32_t)get(frame + 60, 4);
     return true;
 }

@@ -13,6 +13,8 @@
 
 /* MASK: the team size must follow the mask (team mode). */
 #define WIRE_FLAG_TEAM_FOLLOWS 1u
+/* HELLO: regions obey what the agent writes to the notice file. */
+#define WIRE_FLAG_READS_NOTICES 2u
 
 enum wire_type { WIRE_HELLO = 1, WIRE_MASK = 2, WIRE_ACK = 3, WIRE_STATUS = 4, WIRE_BYE = 5 };
 
@@ -27,12 +29,13 @@ struct wire_message {
     double done;
     double total;
     uint32_t max_team;
+    uint32_t notice; /* MASK: number of the notice file (notice.h), 0: none */
 };
 
 /* Writes the header only; text, if any, follows it. */
 void wire_pack(const struct wire_message *message, unsigned char header[WIRE_HEADER_BYTES]);
 
-/* False for a short or over-long frame, a wrong magic, an unknown type, or reserved bits that are set. */
+/* False for a short or over-long frame, a wrong magic or an unknown type. */
 bool wire_unpack(const unsigned char *frame, size_t frame_bytes, struct wire_message *message);
 
 #endif

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import random
@@ -36,11 +37,13 @@ from shims_machine import Others, take_real_time, take_short_turns
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
+from wattfold.nodeagent.adapters.shim_notice import NoticeFile
 from wattfold.shims.locate import find_omp_shim
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = Path(__file__).with_name("shims_probe.c")
 DEADLINE_MS = 20_000
+NOTICE_MS = 1
 BLOCK_MASKS = 10
 QUIET_SHARE = 0.1
 SEED = 1
@@ -108,6 +111,16 @@ def build_probe(folder: Path, compiler: str) -> Path:
 
 
 @contextmanager
+def notice_beside(folder: Path) -> Iterator[NoticeFile]:
+    """The notice of a process whose socket is in this folder."""
+    notice = NoticeFile(folder, os.geteuid())
+    try:
+        yield notice
+    finally:
+        notice.close()
+
+
+@contextmanager
 def agent_socket(folder: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
     """A ROUTER as an agent has it, and its endpoint."""
     endpoint = f"ipc://{folder}/shim.sock"
@@ -146,12 +159,25 @@ def wait_for(router: zmq.Socket[bytes], kind: ShimMessageType, seq: int) -> byte
     raise TimeoutError(f"no {kind.name} {seq} within {DEADLINE_MS} ms")
 
 
-def mask(seq: int, cores: int) -> bytes:
+def acknowledged(router: zmq.Socket[bytes], seq: int, within_ms: int) -> bool:
+    """Whether a mask is acknowledged soon."""
+    end = time.monotonic() + within_ms / 1000
+    while (left := end - time.monotonic()) > 0 and router.poll(math.ceil(left * 1000)):
+        message = ShimMessage.unpack(router.recv_multipart()[1])
+        if message.type is ShimMessageType.ACK and message.seq == seq:
+            return True
+    return False
+
+
+def mask(seq: int, cores: int, notice: NoticeFile) -> bytes:
+    """The message of a mask that has been written to the notice, as the agent does it."""
+    notice.write(cores, seq)
     return ShimMessage(
         type=ShimMessageType.MASK,
         flags=ShimFlags.TEAM_FOLLOWS,
         seq=seq,
         cores=cores,
+        notice=notice.number,
         text=str(CpuSet.of(range(cores))),
     ).pack()
 
@@ -225,6 +251,7 @@ class Sent:
 def send_masks(
     router: zmq.Socket[bytes],
     identity: bytes,
+    notice: NoticeFile,
     process: int,
     region_us: int,
     masks: int,
@@ -238,11 +265,16 @@ def send_masks(
         block: list[Sent] = []
         for seq in range(first, first + BLOCK_MASKS):
             cores = 1 + (seq + 1) % 2
-            frame = mask(seq, cores)
             start = time.monotonic_ns()
-            router.send_multipart([identity, frame])
-            wait_for(router, ShimMessageType.ACK, seq)
+            frame = mask(seq, cores, notice)
+            # As the agent: a program that starts regions is let to read it first.
+            noticed = acknowledged(router, seq, NOTICE_MS)
+            if not noticed:
+                router.send_multipart([identity, frame])
+                wait_for(router, ShimMessageType.ACK, seq)
             took = (time.monotonic_ns() - start) / 1000
+            if noticed:
+                router.send_multipart([identity, frame])
             block.append(Sent(cores=cores, at_ns=start, acknowledged_us=took, quiet=True))
             # Some regions pass, so that every mask is seen, and masks come at any point of one.
             let_run(router, 1 + (3 + chance.random()) * region_us / 1000)
@@ -255,7 +287,7 @@ def reaction(
     probe: Path, shim: Path, folder: Path, region_us: int, masks: int, name: str, real_time: bool
 ) -> list[Row]:
     """From sending a mask to its acknowledgement, and to the first region of the new size."""
-    with agent_socket(folder) as (router, endpoint):
+    with agent_socket(folder) as (router, endpoint), notice_beside(folder) as notice:
         process = subprocess.Popen(
             [probe, "react", str(region_us * 1000), "100000"],
             env=environment(2, shim, endpoint),
@@ -267,7 +299,7 @@ def reaction(
             let_run(router, 20)
             if real_time:
                 take_real_time(process.pid)
-            sent = send_masks(router, identity, process.pid, region_us, masks, real_time)
+            sent = send_masks(router, identity, notice, process.pid, region_us, masks, real_time)
             process.terminate()
             output, _ = process.communicate(timeout=60)
         finally:
@@ -336,7 +368,7 @@ def squeeze_once(
 ) -> float:
     """Nanoseconds a region after a program of two threads was squeezed onto one core."""
     first = min(os.sched_getaffinity(0))
-    with agent_socket(folder) as (router, endpoint):
+    with agent_socket(folder) as (router, endpoint), notice_beside(folder) as notice:
         process = subprocess.Popen(
             [probe, "squeezed", str(regions), "0" if shim is None else "1"],
             env=environment(2, shim, endpoint, **policy),
@@ -349,7 +381,7 @@ def squeeze_once(
             if shim is not None:
                 identity = wait_for(router, ShimMessageType.HELLO, 0)
                 let_run(router, 20)
-                router.send_multipart([identity, mask(1, 1)])
+                router.send_multipart([identity, mask(1, 1, notice)])
                 wait_for(router, ShimMessageType.ACK, 1)
             else:
                 let_run(router, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import zmq
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
+from wattfold.nodeagent.adapters.shim_notice import NoticeFile
 
 DEADLINE_S = 20.0
 
@@ -23,6 +25,8 @@ class AgentEnd:
     path: Path
     seq: int = 0
     identity: bytes = b""
+    notice: NoticeFile | None = None
+    """Where masks are written before they are sent."""
     heard: list[ShimMessage] = field(default_factory=list)
     """Every message received, oldest first."""
 
@@ -41,6 +45,9 @@ class AgentEnd:
     ) -> None:
         self.socket.close()
         self.context.term()
+        if self.notice is not None:
+            self.notice.close()
+            self.notice = None
 
     def restart(self) -> None:
         """Goes away and comes back on the same path, knowing nobody."""
@@ -62,15 +69,23 @@ class AgentEnd:
         if seq is None:
             self.seq += 1
             seq = self.seq
+        if self.notice is not None:
+            self.notice.write(cores, seq)
         message = ShimMessage(
             type=ShimMessageType.MASK,
             flags=flags,
             seq=seq,
             cores=cores,
+            notice=0 if self.notice is None else self.notice.number,
             text=str(CpuSet.of(range(cores))),
         )
         self.send_raw(message.pack())
         return seq
+
+    def take_notes(self) -> NoticeFile:
+        """From now on masks are also written to a notice."""
+        self.notice = NoticeFile(self.path.parent, os.geteuid())
+        return self.notice
 
     def send_raw(self, *frames: bytes) -> None:
         self.socket.send_multipart([self.identity, *frames])

@@ -359,7 +359,6 @@ def test_garbage_is_dropped(team: Puppet, agent: AgentEnd) -> None:
         good[:-2],
         b"XXXX" + good[4:],
         good[:4] + b"\x09\x00" + good[6:],
-        good[:60] + b"\x01\0\0\0" + good[64:],
         good[:64] + b"zero",
         good[:64] + b"3-1",
         good[:64] + b"0,",

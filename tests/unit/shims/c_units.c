@@ -101,6 +101,34 @@ static void limits(void)
     CHECK(teams_totals().regions == 1 && teams_totals().max_team == 5);
 }
 
+/* The agent's notice is obeyed at once, and the helper is told: of a smaller team at the end of the region that
+ * is too large for it, of a larger one by the region that has it. */
+static void notices(void)
+{
+    static _Atomic uint64_t word;
+    struct region region;
+    struct lane *lane = team_lane;
+    teams_publish(4);
+    teams_read_notice(&word); /* nothing is said there yet */
+    CHECK(region_begin(&region, lane, 8, 1) == 4 && !region_is_ahead(&region));
+    atomic_store(&word, UINT64_C(1) << 32 | 2);
+    CHECK(region_end(&region));
+    CHECK(region_begin(&region, lane, 8, 1) == 2 && region_is_ahead(&region));
+    CHECK(limit_now() == 2 && teams_totals().running_max == 2);
+    atomic_store(&team_noticed, notice_now()); /* the helper has looked */
+    CHECK(!region_is_ahead(&region) && !region_end(&region));
+    CHECK(region_begin(&region, lane, 8, 1) == 2);
+    atomic_store(&word, UINT64_C(2) << 32 | 6);
+    CHECK(!region_end(&region));
+    CHECK(region_begin(&region, lane, 8, 1) == 6 && region_is_ahead(&region) && region_end(&region));
+    teams_publish(6);
+    atomic_store(&word, UINT64_C(3) << 32); /* nothing any more */
+    CHECK(limit_now() == 6);
+    atomic_store(&word, UINT64_C(4) << 32 | 1);
+    teams_read_notice(NULL);
+    CHECK(limit_now() == 6 && region_begin(&region, lane, 8, 1) == 6 && !region_end(&region));
+}
+
 /* What an acknowledgement promises: once the helper has seen no larger team after it stored a limit, no
  * region with a larger one runs until the next limit. */
 static _Atomic int over;
@@ -122,9 +150,11 @@ static void *regions(void *nothing)
     return NULL;
 }
 
-static void promises(bool remote_fence)
+static void promises(bool remote_fence, bool with_notices)
 {
+    static _Atomic uint64_t notice;
     pthread_t thread[3];
+    teams_read_notice(with_notices ? &notice : NULL);
     const bool had = team_remote_fence;
     team_remote_fence = remote_fence && had;
     atomic_store(&over, 0);
@@ -133,6 +163,8 @@ static void promises(bool remote_fence)
     for (int round = 0; round < 3000; round++) {
         const uint32_t limit = 1 + (uint32_t)round * 7 % 8;
         atomic_store(&promised, TEAM_UNLIMITED);
+        if (with_notices)
+            atomic_store(&notice, (uint64_t)round << 32 | limit);
         teams_publish(limit);
         for (int look = 0; look < 1000 && teams_totals().running_max > limit; look++)
             sched_yield();
@@ -144,6 +176,7 @@ static void promises(bool remote_fence)
         pthread_join(thread[i], NULL);
     atomic_store(&promised, TEAM_UNLIMITED);
     CHECK(!atomic_load(&broken));
+    teams_read_notice(NULL);
     team_remote_fence = had;
 }
 
@@ -201,8 +234,9 @@ int main(void)
     cpu_lists();
     frames();
     limits();
-    promises(true);
-    promises(false);
+    notices();
+    for (int ways = 0; ways < 4; ways++)
+        promises(ways % 2 == 0, ways / 2 == 1);
     callbacks_of_the_program();
     printf("%d checks\n", checks);
     return 0;

@@ -23,7 +23,7 @@ WORK = st.floats(0, allow_nan=False, allow_infinity=False)
 MESSAGES = st.builds(
     ShimMessage,
     type=st.sampled_from(ShimMessageType),
-    flags=st.sampled_from([ShimFlags.NONE, ShimFlags.TEAM_FOLLOWS]),
+    flags=st.sampled_from([ShimFlags(number) for number in range(4)]),
     seq=U64,
     cores=U32,
     pid=U32,
@@ -32,6 +32,7 @@ MESSAGES = st.builds(
     done=WORK,
     total=WORK,
     max_team=U32,
+    notice=U32,
     text=st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40),
 )
 MASK = ShimMessage(
@@ -45,6 +46,7 @@ MASK = ShimMessage(
     done=1.5,
     total=2.0,
     max_team=7,
+    notice=0x55667788,
     text="0-3",
 )
 
@@ -57,7 +59,7 @@ def test_what_is_packed_is_unpacked(message: ShimMessage) -> None:
 def test_the_layout_byte_by_byte() -> None:
     assert MASK.pack() == bytes.fromhex(
         "57464631 0200 0100 0807060504030201 04000000 44332211"
-        "0500000000000000 0600000000000000 000000000000f83f 0000000000000040 07000000 00000000"
+        "0500000000000000 0600000000000000 000000000000f83f 0000000000000040 07000000 88776655"
         "302d33"
     )
     assert HEADER_BYTES == 64
@@ -71,8 +73,7 @@ def test_the_layout_byte_by_byte() -> None:
         b"\0" + MASK.pack()[1:],
         MASK.pack()[:4] + b"\x00\x00" + MASK.pack()[6:],
         MASK.pack()[:4] + b"\x06\x00" + MASK.pack()[6:],
-        MASK.pack()[:6] + b"\x02\x00" + MASK.pack()[8:],
-        MASK.pack()[:60] + b"\x01\0\0\0" + MASK.pack()[64:],
+        MASK.pack()[:6] + b"\x04\x00" + MASK.pack()[8:],
         MASK.pack() + "é".encode(),
         MASK.pack()[:64] + b"0" * (TEXT_BYTES_MAX + 1),
         MASK.pack()[:40] + b"\xff" * 8 + MASK.pack()[48:],  # NaN
@@ -98,12 +99,13 @@ def test_no_bytes_do_harm(frame: bytes) -> None:
         {"seq": -1},
         {"seq": 2**64},
         {"cores": 2**32},
+        {"notice": 2**32},
         {"done": math.nan},
         {"total": math.inf},
         {"done": -1.0},
         {"text": "€"},
         {"text": "x" * (TEXT_BYTES_MAX + 1)},
-        {"flags": ShimFlags(2)},
+        {"flags": ShimFlags(4)},
     ],
 )
 def test_values_that_do_not_fit_are_refused(wrong: dict[str, object]) -> None:

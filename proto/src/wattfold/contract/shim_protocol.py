@@ -18,6 +18,7 @@ MAGIC = 0x31464657
 TEXT_BYTES_MAX = 65_536
 
 _HEADER = struct.Struct("<IHHQIIQQddII")
+_KNOWN_FLAGS = 3
 HEADER_BYTES = _HEADER.size
 
 
@@ -41,11 +42,13 @@ class ShimMessageType(IntEnum):
 
 
 class ShimFlags(IntFlag):
-    """Flags of a MASK."""
+    """Flags of a MASK, and of a HELLO."""
 
     NONE = 0
     TEAM_FOLLOWS = 1
-    """In team mode the size of teams must follow the mask."""
+    """MASK: in team mode the size of teams must follow the mask."""
+    READS_NOTICES = 2
+    """HELLO: regions obey what is written to the notice, which may be before the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,9 @@ class ShimMessage:
     """The program's own count of all work; 0 if unknown."""
     max_team: int = 0
     """Largest team asked for and granted so far."""
+    notice: int = 0
+    """MASK: number of the file beside the socket, ``notice.NUMBER``, whose first eight bytes (of
+    the machine) hold the team size of the newest mask in their low half; 0 = there is none."""
     text: str = ""
 
     def pack(self) -> bytes:
@@ -88,7 +94,7 @@ class ShimMessage:
                 self.done,
                 self.total,
                 self.max_team,
-                0,
+                self.notice,
             )
             return header + self.text.encode("ascii")
         except (struct.error, UnicodeEncodeError) as error:
@@ -103,10 +109,10 @@ class ShimMessage:
                 f"got {len(frame)}"
             )
         fields = _HEADER.unpack_from(frame)
-        magic, kind, flags, *numbers, reserved = fields
-        if magic != MAGIC or reserved != 0:
-            raise FrameError(f"magic {magic:#010x} and reserved {reserved} are not those of a shim")
-        seq, cores, pid, time_ns, regions, done, total, max_team = numbers
+        magic, kind, flags, *numbers = fields
+        if magic != MAGIC:
+            raise FrameError(f"magic {magic:#010x} is not that of a shim")
+        seq, cores, pid, time_ns, regions, done, total, max_team, notice = numbers
         try:
             message = cls(
                 type=ShimMessageType(kind),
@@ -119,6 +125,7 @@ class ShimMessage:
                 done=done,
                 total=total,
                 max_team=max_team,
+                notice=notice,
                 text=frame[HEADER_BYTES:].decode("ascii"),
             )
         except (ValueError, UnicodeDecodeError) as error:
@@ -131,7 +138,7 @@ def _check(message: ShimMessage) -> None:
     for name, value in (("done", message.done), ("total", message.total)):
         if not math.isfinite(value) or value < 0:
             raise FrameError(f"{name} must be a finite number from 0, got {value}")
-    if message.flags not in (ShimFlags.NONE, ShimFlags.TEAM_FOLLOWS):
+    if message.flags & ~_KNOWN_FLAGS:
         raise FrameError(f"unknown flags {int(message.flags):#x}")
     if len(message.text) > TEXT_BYTES_MAX:
         raise FrameError(f"text has {len(message.text)} characters, limit {TEXT_BYTES_MAX}")

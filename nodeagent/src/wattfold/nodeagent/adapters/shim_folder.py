@@ -1,6 +1,7 @@
 """Where the shims of a job find the agent: a socket that no other account can reach or see.
 
-``run_dir/shims/JOB/sock``. Everything belongs to the agent, so that an account can put nothing in
+``run_dir/shims/JOB/sock``, and beside it the notices (``shim_notice.py``).
+Everything belongs to the agent, so that an account can put nothing in
 its way; access lists let the account of the job through the folder and onto the socket. Where the
 file system has none, the socket becomes the account's own.
 """
@@ -21,6 +22,7 @@ from wattfold.nodeagent.adapters.access_list import (
     NoAccessListsError,
     grant,
 )
+from wattfold.nodeagent.adapters.shim_notice import PREFIX, NoticeFile
 from wattfold.nodeagent.adapters.state_store import private_folder
 
 UNIX_PATH_MAX = 107
@@ -68,8 +70,12 @@ class ShimFolder:
         if uid != os.geteuid():
             _let_connect(path, uid)
 
+    def notice(self, job: JobId, uid: int) -> NoticeFile:
+        """A new notice for a process of a job. Raises OSError where there can be none."""
+        return NoticeFile(self.path(job).parent, uid)
+
     def remove(self, job: JobId) -> None:
-        """Removes the socket of a job."""
+        """Removes the socket of a job, and its notices."""
         self._empty(self.path(job).parent)
 
     def close(self) -> None:
@@ -81,6 +87,8 @@ class ShimFolder:
 
     def _empty(self, folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
+            for notice in folder.glob(f"{PREFIX}*"):
+                notice.unlink()
             (folder / _SOCKET).unlink()
         with contextlib.suppress(FileNotFoundError):
             folder.rmdir()

@@ -1,7 +1,7 @@
 """The sockets that the shims of local jobs connect to, one a job, and what is told through them.
 
 A socket is opened when its job starts and closed when it ends, so there are at most as many as the
-node has cores. Each takes 4 descriptors, and every connection 2 more.
+node has cores. Each takes 4 descriptors, and every connection up to 3 more.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class ShimServer:
         ports = JobPorts(
             is_member=lambda pid: self._find_job(pid) == job,
             order_for=lambda pid: self._order_for(job, pid),
+            new_notice=lambda: self._folder.notice(job, uid),
         )
         socket = ShimSocket(self._context, job, uid, ports, self._settle)
         socket.serve(lambda bind: self._folder.bind(job, uid, bind))
@@ -127,7 +128,7 @@ class ShimServer:
             return False
         for peer in self._peers(job):
             if socket is not None:
-                socket.send(peer, order_for(peer.pid))
+                socket.tell(peer, order_for(peer.pid))
         waiter = _Waiter(job=job, seq=seq, done=asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         try:

@@ -31,6 +31,7 @@ from wattfold.contract.shim_protocol import (
     ShimMessageType,
 )
 from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.shim_notice import NoticeFile
 from wattfold.nodeagent.core.budget import Budget
 from wattfold.nodeagent.core.status_text import SelfReport, parse_status
 
@@ -40,6 +41,8 @@ TEXT_BYTES_MAX = 1024
 _QUEUED_MAX = 16
 _TURN = 64
 _PAUSE_S = 0.02
+NOTICE_S = 0.001
+"""What a program that starts regions gets to answer a notice before it is sent the mask."""
 _LOOKUP_COST = 16
 """To look up a process takes about as long as so many messages."""
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
@@ -65,6 +68,10 @@ class Peer:
     acknowledged: int = 0
     last: ShimMessage | None = None
     said: SelfReport = field(default_factory=SelfReport)
+    notice: NoticeFile | None = None
+    reads_notices: bool = False
+    unsent: MaskOrder | None = None
+    """Written to the notice, not sent yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +81,8 @@ class JobPorts:
     is_member: Callable[[int], bool]
     order_for: Callable[[int], MaskOrder | None]
     """The mask in force; called when a shim has said HELLO."""
+    new_notice: Callable[[], NoticeFile]
+    """Raises OSError where there can be none."""
 
 
 class ShimSocket:
@@ -93,6 +102,7 @@ class ShimSocket:
         """Why it was closed before its time; empty = it was not."""
         self.dropped = 0
         self.held_back = 0
+        self._notices_fail = False
         self._ports = ports
         self._changed = changed
         self._messages = Budget(rate_per_s=3200, burst=4096)
@@ -133,8 +143,27 @@ class ShimSocket:
         self._monitor.close()
         self._socket.close()
 
+    def tell(self, peer: Peer, order: MaskOrder) -> None:
+        """Tells a mask: a program that starts regions gets to read it before it is sent.
+
+        The message would wake four threads just while the team changes, on the cores it needs.
+        """
+        known = peer.notice is not None and order.team_must_follow
+        if known and peer.reads_notices and peer.last is not None and peer.last.regions:
+            self._write_notice(peer, order)
+            peer.unsent = order
+            asyncio.get_running_loop().call_later(NOTICE_S, self._send_late, peer, order)
+        else:
+            self.send(peer, order)
+
+    def _send_late(self, peer: Peer, order: MaskOrder) -> None:
+        if peer.unsent is order and self.peers.get(peer.identity) is peer:
+            self.send(peer, order)
+
     def send(self, peer: Peer, order: MaskOrder) -> None:
         """Sends a mask; a peer that is gone is forgotten."""
+        peer.unsent = None
+        notice = self._write_notice(peer, order)
         message = ShimMessage(
             type=ShimMessageType.MASK,
             flags=ShimFlags.TEAM_FOLLOWS if order.team_must_follow else ShimFlags.NONE,
@@ -142,6 +171,7 @@ class ShimSocket:
             cores=len(order.cpus),
             pid=os.getpid(),
             time_ns=time.monotonic_ns(),
+            notice=notice,
             text=str(order.cpus),
         )
         try:
@@ -152,6 +182,23 @@ class ShimSocket:
             self._forget(peer)
         # Sending may swallow the edge of the descriptor.
         asyncio.get_running_loop().call_soon(self._drain)
+
+    def _write_notice(self, peer: Peer, order: MaskOrder) -> int:
+        """Writes a mask to the notice of a peer. Returns its number, 0 = there is none."""
+        if not order.team_must_follow:
+            if peer.notice is not None:
+                peer.notice.write(0, order.seq)
+            return 0
+        if peer.notice is None and not self._notices_fail:
+            try:
+                peer.notice = self._ports.new_notice()
+            except OSError as error:
+                self._notices_fail = True
+                logs.info("shim_notices_off", job=self.job, why=str(error))
+        if peer.notice is None:
+            return 0
+        peer.notice.write(len(order.cpus), order.seq)
+        return peer.notice.number
 
     def _set_limits(self, uid: int) -> None:
         options = {
@@ -256,11 +303,14 @@ class ShimSocket:
             if self._greetings.take(time.monotonic_ns()):
                 logs.info("shim_attached", job=self.job, pid=peer.pid, runtime=message.text[:64])
             self._messages.charge(_LOOKUP_COST)
+            peer.reads_notices = ShimFlags.READS_NOTICES in message.flags
             order = self._ports.order_for(peer.pid)
             if order is not None:
                 self.send(peer, order)
         elif message.type is ShimMessageType.ACK:
             peer.acknowledged = max(peer.acknowledged, message.seq)
+            if peer.unsent is not None and message.seq >= peer.unsent.seq:
+                self.send(peer, peer.unsent)
             # An acknowledgement tells the team size; its counters may be left out.
             if peer.last is None or message.regions >= peer.last.regions:
                 peer.last = message
@@ -298,6 +348,8 @@ class ShimSocket:
         del self.peers[peer.identity]
         asyncio.get_running_loop().remove_reader(peer.pidfd)
         os.close(peer.pidfd)
+        if peer.notice is not None:
+            peer.notice.close()
         self._changed()
 
 
