@@ -127,6 +127,31 @@ def test_modes_reveal_nothing(running):
     assert stat.S_IMODE((running.root / "run").stat().st_mode) == 0o711
 
 
+TOUCH = """
+import os, sys
+def outcome(act, *words):
+    try:
+        act(*words)
+        return "allowed"
+    except OSError as error:
+        return type(error).__name__
+path = sys.argv[1]
+print(outcome(open, path), outcome(open, path, "r+b"), outcome(os.truncate, path, 0),
+      outcome(os.unlink, path))
+"""
+
+
+def test_a_notice_is_read_by_its_job_and_written_by_nobody_else(running, installed):
+    """A file cut short would end the agent when it writes."""
+    obedient(running, installed)
+    [notice] = (running.root / "run" / "shims" / "a").glob("notice.*")
+    own = as_account(VICTIM, installed, TOUCH, notice).stdout.split()
+    assert own == ["allowed"] + ["PermissionError"] * 3
+    other = as_account(OTHER, installed, TOUCH, notice).stdout.split()
+    assert other == ["PermissionError"] * 4
+    assert (stat.S_IMODE(notice.stat().st_mode), notice.stat().st_uid) == (0o640, 0)
+
+
 FORGE = """
 import sys, zmq
 from wattfold.contract.shim_protocol import ShimMessage, ShimMessageType as T
