@@ -21,10 +21,12 @@ NEXT = MaskOrder(seq=2, cpus=CpuSet.parse("0-1"), team_must_follow=True)
 class Shim:
     """A shim as the agent sees it."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, name: bytes = b"") -> None:
         self.context = zmq.asyncio.Context()
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
+        if name:
+            self.socket.setsockopt(zmq.ROUTING_ID, name)
         self.socket.connect(endpoint)
 
     async def say(self, kind: ShimMessageType, **fields: object) -> None:

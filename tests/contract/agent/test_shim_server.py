@@ -3,7 +3,9 @@
 import asyncio
 import os
 import socket
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from contract.agent.shim_peer import JOB, NEXT, Shim, play, until
@@ -143,6 +145,51 @@ def test_a_process_of_another_job_is_a_stranger(tmp_path):
         assert not server.attached(JOB)
 
     play(tmp_path, scene, job_of=lambda pid: JobId("other"))
+
+
+NAMESAKE = """
+import sys, zmq
+from wattfold.contract.shim_protocol import ShimMessage, ShimMessageType
+with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+    socket.setsockopt(zmq.ROUTING_ID, b"name")
+    socket.connect(sys.argv[1])
+    socket.send(ShimMessage(type=ShimMessageType.HELLO).pack())
+    socket.recv()
+sys.stdin.read()
+"""
+
+
+async def greeted(shim):
+    await shim.say(ShimMessageType.HELLO)
+    return await shim.socket.poll(500)
+
+
+def watched_processes():
+    links = Path("/proc/self/fd").iterdir()
+    return sum("pidfd" in os.readlink(link) for link in links if link.is_symlink())
+
+
+def test_a_name_that_is_taken_over_leaves_nothing_behind(tmp_path):
+    """What is left of the first bearer would wake the agent for ever once that has ended."""
+
+    async def scene(server, shim):
+        first = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", NAMESAKE, server.endpoint(JOB)), stdin=asyncio.subprocess.PIPE
+        )
+        await until(lambda: server.attached(JOB))
+        async with asyncio.timeout(20):
+            # Refused as long as the server has not noticed that the first one is gone.
+            while not await greeted(again := Shim(server.endpoint(JOB), name=b"name")):
+                again.close()
+        try:
+            assert watched_processes() == 1
+            first.stdin.close()
+            await first.wait()
+            assert server.attached(JOB)
+        finally:
+            again.close()
+
+    play(tmp_path, scene, job_of=lambda pid: JOB)
 
 
 def test_a_message_that_is_too_long_costs_the_connection(tmp_path):

@@ -334,8 +334,9 @@ class ShimSocket:
             if self._greetings.take(time.monotonic_ns()):
                 logs.warning("shim_unknown", job=self.job, pid=pid)
             return None
-        for old in [p for p in self.peers.values() if p.pid == pid]:
-            # The process has executed another program: its old connection is gone.
+        for old in [p for p in self.peers.values() if p.pid == pid or p.identity == identity]:
+            # The process has executed another program, or has taken over the name of one that is
+            # not connected any more: the old connection is gone.
             self._forget(old)
         peer = Peer(identity=identity, pid=pid, pidfd=pidfd)
         self.peers[identity] = peer
