@@ -1,6 +1,6 @@
 /* The notice file: one page of the agent's in which it writes the team size of a mask before it sends the
  * mask. Regions read it, so that they follow within one region even while the helper waits for a core. It
- * replaces no message: only what the helper has received is acknowledged. */
+ * carries the limit alone: the mask itself still comes by message. Either is acknowledged, once. */
 #ifndef WATTFOLD_NOTICE_H
 #define WATTFOLD_NOTICE_H
 

@@ -28,7 +28,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -108,16 +108,6 @@ def build_probe(folder: Path, compiler: str) -> Path:
         check=True,
     )
     return program
-
-
-@contextmanager
-def notice_beside(folder: Path) -> Iterator[NoticeFile]:
-    """The notice of a process whose socket is in this folder."""
-    notice = NoticeFile(folder, os.geteuid())
-    try:
-        yield notice
-    finally:
-        notice.close()
 
 
 @contextmanager
@@ -287,7 +277,10 @@ def reaction(
     probe: Path, shim: Path, folder: Path, region_us: int, masks: int, name: str, real_time: bool
 ) -> list[Row]:
     """From sending a mask to its acknowledgement, and to the first region of the new size."""
-    with agent_socket(folder) as (router, endpoint), notice_beside(folder) as notice:
+    with (
+        agent_socket(folder) as (router, endpoint),
+        closing(NoticeFile(folder, os.geteuid())) as notice,
+    ):
         process = subprocess.Popen(
             [probe, "react", str(region_us * 1000), "100000"],
             env=environment(2, shim, endpoint),
@@ -368,7 +361,10 @@ def squeeze_once(
 ) -> float:
     """Nanoseconds a region after a program of two threads was squeezed onto one core."""
     first = min(os.sched_getaffinity(0))
-    with agent_socket(folder) as (router, endpoint), notice_beside(folder) as notice:
+    with (
+        agent_socket(folder) as (router, endpoint),
+        closing(NoticeFile(folder, os.geteuid())) as notice,
+    ):
         process = subprocess.Popen(
             [probe, "squeezed", str(regions), "0" if shim is None else "1"],
             env=environment(2, shim, endpoint, **policy),

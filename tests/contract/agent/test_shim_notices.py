@@ -149,7 +149,7 @@ def test_files_of_an_agent_that_was_killed_are_removed(tmp_path):
     play(tmp_path, scene)
 
 
-def test_where_no_file_can_be_had_the_message_is_sent_at_once(tmp_path, monkeypatch, capfd):
+def test_where_no_file_can_be_had_the_message_is_sent_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(shim_socket, "NOTICE_S", HOUR_S)
 
     def no_space(*_):

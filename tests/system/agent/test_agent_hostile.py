@@ -85,19 +85,25 @@ def obedient(running: AgentProcess, installed: Installation) -> int:
     return pid
 
 
-LOOK = """
-import os, socket, sys
+OUTCOME = """
 def outcome(act, *words):
     try:
         act(*words)
         return "allowed"
     except OSError as error:
         return type(error).__name__
+"""
+
+LOOK = (
+    OUTCOME
+    + """
+import os, socket, sys
 for path in sys.argv[1:]:
     connect = socket.socket(socket.AF_UNIX).connect
     print(path, outcome(os.listdir, os.path.dirname(path)), outcome(os.stat, path),
           outcome(open, path), outcome(connect, path))
 """
+)
 
 
 def test_another_account_sees_no_socket_and_no_record(running, installed):
@@ -127,18 +133,15 @@ def test_modes_reveal_nothing(running):
     assert stat.S_IMODE((running.root / "run").stat().st_mode) == 0o711
 
 
-TOUCH = """
+TOUCH = (
+    OUTCOME
+    + """
 import os, sys
-def outcome(act, *words):
-    try:
-        act(*words)
-        return "allowed"
-    except OSError as error:
-        return type(error).__name__
 path = sys.argv[1]
 print(outcome(open, path), outcome(open, path, "r+b"), outcome(os.truncate, path, 0),
       outcome(os.unlink, path))
 """
+)
 
 
 def test_a_notice_is_read_by_its_job_and_written_by_nobody_else(running, installed):
@@ -178,15 +181,11 @@ def test_a_process_outside_the_job_speaks_for_nobody(running, installed):
     assert running.mask("a", str(CPUS[-1])).shim == pb.SHIM_STATE_ABSENT
 
 
-HARM = """
+HARM = (
+    OUTCOME
+    + """
 import ctypes, os, signal, sys
 pid, keeper = map(int, sys.argv[1:3])
-def outcome(act, *words):
-    try:
-        act(*words)
-        return "allowed"
-    except OSError as error:
-        return type(error).__name__
 libc = ctypes.CDLL(None, use_errno=True)
 def attach(pid):
     if libc.ptrace(16, pid, None, None):
@@ -196,6 +195,7 @@ for victim in (pid, keeper):
           outcome(os.sched_setaffinity, victim, [0]), outcome(open, f"/proc/{victim}/environ"),
           outcome(open, f"/proc/{victim}/mem"))
 """
+)
 
 
 def test_the_kernel_keeps_accounts_apart(running, installed):

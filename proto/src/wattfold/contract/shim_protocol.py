@@ -18,7 +18,6 @@ MAGIC = 0x31464657
 TEXT_BYTES_MAX = 65_536
 
 _HEADER = struct.Struct("<IHHQIIQQddII")
-_KNOWN_FLAGS = 3
 HEADER_BYTES = _HEADER.size
 
 
@@ -49,6 +48,9 @@ class ShimFlags(IntFlag):
     """MASK: in team mode the size of teams must follow the mask."""
     READS_NOTICES = 2
     """HELLO: regions obey what is written to the notice, which may be before the message."""
+
+
+_KNOWN_FLAGS = ShimFlags.TEAM_FOLLOWS | ShimFlags.READS_NOTICES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

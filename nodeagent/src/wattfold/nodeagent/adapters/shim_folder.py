@@ -1,9 +1,9 @@
 """Where the shims of a job find the agent: a socket that no other account can reach or see.
 
-``run_dir/shims/JOB/sock``, and beside it the notices (``shim_notice.py``).
-Everything belongs to the agent, so that an account can put nothing in
-its way; access lists let the account of the job through the folder and onto the socket. Where the
-file system has none, the socket becomes the account's own.
+``run_dir/shims/JOB/sock``, and beside it the notices (``shim_notice.py``). Everything belongs to
+the agent, so that an account can put nothing in its way; access lists let the account of the job
+through the folder and onto the socket. Where the file system has none, the socket becomes the
+account's own, and there are no notices.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A page in which the agent writes the team size of a mask just before it sends the mask.
 
 A shim maps it read-only, and its next parallel region obeys it, also while the thread that hears
-messages waits for a core. It replaces no message: a shim acknowledges what it has received.
+messages waits for a core; the shim then acknowledges it. The mask itself still comes by message.
 The C side is ``runtime_shims/csrc/notice.c``.
 """
 
