@@ -50,7 +50,8 @@ class ShimFlags(IntFlag):
     """HELLO: regions obey what is written to the notice, which may be before the message."""
 
 
-_KNOWN_FLAGS = ShimFlags.TEAM_FOLLOWS | ShimFlags.READS_NOTICES
+# A number: the complement of a flag has known bits only.
+_KNOWN_FLAGS = int(ShimFlags.TEAM_FOLLOWS | ShimFlags.READS_NOTICES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
