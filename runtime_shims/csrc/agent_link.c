@@ -2,6 +2,7 @@
 
 #include "callbacks.h"
 #include "lifecycle.h"
+#include "probe.h"
 #include "session.h"
 
 #include <errno.h>
@@ -127,13 +128,9 @@ static void *helper_main(void *nothing)
     return NULL;
 }
 
-/* The helper, and the threads libzmq starts from it, inherit the blocked signals. */
 static int create_thread(void)
 {
-    sigset_t all, before;
     pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_attr_init(&attr);
     if (error == 0) {
         pthread_attr_setstacksize(&attr, HELPER_STACK_BYTES);
@@ -143,7 +140,6 @@ static int create_thread(void)
             error = pthread_create(&helper.thread, NULL, helper_main, NULL);
         pthread_attr_destroy(&attr);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 
@@ -160,9 +156,24 @@ static bool descriptors_to_spare(int fd)
     return made == SPARE_DESCRIPTORS;
 }
 
+/* The helper, and the threads libzmq starts from it, inherit the blocked signals. */
+static const char *start_helper(int fd, unsigned team)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const char *problem = probe_kernel(fd, team);
+    if (problem == NULL) {
+        atomic_store(&helper.wake_fd, fd);
+        if (create_thread() != 0)
+            problem = "cannot start its helper thread";
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return problem;
+}
+
 const char *link_start(const struct config *config, const char *runtime)
 {
-    (void)config;
     const char *problem = zmq_api_load(&helper.zmq);
     if (problem != NULL)
         return problem;
@@ -170,12 +181,13 @@ const char *link_start(const struct config *config, const char *runtime)
     const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd < 0)
         return "cannot create an eventfd";
-    if (!descriptors_to_spare(fd)) {
+    const bool crowded = fcntl(fd, F_GETFD) >= 0 && !descriptors_to_spare(fd);
+    problem = crowded ? "too few file descriptors are free" : start_helper(fd, config->launch_cpus);
+    if (problem != NULL) {
+        atomic_store(&helper.wake_fd, -1);
         close(fd);
-        return "too few file descriptors are free";
     }
-    atomic_store(&helper.wake_fd, fd);
-    return create_thread() == 0 ? NULL : "cannot start its helper thread";
+    return problem;
 }
 
 void link_wake(void)

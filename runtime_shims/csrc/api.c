@@ -52,8 +52,8 @@ static unsigned cores(void)
     link_mask(&mask);
     if (mask.seq != 0)
         return mask.cores;
-    const uint32_t launch = atomic_load(&team_launch);
-    return launch != 0 ? launch : affinity_cores();
+    const uint32_t launch = atomic_load(&team_launch), limit = limit_now();
+    return launch == 0 ? affinity_cores() : limit < launch ? limit : launch;
 }
 
 static int on_change(wattfold_callback callback, void *context)

@@ -1,6 +1,7 @@
 #include "lifecycle.h"
 
 #include "agent_link.h"
+#include "notice.h"
 #include "runtime.h"
 #include "teams.h"
 
@@ -38,6 +39,8 @@ static void start_locked(void)
             atomic_store(&team_launch, shim_config.launch_cpus);
         if (shim_config.grows)
             atomic_store(&team_growth_max, WATTFOLD_MASK_CPUS);
+        if (shim_config.mode == MODE_TEAM)
+            notice_begin(shim_config.endpoint);
         const char *runtime = runtime_name();
         if (shim_config.mode == MODE_TEAM && strncmp(runtime, "static-", 7) == 0)
             dprintf(STDERR_FILENO,

@@ -36,6 +36,7 @@ struct session {
     bool binds; /* the user wants threads bound to cores */
     unsigned bindings_due;
     bool connected, hello_due, ack_due, ack_follows, program_over;
+    bool unfenced; /* what the teams do cannot be told any more */
     uint32_t notice;   /* number of the notice file that is read, 0: none */
     bool notice_stale; /* its number may be of an agent that is gone */
     uint64_t seq;       /* of the newest mask received */
@@ -179,7 +180,8 @@ static void put_in_force(struct session *session, uint64_t seq, uint32_t limit)
 {
     session->limit_seq = seq;
     session->limit = limit;
-    teams_publish(limit);
+    if (!teams_publish(limit))
+        session->unfenced = true;
     session->ack_due = true;
 }
 
@@ -371,8 +373,10 @@ static bool turn(struct session *session)
     if (items[0].revents & ZMQ_POLLIN)
         hear_agent(session);
     look_at_notice(session);
-    if (session->ports->growth_changed())
-        teams_publish(session->limit);
+    if (session->ports->growth_changed() && !teams_publish(session->limit))
+        session->unfenced = true;
+    if (session->unfenced)
+        return false;
     greet(session);
     acknowledge(session);
     hear_program(session);
@@ -389,16 +393,16 @@ const char *session_run(const struct zmq_api *zmq, const struct config *config, 
     session.config = config;
     session.runtime = runtime;
     session.ports = ports;
-    session.limit = TEAM_UNLIMITED;
+    session.limit = word_limit(atomic_load(&team_word));
     session.next_status_ns = now_ns() + STATUS_PERIOD_NS;
     session.binds = binding_wanted();
     if (!open_sockets(&session))
         problem = "cannot open the channel to the agent";
     while (problem == NULL && !session.program_over && !ports->stopping())
         if (!turn(&session))
-            problem = "lost the channel to the agent";
+            problem = session.unfenced ? "the kernel refuses membarrier" : "lost the channel to the agent";
     if (problem != NULL) {
-        *detail = zmq->strerror(zmq->last_errno());
+        *detail = session.unfenced ? NULL : zmq->strerror(zmq->last_errno());
     } else if (session.connected) {
         const struct wire_message bye = describe(&session, WIRE_BYE);
         set(&session, ZMQ_LINGER, BYE_LINGER_MS);

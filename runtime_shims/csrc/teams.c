@@ -40,10 +40,16 @@ static void release(void *lane_of_thread)
     atomic_store_explicit(&lane->taken, 0, memory_order_release);
 }
 
+static bool membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
+
 bool teams_init(void)
 {
-    team_remote_fence =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    /* Used once: a filter may let the registration pass alone. */
+    team_remote_fence = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+                        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
     return pthread_key_create(&exit_key, release) == 0;
 }
 
@@ -101,13 +107,21 @@ void teams_read_notice(const _Atomic uint64_t *notice)
     atomic_store(&team_noticed, notice_now());
 }
 
-void teams_publish(uint32_t limit)
+void teams_begin(const _Atomic uint64_t *notice)
+{
+    teams_read_notice(notice);
+    const uint32_t limit = word_limit(notice_now());
+    /* Also in the word: it counts for a moment when the first mask has come, and where that has no notice. */
+    if (limit != 0)
+        atomic_store(&team_word, limit);
+}
+
+bool teams_publish(uint32_t limit)
 {
     grow(limit);
     const uint64_t word = atomic_load_explicit(&team_word, memory_order_relaxed);
     atomic_store(&team_word, ((uint64_t)(word_count(word) + 1) << 32) | limit);
-    if (team_remote_fence && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
-        abort(); /* cannot be: it was registered; going on could acknowledge what is not true */
+    return !team_remote_fence || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 struct team_totals teams_totals(void)

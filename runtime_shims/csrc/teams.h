@@ -107,6 +107,10 @@ static inline uint32_t team_most(void)
  * thread only. */
 void teams_read_notice(const _Atomic uint64_t *notice);
 
+/* The same before there is a mask, and before the first region: what is written there holds from now on. NULL:
+ * nothing is known. */
+void teams_begin(const _Atomic uint64_t *notice);
+
 static inline uint64_t notice_now(void)
 {
     const _Atomic uint64_t *notice = atomic_load_explicit(&team_notice, memory_order_acquire);
@@ -126,8 +130,9 @@ static inline uint32_t limit_now(void)
     return limit_of(word, notice_now());
 }
 
-/* Counts one more mask, with a new limit (TEAM_UNLIMITED for none). Helper thread only. */
-void teams_publish(uint32_t limit);
+/* Counts one more mask, with a new limit (TEAM_UNLIMITED for none). Helper thread only. False when the kernel
+ * does not fence any more (a program that has put itself under a filter): then nothing may be acknowledged. */
+bool teams_publish(uint32_t limit);
 
 struct team_totals teams_totals(void);
 

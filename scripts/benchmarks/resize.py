@@ -35,7 +35,9 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters.agents import AgentLink, AgentSettings, Hooks
 from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.observations import NodeSample
+from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode
@@ -130,12 +132,16 @@ async def contact(address: str, news: News) -> AsyncIterator[AgentLink]:
         coordinator_id="benchmark",
         post=news.events.put_nowait,
         sampled=news.take,
+        heard=lambda *_: None,
         gone=lambda _: None,
         epoch=lambda: Epoch(1),
         fenced=fenced,
+        step_key=lambda _: b"",
+        launch_data=lambda _: LaunchData(),
     )
     settings = AgentSettings(telemetry_interval_s=0.2)
-    link = AgentLink(NODE, address, "", hooks, settings, Clock())
+    clock = Clock()
+    link = AgentLink(NODE, address, "", hooks, settings, clock, OwnLag(clock.now_ns))
     running = asyncio.create_task(link.run())
     try:
         yield link

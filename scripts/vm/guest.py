@@ -283,6 +283,11 @@ def runs_a_job(agent: Agent) -> int:
     check("as killable as others when memory is short", score == "0", score)
     check("in a control group of its own", group_of(pid).startswith("/wattfold.slice/"), pid)
     check("the kernel holds its group to its cores", kernel_mask(pid) == "1-2", kernel_mask(pid))
+    group = Path(f"/sys/fs/cgroup{group_of(pid)}")
+    check(
+        "and to a number of processes", number(group / "pids.max") > 0, number(group / "pids.max")
+    )
+    check("its group can be killed at once", (group / "cgroup.kill").exists(), group)
     threads = threads_allowed(pid)
     check("and all its threads", threads == {"1-2"}, threads)
     keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -364,8 +369,13 @@ def outlives_a_hang(agent: Agent, pid: int) -> None:
     after_restart(agent, pid, began)
 
 
+def quota_of(pid: int) -> str:
+    """The quota of emulated caps on a job."""
+    return Path(f"/sys/fs/cgroup{group_of(pid)}/cpu.max").read_text().split()[0]
+
+
 def outlives_orderly_stops(agent: Agent, pid: int) -> None:
-    """Restart and stop leave the job, and a stop restores the limits."""
+    """Restart and stop leave the job and the floor; the limits come back on request."""
     began = time.time()
     run("systemctl", "restart", UNIT)
     check("systemctl restart", shown("ActiveState") == "active")
@@ -375,11 +385,16 @@ def outlives_orderly_stops(agent: Agent, pid: int) -> None:
     run("systemctl", "stop", UNIT)
     state = shown("ActiveState")
     check("systemctl stop", state == "inactive", state)
-    check("the limit found at the start is restored", number(LIMIT) == 95_000_000, number(LIMIT))
+    check("the package stays at its floor", number(LIMIT) == 30_000_000, number(LIMIT))
     check("the job runs on without an agent", goes_on(pid))
     check("in its cores", kernel_mask(pid) == "1-2" and threads_allowed(pid) == {"1-2"})
-    quota = Path(f"/sys/fs/cgroup{group_of(pid)}/cpu.max").read_text().split()[0]
-    check("without a quota of emulated caps", quota == "max", quota)
+    check("slowed to the emulated floor", quota_of(pid) != "max", quota_of(pid))
+    said = run(
+        "/opt/wattfold/bin/wattfold-agent", "restore", "--config", "/etc/wattfold/agent.toml"
+    )
+    check("restore says what the node may draw", "may draw up to" in said, said)
+    check("the limit found at the start is restored", number(LIMIT) == 95_000_000, number(LIMIT))
+    check("the job has no quota of emulated caps then", quota_of(pid) == "max", quota_of(pid))
     guards = run("pgrep", "-x", "wattfold-guard")
     check("no guard is left", guards == "", guards)
     began = time.time()

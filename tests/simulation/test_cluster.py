@@ -11,6 +11,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.outside import outside
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
@@ -173,10 +174,14 @@ def test_a_lower_budget_is_kept_within_its_deadline() -> None:
     cluster.run(60 * S)
 
 
-def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on() -> None:
+def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on_when_it_is_accepted() -> None:
     cluster = Cluster([node_spec("n0"), node_spec("n1", base_w=80)], POLICIES[0], 60 * W)
     cluster.go("a", job(3))
     cluster.run(60 * S, lambda: finished(cluster))
+    assert cluster.core.state.jobs[JobId("a")].state is JobState.PENDING, "n1 draws all there is"
+    accepted_uw = outside(cluster.core.state).drawn_uw
+    cluster.post(ev.BudgetChanged(budget_uw=60 * W, accepted_outside_uw=accepted_uw))
+    cluster.run(120 * S, lambda: finished(cluster))
     assert cluster.core.state.jobs[JobId("a")].state is JobState.COMPLETED
     refused = cluster.core.state.nodes["n1"]
     assert not refused.admitted

@@ -7,6 +7,7 @@ import pytest
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism, choose_masks
+from wattfold.nodeagent.adapters.job_groups import EndMechanism, choose_groups, pids_here
 from wattfold.nodeagent.adapters.throttle import ThrottleMechanism, choose_throttle
 from wattfold.nodeagent.core.errors import Broken
 
@@ -84,7 +85,7 @@ def test_v2_enables_controllers(tmp_path):
     ],
 )
 def test_quotas(tmp_path, build, file, text):
-    throttle = choose_throttle(build(tmp_path), "n", "auto")
+    throttle = choose_throttle(build(tmp_path), "n", "auto", tmp_path)
     assert throttle.mechanism is ThrottleMechanism.CPU_BANDWIDTH
     throttle.prepare(JOB, 0.5)
     assert (tmp_path / file).read_text() == text
@@ -92,8 +93,58 @@ def test_quotas(tmp_path, build, file, text):
 
 def test_without_cgroups_plain_means_are_used(tmp_path):
     assert choose_masks(tmp_path, "n", CpuSet.of([0]), "auto").mechanism is MaskMechanism.AFFINITY
-    assert choose_throttle(tmp_path, "n", "auto").mechanism is ThrottleMechanism.SIGNALS
+    assert choose_throttle(tmp_path, "n", "auto", tmp_path).mechanism is ThrottleMechanism.SIGNALS
     with pytest.raises(OSError, match=r"cgroup\.controllers"):
         choose_masks(tmp_path, "n", CpuSet.of([0]), "cgroup")
     with pytest.raises(OSError, match=r"cgroup\.controllers"):
-        choose_throttle(tmp_path, "n", "cgroup")
+        choose_throttle(tmp_path, "n", "cgroup", tmp_path)
+
+
+GROUPS = {
+    "cgroup.kill": EndMechanism.KILL,
+    "cgroup.freeze": EndMechanism.FREEZE,
+}
+
+
+def made(root: Path, *files: str) -> None:
+    """What the kernel puts into a group when it is made."""
+    root.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        (root / file).write_text("")
+
+
+@pytest.mark.parametrize("file", GROUPS)
+def test_v2_ends_and_limits_jobs_in_one_group(tmp_path, file):
+    v2(tmp_path)
+    for group in ("", "wattfold", "wattfold/n", "wattfold/n/j"):
+        made(tmp_path / group, "cgroup.procs", "pids.max", file)
+        (tmp_path / group / "cgroup.controllers").write_text("cpuset cpu pids\n")
+    groups = choose_groups(tmp_path, "n", "cgroup", 300)
+    assert (groups.mechanism, groups.processes_max) == (GROUPS[file], 0)
+    assert groups.prepare(JOB) == (tmp_path / "wattfold/n/j/cgroup.procs",)
+    assert groups.of(JOB) == [str(tmp_path / "wattfold/n/j")]
+    assert (tmp_path / "wattfold/n/j/pids.max").read_text() == "300"
+    assert (tmp_path / "wattfold/cgroup.subtree_control").read_text() == "+cpuset +cpu +pids"
+
+
+def test_v1_ends_by_the_freezer_and_limits_by_pids(tmp_path):
+    for controller, file in (("freezer", "freezer.state"), ("pids", "pids.max")):
+        for group in ("", "wattfold", "wattfold/n", "wattfold/n/j"):
+            made(tmp_path / controller / group, "cgroup.procs", file)
+    groups = choose_groups(tmp_path, "n", "auto", 300)
+    assert (groups.mechanism, groups.processes_max) == (EndMechanism.FREEZER_V1, 0)
+    assert groups.prepare(JOB) == (
+        tmp_path / "freezer/wattfold/n/j/cgroup.procs",
+        tmp_path / "pids/wattfold/n/j/cgroup.procs",
+    )
+    assert groups.of(JOB) == [str(tmp_path / "freezer/wattfold/n/j")]
+
+
+def test_without_groups_jobs_end_by_signals_and_their_account_is_limited(tmp_path):
+    groups = choose_groups(tmp_path, "n", "auto", 300)
+    assert (groups.mechanism, groups.processes_max) == (EndMechanism.SIGNALS, 300)
+    assert (groups.prepare(JOB), groups.of(JOB), groups.processes(JOB)) == ((), [], [])
+    # Never more than a part of what the kernel has.
+    assert choose_groups(tmp_path, "n", "off", 10**9).processes_max == pids_here()
+    with pytest.raises(OSError, match="no control group by which a job can be ended"):
+        choose_groups(tmp_path, "n", "cgroup", 300)

@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import json
+import multiprocessing
 import os
 import select
 import signal
@@ -265,3 +266,33 @@ def test_a_guard_that_does_not_read_is_replaced(tmp_path):
     assert not Path(f"/proc/{pid}").exists()
     assert limit.read_text() == "95"
     store.close()
+
+
+def stop_below_nothing(folder: Path) -> None:
+    """An agent, as a process of its own, that ends without having reached its floor."""
+    store = StateStore(folder / "state")
+    guarding = Guarding(store)
+
+    async def play() -> None:
+        await guarding.start(lambda: [(folder / "limit", "25")])
+        # The lease is over for whoever stops, whenever it would have ended.
+        guarding.hold_until(time.monotonic_ns() + 10**12)
+        guarding.lapsed()
+        await guarding.stop(at_floor=False)
+
+    asyncio.run(play())
+    assert (folder / "limit").read_text() == "95"
+    store.close()
+
+
+def test_a_stop_that_does_not_reach_the_floor_leaves_it_to_the_guard(tmp_path):
+    (tmp_path / "limit").write_text("95")
+    agent = multiprocessing.get_context("spawn").Process(
+        target=stop_below_nothing, args=(tmp_path,)
+    )
+    agent.start()
+    agent.join()
+    assert agent.exitcode == 0
+    wait_until(lambda: (tmp_path / "state/guard-lapse.json").exists())
+    assert (tmp_path / "limit").read_text() == "25"
+    assert json.loads((tmp_path / "state/guard-lapse.json").read_text())["failed"] == []

@@ -164,6 +164,8 @@ class Guard:
 
     def lapsed(self) -> None: ...
 
+    def refresh(self) -> None: ...
+
 
 class Node:
     """The power service of a node with two GPUs and the packages of a machine."""
@@ -201,7 +203,11 @@ def test_gpus_are_at_their_floor_without_a_lease_and_restored_at_the_end():
     assert limits() == [400_000, 200_000]
     node.pass_time(101)
     assert limits() == [200_000, 200_000]
-    node.power.stop()
+    node.power.renew(10 * S)
+    assert node.cap(A, 400_000_000) is CapStatus.OK
+    assert node.power.stop()
+    assert limits() == [200_000, 200_000]
+    assert node.power.leave() == {}
     assert limits() == [700_000, 600_000]
 
 
@@ -232,7 +238,7 @@ def test_without_permission_a_gpu_is_charged_with_the_most_it_draws():
     assert state.zone.cannot_cap == (
         f"the limit of nvml:{A} cannot be set: [Errno 13] NVML: Insufficient Permissions"
     )
-    message = wire.zone_message(state)
+    message = wire.zone_message(state, 0)
     assert (message.can_cap, message.cap_uw_max) == (False, 700_000_000)
     assert state.zone.cannot_measure == ""
 
@@ -244,7 +250,7 @@ def test_a_configured_maximum_is_no_promise_of_a_gpu_that_cannot_be_capped():
     (gpu,) = discover(NvmlFiles(library, privileged=True), setting)
     power = NodePower([gpu], MemoryRecords(Steps()), "boot", lambda: None, Guard())
     power.start()
-    assert wire.zone_message(power.zones[name_of(A)]).cap_uw_max == 700_000_000
+    assert wire.zone_message(power.zones[name_of(A)], 0).cap_uw_max == 700_000_000
 
 
 def test_a_cap_that_is_not_held_is_told():
@@ -252,7 +258,7 @@ def test_a_cap_that_is_not_held_is_told():
     node.pass_time(40)
     state = node.power.zones[name_of(A)]
     assert state.over_uw == 600_000_000
-    assert wire.zone_message(state).not_held_uw == 600_000_000
+    assert wire.zone_message(state, 0).not_held_uw == 600_000_000
     node.library.gpus[0].ignores = False
     node.pass_time(40)
     assert state.over_uw == 0

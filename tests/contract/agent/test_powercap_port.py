@@ -44,7 +44,7 @@ def root(request, tmp_path):
         return
     clock = CpuClock(tmp_path / "none", "n", use_cgroups=False)
     tree = EmulatedTree(tmp_path / "tree", SPEC)
-    firmware = EmulatedFirmware(tree, MODEL, SignalThrottle(), clock)
+    firmware = EmulatedFirmware(tree, MODEL, SignalThrottle(tmp_path), clock)
     firmware.start()
     yield tmp_path / "tree"
     firmware.stop()

@@ -13,7 +13,7 @@ from contract.agent.shim_peer import JOB, NEXT, Shim, play, until
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
-from wattfold.nodeagent.adapters import shim_socket
+from wattfold.nodeagent.adapters import shim_door
 from wattfold.nodeagent.adapters.shim_server import MaskOrder
 
 
@@ -241,32 +241,99 @@ def test_a_flood_is_held_back_and_does_not_starve_another_job(tmp_path):
     play(tmp_path, scene, job_of=lambda pid: next(jobs))
 
 
-def test_too_many_connections_close_the_socket_of_their_job_only(tmp_path, caplog):
+def test_more_connections_than_a_job_may_have_harm_only_that_job(tmp_path, caplog):
+    """Those of processes that are not of it do not count: nobody but the account can connect."""
     other = JobId("other")
+    owner = [JOB]
 
     async def scene(server, shim):
         server.open(other, os.geteuid())
         await shim.say(ShimMessageType.HELLO)
         await shim.hear()
         path = server.endpoint(other).removeprefix("ipc://")
+        owner[0] = other
         crowd = []
         try:
-            for _ in range(shim_socket.CONNECTIONS_MAX + 1):
+            for _ in range(shim_door.CONNECTIONS_MAX + 1):
                 one = socket.socket(socket.AF_UNIX)
                 crowd.append(one)
                 await connect(one, path)
+            # Counted among those that are not connected, they may not have been asked.
             await until(lambda: server.attached(other))
             assert not await server.tell(other, 2, lambda _: NEXT, 10)
+            assert server.view(other).message.endswith("of its own")
+            assert caplog.text.count("shim_connections_refused") == 1
         finally:
             for one in crowd:
                 one.close()
-        assert caplog.text.count("shim_socket_closed") == 1
         telling = asyncio.create_task(server.tell(JOB, NEXT.seq, lambda _: NEXT, 10))
         assert (await shim.hear()).seq == 2
         await shim.say(ShimMessageType.ACK, seq=2, cores=2)
         assert await telling
+        await until(lambda: not server.view(other).message)
+        assert not server.attached(other)
+        assert await server.tell(other, 2, lambda _: NEXT, 10)
 
-    play(tmp_path, scene)
+    play(tmp_path, scene, job_of=lambda _: owner[0])
+
+
+def test_connections_of_strangers_are_ended_and_the_job_is_asked_as_ever(tmp_path):
+    async def scene(server, shim):
+        await shim.say(ShimMessageType.HELLO)
+        await shim.hear()
+        is_stranger[0] = True
+        crowd = []
+        try:
+            for _ in range(shim_door.CONNECTIONS_MAX + 1):
+                one = socket.socket(socket.AF_UNIX)
+                crowd.append(one)
+                await connect(one, server.endpoint(JOB).removeprefix("ipc://"))
+            await until(lambda: server.view(JOB).message)
+            for one in crowd:
+                async with asyncio.timeout(10):
+                    while not ended(one):
+                        await asyncio.sleep(0)
+        finally:
+            for one in crowd:
+                one.close()
+
+    # All connections are of this one process: the account of the job is asked who it is.
+    is_stranger = [False]
+    play(tmp_path, scene, job_of=lambda _: None if is_stranger[0] else JOB)
+
+
+def ended(one: socket.socket) -> bool:
+    """Whether the other end has hung up, after its greeting."""
+    try:
+        while one.recv(4096):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def test_descriptors_are_not_taken_for_connections_by_their_number(tmp_path):
+    """They may be another file by the time that ZeroMQ's word comes."""
+    pair = socket.socketpair(socket.AF_UNIX)
+    shut = []
+    ports = shim_door.DoorPorts(is_member=lambda _: False, shut=shut.append, changed=lambda: None)
+
+    async def scene():
+        door = shim_door.ShimDoor(JOB, ports)
+        door.path = str(tmp_path / "sock")
+        for _ in range(shim_door.CONNECTIONS_MAX * 3):
+            door.accepted(pair[0].fileno())
+        assert door.flood
+        assert shut[0] is True
+        assert door.sent_away == 0
+        door.close()
+
+    asyncio.run(scene())
+    with pair[0], pair[1]:
+        pair[0].send(b"still here")
+        assert pair[1].recv(16) == b"still here"
 
 
 def test_descriptors_of_a_socket_are_those_stated(tmp_path):

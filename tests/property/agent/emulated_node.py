@@ -20,6 +20,7 @@ from wattfold.nodeagent.emulation.machine import Machine
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
 from wattfold.nodeagent.emulation.tree_model import TreeModel
 from wattfold.nodeagent.service.power import SAMPLE_NS, NodePower
+from wattfold.nodeagent.service.zone_state import ZoneState
 
 S = 1_000_000_000
 ORIGINALS = "originals.json"
@@ -130,6 +131,7 @@ class Guard:
         self.answers = True
         self.deadline_ns = 0
         self.writes: list[tuple[str, str, str]] = []
+        self.power: NodePower | None = None
 
     def hold_until(self, deadline_ns: int) -> None:
         self._steps.step()
@@ -141,16 +143,26 @@ class Guard:
         self._steps.step()
         self.deadline_ns = 0
 
+    def refresh(self) -> None:
+        self._steps.step()
+        if self.power is not None:
+            self.told(self.power)
+
     def told(self, power: NodePower) -> None:
+        self.power = power
         self.writes = [(path.parent.name, path.name, text) for path, text in power.floor_writes()]
 
+    def goodbye(self) -> None:
+        self.alive, self.power = False, None
+
     def agent_died(self) -> None:
+        self.power = None
         if not self.alive:
             return
         self.alive = False
-        self._clock.call_in(max(self.deadline_ns - self._clock.now_ns(), 0), self._act)
+        self._clock.call_in(max(self.deadline_ns - self._clock.now_ns(), 0), self.act)
 
-    def _act(self) -> None:
+    def act(self) -> None:
         self.acted = True
         for folder, file, text in self.writes:
             try:
@@ -196,8 +208,12 @@ class EmulatedNode:
         found: dict[str, int] = {}
         for folder, zone in self.model.zones.items():
             for index, limit in enumerate(zone.limits):
-                if limit.limit_uw is not None and limit.spec.name in ("long_term", "short_term"):
+                if limit.spec.name not in ("long_term", "short_term"):
+                    continue
+                if limit.limit_uw is not None:
                     found[f"{folder}/constraint_{index}_power_limit_uw"] = limit.limit_uw
+                if limit.window_us is not None:
+                    found[f"{folder}/constraint_{index}_time_window_us"] = limit.window_us
             locked = any(m.locked for m in zone.limits if m.spec.name == "long_term")
             found[f"{folder}/enabled"] = int(zone.enabled and not locked)
         return found
@@ -264,21 +280,46 @@ class EmulatedNode:
         self._at_floor()
 
     def stop(self) -> bool:
-        """An orderly stop; False if it failed for want of space. May raise Killed."""
+        """An orderly stop; whether the floors are reached. May raise Killed."""
         assert self.power is not None
-        # Limits are restored now, whatever was granted.
-        self.granted = {}
+        reached = self.power.stop()
+        self.steps.step()
+        if reached:
+            self._at_floor()
+            self.guard.goodbye()
+        else:
+            # Left to itself: to the guard the agent is dead.
+            self.guard.agent_died()
+        self.power = None
+        self.clock.calls = [call for call in self.clock.calls if call.what == self.guard.act]
+        return reached
+
+    def leave(self) -> dict[str, str] | None:
+        """The node is given back: what could not be restored; None if it is refused."""
+        assert self.power is not None
+        before, self.granted = self.granted, {}
         try:
-            self.power.stop()
-            self.steps.step()
-            self.guard.alive = False
-            self.power.forget()
+            return self.power.leave()
         except Refused:
-            return False
+            self.granted = before
+            return None
+
+    def restore(self) -> dict[str, str] | None:
+        """A stop with the option to put everything back: what could not be; None without space."""
+        assert self.power is not None
+        self.granted = {}
+        self.power.stop()
+        failed = self.power.restore()
+        self.steps.step()
+        self.guard.goodbye()
+        try:
+            self.power.originals.forget()
+        except Refused:
+            return None
         finally:
             self.power = None
             self.clock.calls.clear()
-        return True
+        return failed
 
     def killed(self) -> None:
         """The agent is gone; its timers with it, not its guard."""
@@ -298,6 +339,8 @@ class EmulatedNode:
         """Asks for caps and notes what was granted: the more of both while it is unsure."""
         assert self.power is not None
         requests = [CapRequest(name=ZoneName(n), cap_uw=uw) for n, uw in caps_uw.items()]
+        if not self._taken_in(lambda power: power.set_caps([])):
+            return []
         before = dict(self.granted)
         for request in requests:
             highest = max(before.get(request.name, 0), request.cap_uw)
@@ -314,10 +357,24 @@ class EmulatedNode:
     def renew(self, duration_ns: int) -> bool:
         """Takes a lease; False without a guard."""
         assert self.power is not None
+        if not self._taken_in(lambda power: power.set_caps([])):
+            return False
         try:
             self.power.renew(duration_ns)
         except WrongState:
             return False
+        return True
+
+    def _taken_in(self, command: Callable[[NodePower], object]) -> bool:
+        """Takes in a node that has left; False if it stays away for want of space."""
+        assert self.power is not None
+        if not self.power.left:
+            return True
+        try:
+            command(self.power)
+        except NoSpace:
+            return False
+        self._at_floor()
         return True
 
     def pass_time(self, samples: int) -> None:
@@ -330,11 +387,12 @@ class EmulatedNode:
                     self._at_floor()
 
     def _at_floor(self) -> None:
+        """Nothing but the floors is granted, and a node that has left is held to nothing."""
         assert self.power is not None
         self.granted = {
             str(name): state.zone.limits.floor_uw
             for name, state in self.power.zones.items()
-            if state.zone.limits is not None
+            if state.zone.limits is not None and not self.power.left
         }
 
     # ---- what must hold
@@ -342,20 +400,32 @@ class EmulatedNode:
     def check(self) -> None:
         """What holds at any moment, for zones that nobody else has just disturbed."""
         for name, folder in self.folders.items():
-            enforced_uw = self.model.enforced_uw(folder)
             if name in self.granted and folder not in self._disturbed_with_twins():
-                assert enforced_uw is not None, f"{name} is not capped"
-                assert enforced_uw <= self.granted[name], f"{name} above {self.granted[name]}"
+                self._check_granted(name, folder)
         if self.power is None:
             self._check_guard()
             return
-        for name, state in self.power.zones.items():
+        for state in () if self.power.left else self.power.zones.values():
             folders = [state.zone.path.name, *state.zone.twins]
-            if state.zone.cannot_cap or self.disturbed.intersection(folders):
-                continue
-            enforced_uw = self.model.enforced_uw(folders[0])
-            assert enforced_uw is not None, f"{name} is not capped"
-            assert state.cap_uw == enforced_uw, f"{name} reports {state.cap_uw}, not {enforced_uw}"
+            if not state.zone.cannot_cap and not self.disturbed.intersection(folders):
+                self._check_state(state)
+
+    def _check_granted(self, name: str, folder: str) -> None:
+        enforced_uw = self.model.enforced_uw(folder)
+        assert enforced_uw is not None, f"{name} is not capped"
+        assert enforced_uw <= self.granted[name], f"{name} above {self.granted[name]}"
+        burst_uw = self.model.burst_uw(folder)
+        assert burst_uw is None or burst_uw <= self.granted[name], f"{name} in bursts {burst_uw}"
+
+    def _check_state(self, state: ZoneState) -> None:
+        """What is reported is what is enforced, and all that was set is as it was set."""
+        name, enforced_uw = state.zone.name, self.model.enforced_uw(state.zone.path.name)
+        assert enforced_uw is not None, f"{name} is not capped"
+        assert state.cap_uw == enforced_uw, f"{name} reports {state.cap_uw}, not {enforced_uw}"
+        found, used = self.settings(), {path.parent.name for path, _ in state.zone.floor_writes()}
+        for key, value in self.originals.items():
+            if key.endswith("_time_window_us") and key.split("/")[0] in used:
+                assert value * 3 // 4 <= found[key] <= value, f"{key} is {found[key]}"
 
     def _check_guard(self) -> None:
         """The guard of a killed agent brought all it could to the floor."""
@@ -369,8 +439,15 @@ class EmulatedNode:
         return {f for f, zone in self.model.zones.items() if zone.spec.name in names}
 
     def check_restored(self) -> None:
-        """After an orderly stop without failures: all that was saved is as it was."""
+        """After a leave without failures: all that was saved is as it was."""
         found = self.settings()
-        differ = {k: (found[k], v) for k, v in self.originals.items() if found[k] != v}
+        differ = {k: (found[k], v) for k, v in self.originals.items() if not _same(k, found[k], v)}
         untouched = {k for k in differ if k.split("/")[0] in self.disturbed}
         assert not differ.keys() - untouched, differ
+
+
+def _same(key: str, found: int, original: int) -> bool:
+    """A time window that was changed and put back is the next one that the register can hold."""
+    if key.endswith("_time_window_us"):
+        return original * 3 // 4 <= found <= original
+    return found == original

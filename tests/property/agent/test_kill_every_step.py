@@ -1,4 +1,4 @@
-"""kill -9 before every single step of every operation; then a guard, a restart, an orderly stop."""
+"""kill -9 before every single step of every operation; then a guard, a restart, a leave."""
 
 import contextlib
 import errno
@@ -48,7 +48,12 @@ def stop(node: EmulatedNode) -> None:
     node.stop()
 
 
+def leave(node: EmulatedNode) -> None:
+    node.leave()
+
+
 LIFE = (start, renew, raise_caps, sample, drift, lower_caps, lapse, renew, raise_caps, stop)
+LIFE += (start, renew, raise_caps, leave, sample, stop, start, renew, lower_caps)
 
 
 def live_until(node: EmulatedNode, killed_in: int) -> bool:
@@ -80,7 +85,7 @@ def test_a_kill_before_any_step_leaves_nothing_wrong(name):
         node.calm()
         node.check()
         assert node.power is not None, f"step {step}"
-        assert node.stop()
+        assert node.leave() == {}
         assert not node.saved()
         node.check_restored()
     raise AssertionError("the life did not end")
@@ -103,7 +108,7 @@ def test_a_second_kill_while_it_starts_again_does_no_harm(name):
             node.start()
             node.calm()
             node.check()
-            assert node.stop()
+            assert node.leave() == {}
             assert not node.saved()
             node.check_restored()
 
@@ -117,5 +122,5 @@ def test_a_switch_that_was_unreadable_at_the_start_is_never_touched():
     node.check()
     assert node.model.read("intel-rapl-mmio:0", "enabled") == "0"
     assert node.model.enforced_uw("intel-rapl:0") == node.granted["package-0"]
-    assert node.stop()
+    assert node.leave() == {}
     node.check_restored()

@@ -45,6 +45,9 @@ class PresentOrNot:
     def lapsed(self) -> None:
         self.until_ns = 0
 
+    def refresh(self) -> None:
+        self.refreshed = True
+
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(caps, renew, lapse, no_guard, tamper), max_size=12))
@@ -88,8 +91,9 @@ async def play(folder: Path, steps) -> None:
             assert enforced == power.zones[ZoneName(name)].cap_uw
             if not power.lease.live(0):
                 assert enforced <= FLOORS[name]
-    power.stop()
-    power.forget()
+    assert power.stop()
+    assert [int(file.read_text()) for file in files.values()] == list(FLOORS.values())
+    assert power.leave() == {}
     assert int(files["package-0"].read_text()) == 95_000_000
     assert int(files["dram-0"].read_text()) == 35_000_000
     store.close()

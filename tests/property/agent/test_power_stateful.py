@@ -1,8 +1,9 @@
 """Random lives of an agent's power service on behaving machines.
 
-Writes, refused and failing files, another writer, zones that go and come, a full disk, no guard,
-kills at any step, restarts, boots: what is reported is what is enforced, nothing is above what was
-granted, and the limits found first are restored. ``WATTFOLD_SEQUENCES=100000`` asks for that many
+Writes, refused and failing files, another writer of anything, zones that go and come, a full disk,
+no guard, kills at any step, stops, restarts, boots, nodes that leave and come back: what is
+reported is what is enforced, nothing is above what was granted, and the limits found first are
+restored by a leave and by nothing else. ``WATTFOLD_SEQUENCES=100000`` asks for that many
 sequences; the default is for every day.
 """
 
@@ -67,6 +68,14 @@ class PowerLife(RuleBasedStateMachine):
         name = "short_term" if short else "long_term"
         if name in names:
             self.node.meddle(lambda: self.node.model.set_limit(folder, name, value_uw), folder)
+
+    @rule(number=pick, value_us=st.integers(1, 100_000_000), short=st.booleans())
+    def another_changes_the_window(self, number, value_us, short):
+        folder = self.folder(number)
+        names = [m.spec.name for m in self.node.model.zones[folder].limits]
+        name = "short_term" if short else "long_term"
+        if name in names:
+            self.node.meddle(lambda: self.node.model.set_window(folder, name, value_us), folder)
 
     @rule(number=pick)
     def another_switches_it_off(self, number):
@@ -134,6 +143,21 @@ class PowerLife(RuleBasedStateMachine):
     def stop(self):
         self.node.stop()
 
+    @precondition(alive)
+    @rule()
+    def leave(self):
+        self.node.leave()
+
+    @precondition(alive)
+    @rule(steps=st.integers(0, 80))
+    def killed_leaving(self, steps):
+        self.node.killed_in(steps, self.node.leave)
+
+    @precondition(alive)
+    @rule()
+    def stop_with_the_limits_of_before(self):
+        self.node.restore()
+
     @rule()
     def boot(self):
         self.node.boot()
@@ -145,7 +169,7 @@ class PowerLife(RuleBasedStateMachine):
             self.node.check()
 
     def teardown(self):
-        """A calm end: the guard has acted, a last agent starts, stops, and leaves no trace."""
+        """A calm end: the guard has acted, a last agent starts, stops, leaves without a trace."""
         if not hasattr(self, "node"):
             return
         node = self.node
@@ -156,10 +180,13 @@ class PowerLife(RuleBasedStateMachine):
             node.calm()
             node.check()
         assert node.stop()
-        if node.saved():
+        node.check()
+        node.start()
+        if node.leave():
             # A zone that was away when the agent started is restored by the next one.
-            node.start()
             assert node.stop()
+            node.start()
+            assert node.leave() == {}
         assert not node.saved()
         node.check_restored()
 

@@ -18,6 +18,7 @@ from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import node_orders
 from wattfold.coordinator.core.job import (
     Assignment,
     JobKind,
@@ -29,6 +30,7 @@ from wattfold.coordinator.core.job import (
 )
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.node import GIVEN_BACK, Duty
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
@@ -67,9 +69,14 @@ class AnyEvents(RuleBasedStateMachine):
             self.submitted.add(job)
             self.stage.submit(job, job_spec(kind=kind, mode=mode), held=held)
 
-    @rule(job=st.sampled_from(JOBS), what=st.sampled_from(["cancel", "hold", "release"]))
+    @rule(job=st.sampled_from(JOBS), what=st.sampled_from(["cancel", "force", "hold", "release"]))
     def ask(self, job: JobId, what: str) -> None:
-        kinds = {"cancel": ev.JobCancelRequested, "hold": ev.JobHeld, "release": ev.JobReleased}
+        kinds = {
+            "cancel": ev.JobCancelRequested,
+            "force": partial(ev.JobCancelRequested, force=True),
+            "hold": ev.JobHeld,
+            "release": ev.JobReleased,
+        }
         self.stage.send(kinds[what](job_id=job))
 
     @rule(
@@ -103,7 +110,11 @@ class AnyEvents(RuleBasedStateMachine):
     def answer_caps(self, data: st.DataObject, cap_w: int, fate: str) -> None:
         waiting = [n.node_id for n in self.state.nodes.values() if n.caps_request]
         node = data.draw(st.sampled_from(waiting))
-        if fate == "lost":
+        if self.state.nodes[node].duty is Duty.RESTORING:
+            self.stage.left(node, 50) if fate == "done" else self.stage.leave_failed(
+                node, refused=fate == "other"
+            )
+        elif fate == "lost":
             self.stage.caps_lost(node)
         elif fate == "done" and node in self.state.ledger.accounts:
             self.stage.confirm(node)
@@ -159,8 +170,32 @@ class AnyEvents(RuleBasedStateMachine):
     def fall_silent(self, node: NodeId) -> None:
         self.stage.silent(node)
 
-    @rule(node=st.sampled_from(NODES), drop=st.sets(st.sampled_from(JOBS)), floor=st.booleans())
-    def come_back(self, node: NodeId, drop: set[JobId], floor: bool) -> None:
+    @rule(node=st.sampled_from(NODES), order=st.sampled_from(ev.NodeOrder))
+    def order(self, node: NodeId, order: ev.NodeOrder) -> None:
+        known = self.state.nodes[node]
+        refused = node_orders.refusal(known, order)
+        before = known.duty
+        self.stage.order(node, order)
+        assert known.duty is before or not refused
+        if not refused and order in (
+            ev.NodeOrder.FORGET_UNPOWERED,
+            ev.NodeOrder.FORGET_OUTSIDE,
+        ):
+            assert node not in self.state.ledger.accounts
+            assert not any(
+                rank.running
+                for job in self.state.jobs.values()
+                for rank in job.ranks.values()
+                if rank.node_id == node
+            )
+
+    @rule(
+        node=st.sampled_from(NODES),
+        drop=st.sets(st.sampled_from(JOBS)),
+        floor=st.booleans(),
+        left=st.booleans(),
+    )
+    def come_back(self, node: NodeId, drop: set[JobId], floor: bool, left: bool) -> None:
         there = []
         for job in self.state.jobs.values():
             rank = job.ranks.get(node)
@@ -172,7 +207,8 @@ class AnyEvents(RuleBasedStateMachine):
         cap_w = (
             10 if floor or node not in zones else zones[node].zones["package-0"].confirmed_uw / W
         )
-        self.stage.connect(plain_node(node), cap_w, tuple(there))
+        gone = left and not there and self.state.nodes[node].duty in GIVEN_BACK
+        self.stage.connect(plain_node(node), cap_w, tuple(there), left=gone)
 
     @rule(seconds=st.sampled_from([0.1, 1, 2.5, 7, 20]))
     def wait(self, seconds: float) -> None:
@@ -217,6 +253,13 @@ class AnyEvents(RuleBasedStateMachine):
         ledger = self.state.ledger
         excused = ledger.over_deadline_ns or ledger.in_breach
         assert ledger.committed_uw <= ledger.budget_uw or excused
+        for node in self.state.nodes.values():
+            account = ledger.accounts.get(node.node_id)
+            if node.duty is Duty.LEFT:
+                assert account is not None
+                assert account.charge_uw >= 60 * W
+            if node.duty in (Duty.UNPOWERED, Duty.OUTSIDE, Duty.RETURNED):
+                assert account is None
         for job in self.state.jobs.values():
             # A job on its way out has somebody to wait for.
             if job.state is JobState.ENDING:
@@ -301,11 +344,18 @@ def test_looking_at_what_was_touched_is_enough(seed: int) -> None:
             time_ns=20 * S,
         )
         cluster.clock.later(rng.randint(0, 9) * S, partial(cluster.go, str(index), spec))
+
+    def change(budget_uw: int) -> None:
+        # As operators are made to: a node that has left is charged with its original limits.
+        cluster.set_budget(max(budget_uw, cluster.core.state.floor_uw()), 10 * S)
+
     for at_s in (8, 15):
-        change = partial(cluster.set_budget, rng.randint(90, 160) * W, 10 * S)
-        cluster.clock.later(at_s * S, change)
+        cluster.clock.later(at_s * S, partial(change, rng.randint(90, 160) * W))
     cluster.clock.later(6 * S, partial(cluster.cut, NodeId("n0"), 9 * S))
     cluster.clock.later(12 * S, partial(cluster.kill_coordinator, 2 * S))
+    for order in ev.NodeOrder:
+        node = NodeId(f"n{rng.randint(0, 3)}")
+        cluster.clock.later(rng.randint(2, 24) * S, partial(cluster.order, node, order))
     cluster.run(25 * S)
     whole = CoordinatorCore(140 * W, CHECKED)
     actions: list[act.Action] = []

@@ -36,7 +36,7 @@ def random_options(rng: random.Random) -> Options:
     )
     sizes = sorted(rng.sample(range(1, 8), rng.randint(1, 3)))
     caps = sorted(rng.sample([30, 33, 44, 50, 60], rng.randint(1, 2)))
-    kind = NodeKind(cores=1, floor_uw=rng.choice([-56, 25]) * W)
+    kind = NodeKind(cores=1, floor_uw=rng.choice([-56, 25]) * W, most_uw=100 * W)
     charge = Charge(kinds=(kind,), unit=SizeUnit.NODES)
     return options_of(profile, sizes, [cap * W for cap in caps], sizes[0], charge)
 

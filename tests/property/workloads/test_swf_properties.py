@@ -95,8 +95,11 @@ def test_an_odd_row_changes_nothing_for_the_others(rows: list[str]) -> None:
     content = "\n".join(row.replace("\n", "") for row in rows).encode("utf-8", "surrogatepass")
     alone = read_bytes(content, Treatment.KEEP)
     beside = read_bytes(content + b"\nx\n", Treatment.KEEP)
-    assert alone is not None
-    assert beside is not None
+    if beside is None or alone is None:
+        # Without one good row there is no log: beside an odd one more that is none either.
+        assert beside is None
+        assert alone is None or len(alone.workload) == 0
+        return
     for name in COLUMNS:
         assert np.array_equal(getattr(alone.workload, name), getattr(beside.workload, name))
 

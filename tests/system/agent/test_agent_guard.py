@@ -78,7 +78,7 @@ def test_the_guard_of_a_killed_agent_goes_to_the_floor_when_the_lease_ends(killa
     assert "event=guard_went_to_floor" in killable.log()
     assert lapse(killable) is None
     assert killable.stop() == 0
-    assert limits(killable) == [95_000_000, 35_000_000]
+    assert limits(killable) == [15_000_000, 8_000_000]
 
 
 def test_a_new_agent_relieves_the_guard_of_the_killed_one(killable):
@@ -129,13 +129,13 @@ def test_a_stopped_agent_does_not_outlive_its_lease(killable):
     assert killable.caps(package_0=60)[0].enforced_uw == 60_000_000
 
 
-def test_an_orderly_stop_leaves_no_guard_and_the_original_limits(killable):
+def test_an_orderly_stop_leaves_no_guard_and_the_floors(killable):
     pid = guard_pid(killable)
     killable.lease(0.5)
     killable.caps(package_0=60)
     assert killable.stop() == 0
     assert not alive(pid)
-    assert limits(killable) == [95_000_000, 35_000_000]
+    assert limits(killable) == [15_000_000, 8_000_000]
     assert lapse(killable) is None
     assert not (killable.root / "state/guard.json").exists()
 
@@ -146,7 +146,7 @@ def test_signals_to_agent_and_guard_together_are_an_orderly_stop(killable):
     os.kill(pid, signal.SIGINT)
     assert killable.stop() == 0
     assert not alive(pid)
-    assert limits(killable) == [95_000_000, 35_000_000]
+    assert limits(killable) == [15_000_000, 8_000_000]
 
 
 @pytest.mark.skipif(

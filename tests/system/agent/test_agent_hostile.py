@@ -254,7 +254,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize(("script", "sign"), [(CROWD, "socket_closed"), (FLOOD, "flood")])
+@pytest.mark.parametrize(("script", "sign"), [(CROWD, "connections_refused"), (FLOOD, "flood")])
 def test_a_job_that_runs_riot_delays_no_other(running, installed, script, sign):
     obedient(running, installed)
     argv = python(installed, script)

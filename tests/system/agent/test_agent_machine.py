@@ -28,6 +28,7 @@ def machine():
         agent = AgentProcess(
             Path(folder), "--emulate", "xeon-e5-2620", "--masks", "affinity", "--kill-jobs-on-exit"
         )
+        agent.flags += ("--restore-on-stop",)
         agent.start()
         try:
             yield agent

@@ -76,7 +76,7 @@ def test_a_changed_limit_is_noticed_and_set_again(plain_agent):
     assert int(limit_file(plain_agent).read_text()) == 40_000_000
 
 
-def test_original_limits_are_restored_on_stop_even_after_a_crash():
+def test_original_limits_are_restored_on_request_even_after_a_crash():
     need_two_cpus()
     with tempfile.TemporaryDirectory(prefix="wattfold-") as folder:
         root = Path(folder)
@@ -88,7 +88,12 @@ def test_original_limits_are_restored_on_stop_even_after_a_crash():
         running.start()
         assert int(limit_file(running).read_text()) == 15_000_000
         assert running.stop() == 0
+        assert int(limit_file(running).read_text()) == 15_000_000
+        running.flags += ("--restore-on-stop",)
+        running.start()
+        assert running.stop() == 0
         assert int(limit_file(running).read_text()) == 95_000_000
+        assert "event=limits_restored_on_stop" in running.log()
 
 
 def test_a_killed_agent_adopts_its_jobs(any_agent):

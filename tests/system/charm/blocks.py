@@ -1,10 +1,12 @@
 """A charm4py program whose blocks follow the map, until the file named in its argument exists.
 
 Prints a line per change: the step, and how many blocks are on every PE; at the end the number of
-steps and the sum of all blocks.
+steps and the sum of all blocks. While there is a file of that name with ".hold" it neither answers
+nor comes to its next step; it says when that begins.
 """
 
 import os
+import select
 
 from charm4py import Array, Chare, Group, Reducer, charm
 
@@ -31,6 +33,12 @@ class Counter(Chare):
         return len(charm.arrays[aid])
 
 
+def hold(gate):
+    print("held", flush=True)
+    while os.path.exists(gate):
+        select.select([], [], [], 0.005)
+
+
 def main(args):
     blocks = Array(Block, BLOCKS)
     counters = Group(Counter)
@@ -40,6 +48,8 @@ def main(args):
     while not os.path.exists(args[1]):
         blocks.work(step, awaitable=True).get()
         step += 1
+        if os.path.exists(args[1] + ".hold"):
+            hold(args[1] + ".hold")
         if placement.update():
             print("moved", step, counters.count(blocks.aid, ret=True).get(), flush=True)
     done = charm.createFuture()

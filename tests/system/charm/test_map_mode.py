@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import re
-import signal
 import sys
 from pathlib import Path
 
@@ -84,6 +83,13 @@ class MapJob:
         )
         return self.node.stub.SetMask(request, timeout=deadline_s + 10)
 
+    def hold(self):
+        """Waits until the program neither answers nor comes to a step; a signal could be undone."""
+        gate = self.node.work() / "stop.hold"
+        gate.touch()
+        until(lambda: "held\n" in self.text(), START_S)
+        return gate
+
     def end(self):
         (self.node.work() / "stop").touch()
         assert self.node.ended("blocks").exit_code == 0, self.text()
@@ -157,14 +163,13 @@ def test_a_program_launched_small_gets_its_map_as_soon_as_it_is_up(node):
 def test_an_agent_killed_in_between_goes_on_with_the_map_on_record(node):
     job = MapJob(node)
     job.applied("11")
-    pid = node.processes()["blocks"].pid
-    # Stopped, it cannot follow before the agent is gone.
-    os.killpg(pid, signal.SIGSTOP)
+    # It cannot follow before the agent is gone.
+    gate = job.hold()
     answer = job.mask(ONE, b"\1\0", deadline_s=0.5)
     assert answer.shim == pb.SHIM_STATE_CONFINED
     assert not answer.map_applied
     node.kill()
-    os.killpg(pid, signal.SIGCONT)
+    gate.unlink()
     node.start()
     assert [pe.objects for pe in job.applied("10").processors] == [16, 0]
     until(lambda: job.last() == [16, 0])
@@ -176,15 +181,14 @@ def test_an_agent_killed_in_between_goes_on_with_the_map_on_record(node):
 def test_a_program_that_does_not_come_to_a_step_is_confined_and_follows_later(node):
     job = MapJob(node)
     job.applied("11")
-    pid = node.processes()["blocks"].pid
-    os.killpg(pid, signal.SIGSTOP)
+    gate = job.hold()
     answer = job.mask(ONE, b"\1\0", deadline_s=0.5)
     assert answer.cpus == ONE
     assert answer.shim == pb.SHIM_STATE_CONFINED
     usage = job.usage(lambda seen: seen.shim == pb.SHIM_STATE_CONFINED)
     assert not usage.map_applied
     assert usage.map_message
-    os.killpg(pid, signal.SIGCONT)
+    gate.unlink()
     usage = job.applied("10")
     assert usage.shim == pb.SHIM_STATE_ATTACHED
     assert usage.map_message == ""

@@ -42,6 +42,7 @@ ENDED = {
     pb.JOB_STATE_FAILED,
     pb.JOB_STATE_CANCELLED,
     pb.JOB_STATE_LOST,
+    pb.JOB_STATE_TIMED_OUT,
 }
 
 BASE_W, FLOOR_W, PACKAGE_W, DRAM_W = 10.0, 9.0, 45.0, 5.0
@@ -106,6 +107,7 @@ def site_plan(
     coordinator: str = "",
     agent: str = "",
     throttle: str = "auto",
+    restore_on_stop: bool = False,
 ) -> SitePlan:
     """Nodes that share this machine's cores in time; all with emulated zones."""
     plans = [
@@ -125,6 +127,7 @@ def site_plan(
         for index in range(nodes)
     ]
     return SitePlan(
+        restore_on_stop=restore_on_stop,
         nodes=tuple(plans),
         budget_w=budget_w,
         policy=policy,

@@ -54,7 +54,7 @@ def test_residual_work_is_shown_where_it_is_and_of_whom(site: LiveSite) -> None:
     assert "above the threshold" in site.wattfold("show", stray).stdout
     assert f"{stray} still on CPUs {lost}" in site.wattfold("nodes").stdout
     log = (site.logs / "coordinator.log").read_text()
-    assert f"residual_alarm node=n0 job={stray}" in log
+    assert f"event=residual_alarm node=n0 job={stray}" in log
     site.client.cancel(stray)
     ended = site.ended(stray)
     # What it used is in the journal now.

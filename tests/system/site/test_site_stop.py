@@ -1,4 +1,4 @@
-"""An orderly stop: exit 0, no sockets, no processes, the limits that were there before."""
+"""An orderly stop: exit 0, no sockets, no processes, and on request the limits of before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STUBBORN = "trap '' TERM INT HUP; (trap '' TERM INT HUP; sleep 1000) & echo up; 
 
 @pytest.fixture(scope="module")
 def site(start_site: Callable[..., LiveSite]) -> LiveSite:
-    return start_site(nodes=2)
+    return start_site(nodes=2, restore_on_stop=True)
 
 
 def zone(site: LiveSite, index: int, name: str) -> Path:

@@ -104,7 +104,7 @@ def test_fifo(tmp_path: Path) -> None:
         ("[[node]]\nid = 'a'", "c.toml, line 2: node 'a' at '' needs both"),
         (
             "[[node]]\nid = 'a'\naddress = 'x'\n[[node]]\nid = 'a'\naddress = 'y'",
-            "c.toml, line 2: node a is named twice",
+            "c.toml, line 5: node a is named twice",
         ),
     ],
 )
@@ -130,3 +130,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"listen = '\xff'")
     with pytest.raises(ConfigError, match="utf-8"):
         load(tmp_path / "latin.toml", {})
+
+
+def test_power_beside_the_budget_is_accepted_in_watts(tmp_path: Path) -> None:
+    assert read(tmp_path, "accept_outside_w = 40.5").accept_outside_uw == 40_500_000
+    assert "accept_outside_w = -1 W is outside" in complaint(tmp_path, "accept_outside_w = -1")

@@ -20,13 +20,14 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Assignment, JobSpec
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Plan
-from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
+from wattfold.coordinator.models.fitting import FitResult
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 
 S = 1_000_000_000
 N0, A = NodeId("n0"), JobId("a")
 
 
-async def fit_here(lesson: Lesson) -> PassProfile | str:
+async def fit_here(lesson: Lesson) -> FitResult | str:
     """As in the worker, without one."""
     try:
         return fit_lesson(lesson)

@@ -8,6 +8,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.agent_messages import launch_request, node_spec, sample
 from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.map_views import statements
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.views import job_message
@@ -110,6 +111,11 @@ def test_a_launch_carries_its_map() -> None:
         cause="",
         processor_map=b"\1\0",
     )
-    request = launch_request(action, common_pb2.CommandHeader())
+    request = launch_request(action, common_pb2.CommandHeader(), LaunchData())
     assert request.processor_map == b"\1\0"
     assert request.mode == common_pb2.RESIZE_MODE_MAP
+
+
+def test_a_flooded_socket_is_told_of_jobs_of_any_mode() -> None:
+    job = told(usage(shim_message="more than 512 connections"), ResizeMode.TEAM)
+    assert job.shim_message == "more than 512 connections"

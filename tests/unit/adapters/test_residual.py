@@ -82,8 +82,8 @@ def test_an_alarm_is_logged_when_it_begins_and_when_it_ends(caplog):
         log.take(heard(found))
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [
-        "residual_alarm node=n0 job=a load_by_cpu='1:0.500'",
-        "residual_alarm_over node=n0 job=a",
+        "event=residual_alarm node=n0 job=a load_by_cpu=1:0.500",
+        "event=residual_alarm_over node=n0 job=a",
     ]
 
 

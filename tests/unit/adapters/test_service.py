@@ -73,7 +73,7 @@ class Bench:
         self.service.listeners.remove(done.set)
 
     def on_disk(self) -> list[str]:
-        self.journal._db.close()
+        self.journal.abandon()
         with_events = Journal(self.path)
         names = [type(entry.event).__name__ for entry in with_events.events(0)]
         with_events.close()
@@ -101,7 +101,7 @@ def submitted(name: str, **fields: Any) -> ev.JobSubmitted:
 
 def big(name: str) -> ev.JobSubmitted:
     """A submission that needs new pages."""
-    spec = job_spec(env=(("X", "y" * 100_000),))
+    spec = job_spec(argv=("x", "y" * 100_000))
     return ev.JobSubmitted(job_id=JobId(name), spec=spec)
 
 
@@ -211,7 +211,7 @@ def test_a_checkpoint_that_does_not_fit_stops_nothing(tmp_path: Path) -> None:
 
     bench = run(tmp_path, test)
     core = CoordinatorCore(BUDGET_UW)
-    bench.journal._db.close()
+    bench.journal.abandon()
     journal = Journal(bench.path)
     assert replay(journal, core) == 0
     assert core.state.jobs.keys() == {"a", "b"}

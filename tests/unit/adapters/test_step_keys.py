@@ -9,6 +9,7 @@ import pytest
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.agent_messages import launch_request, node_spec
+from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.step_keys import (
     SECRET_NAME,
     StepSecretError,
@@ -68,4 +69,4 @@ def test_only_jobs_that_start_steps_are_sent_a_key() -> None:
         request_id="r",
         cause="c",
     )
-    assert launch_request(plain, common_pb2.CommandHeader(), b"k").step_key == b""
+    assert launch_request(plain, common_pb2.CommandHeader(), LaunchData(), b"k").step_key == b""

@@ -11,10 +11,11 @@ from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
     check_possible,
     job_spec,
+    launch_data,
 )
 from wattfold.coordinator.adapters.views import spec_message
+from wattfold.coordinator.core.charge import share_uw
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
-from wattfold.coordinator.core.targets import dynamic_uw
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -57,9 +58,10 @@ def test_everything_comes_back() -> None:
         own_launcher=True,
         mode_source="asked for",
     )
+    assert launch_data(sent).env == (("A", "1"), ("B", "2"))
     spec = job_spec(sent)
-    assert spec.env == (("A", "1"), ("B", "2"))
-    assert spec_message(spec) == sent
+    sent.ClearField("env")
+    assert spec_message(spec) == sent, "all but the environment, which is nobody's to list"
 
 
 def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
@@ -72,7 +74,6 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
         ({"argv": []}, "no command given"),
         ({"argv": [""]}, "no command given"),
         ({"argv": ["x"] * 4097}, "4097 arguments, at most 4096 are taken"),
-        ({"env": {"A": "x" * (1 << 20)}}, "environment of 1048577 bytes, limit 1048576 bytes"),
         ({"app": "a b"}, "application name 'a b': use 1-63 of A-Z a-z 0-9 . _ -"),
         ({"name": "x" * 101}, "job name '" + "x" * 40 + "': at most 100 printable characters"),
         ({"name": "a\nb"}, "job name 'a\\nb': at most 100 printable characters"),
@@ -98,6 +99,11 @@ def test_a_refusal_says_why(fields: dict[str, Any], text: str) -> None:
     assert complaint(**fields) == text
 
 
+def test_a_large_environment_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match=r"^environment of 1048577 bytes, limit 1048576 "):
+        launch_data(message(env={"A": "x" * (1 << 20)}))
+
+
 def spec(**fields: Any) -> JobSpec:
     return JobSpec(name="a", app="a", argv=("x",), **fields)
 
@@ -112,12 +118,12 @@ NODES = [node("n0", 2).spec, node("n1", 4, floor_w=20, max_w=40).spec]
         ({"size_min": 5}, "asks for 5 cores of one node; the largest node, n1, has 4"),
         ({"size_min": 3, "unit": SizeUnit.NODES}, "asks for 3 nodes, there are 2"),
         (
-            {"cap_uw": 19 * W},
-            "cap of 19.000 W per node is outside the range of the nodes, 20.000..40.000 W",
+            {"cap_uw": 15 * W},
+            "cap of 15.000 W per node is outside the range of the nodes, 16.000..45.000 W",
         ),
         (
-            {"cap_uw": 41 * W},
-            "cap of 41.000 W per node is outside the range of the nodes, 20.000..40.000 W",
+            {"cap_uw": 46 * W},
+            "cap of 46.000 W per node is outside the range of the nodes, 16.000..45.000 W",
         ),
     ],
 )
@@ -135,7 +141,7 @@ def test_what_fits_just_so_and_what_nobody_can_know_yet() -> None:
 
 def test_a_fixed_cap_that_never_fits_the_budget_is_refused() -> None:
     wanted = spec(size_min=4, size_max=4, cap_uw=20 * W)
-    needed_uw = min(dynamic_uw(node, 4, 20 * W) for node in NODES if len(node.cpus) >= 4)
+    needed_uw = min(share_uw(node.kind, 4, 20 * W) for node in NODES if len(node.cpus) >= 4)
     check_possible(wanted, NODES, needed_uw)
     with pytest.raises(InvalidRequestError, match=r"4 cores at 20\.000 W .* the budget leaves"):
         check_possible(wanted, NODES, needed_uw - 1)

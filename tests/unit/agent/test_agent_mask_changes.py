@@ -16,6 +16,7 @@ from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.service.launching import JobPorts
 from wattfold.nodeagent.service.mask_changes import JobRecords, MaskChanges, ShimFollower
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.strays import Strays
 from wattfold.nodeagent.service.tasks import NodeTasks
 
 TWO_SOCKETS = Topology.of(
@@ -43,7 +44,8 @@ class Stage:
         self.job.division = self.job.allowed = self.ranks.divide(self.job, mask)
         ports = JobPorts(
             store=None,
-            masks=Masks(self.done),
+            masks=(masks := Masks(self.done)),
+            groups=None,
             clock=None,
             firmware=None,
             boot_id="",
@@ -57,7 +59,8 @@ class Stage:
         shims = Shims(self.done, tasks)
         follower = ShimFollower(shims, self.ranks)
         jobs = {self.job.id: self.job}
-        self.changes = MaskChanges(jobs, ports, records, follower, follower, self.ranks)
+        strays = Strays(jobs, masks, lambda _: [], lambda: None)
+        self.changes = MaskChanges(jobs, ports, records, follower, follower, self.ranks, strays)
 
     def to(self, cpus: str) -> list[str]:
         self.done.clear()
@@ -102,11 +105,15 @@ class Shims:
     def attached(self, job: JobId) -> bool:
         return True
 
+    def publish(self, job: JobId, uid: int, teams: list[int], seq: int) -> None:
+        self._published = seq
+        self._done.append("teams " + " ".join(map(str, teams)))
+
     async def tell(
         self, job: JobId, seq: int, order_for: Callable[[int], MaskOrder], deadline_s: float
     ) -> bool:
         told = [order_for(pid) for pid in range(self._peers)]
-        assert {order.seq for order in told} == {seq}
+        assert {order.seq for order in told} == {seq} == {self._published}
         self._done.append("told " + " ".join(str(order.cpus) for order in told))
         return True
 
@@ -114,21 +121,46 @@ class Shims:
 def test_four_to_two_and_back():
     stage = Stage("0-3")
     assert stage.job.division == (CpuSet.parse("0-1"), CpuSet.parse("2-3"))
-    assert stage.to("0,2") == ["affinity 0-1 2-3", "told 0 2", "affinity 0 2", "cpuset 0,2"]
-    assert stage.to("0-3") == ["cpuset 0-3", "affinity 0-1 2-3", "told 0-1 2-3", "affinity 0-1 2-3"]
+    assert stage.to("0,2") == [
+        "affinity 0-1 2-3",
+        "teams 2 1 1",
+        "told 0 2",
+        "affinity 0 2",
+        "cpuset 0,2",
+    ]
+    assert stage.to("0-3") == [
+        "cpuset 0-3",
+        "affinity 0-1 2-3",
+        "teams 4 2 2",
+        "told 0-1 2-3",
+        "affinity 0-1 2-3",
+    ]
 
 
 def test_a_core_that_goes_from_one_task_to_the_other():
     stage = Stage("0-3")
-    assert stage.to("0-1") == ["affinity 0-1 1-3", "told 0 1", "affinity 0 1", "cpuset 0-1"]
+    assert stage.to("0-1") == [
+        "affinity 0-1 1-3",
+        "teams 2 1 1",
+        "told 0 1",
+        "affinity 0 1",
+        "cpuset 0-1",
+    ]
 
 
 def test_fewer_cores_than_tasks():
     stage = Stage("0-1")
-    assert stage.to("1") == ["affinity 0-1 1", "told 1 1", "affinity 1 1", "cpuset 1"]
+    assert stage.to("1") == [
+        "affinity 0-1 1",
+        "teams 1 1 1",
+        "told 1 1",
+        "affinity 1 1",
+        "cpuset 1",
+    ]
     assert stage.to("4-7") == [
         "cpuset 1,4-7",
         "affinity 1,4-5 1,6-7",
+        "teams 4 2 2",
         "told 4-5 6-7",
         "affinity 4-5 6-7",
         "cpuset 4-7",
@@ -138,7 +170,7 @@ def test_fewer_cores_than_tasks():
 def test_a_job_of_one_task_is_changed_as_ever():
     stage = Stage("0-3", tasks=1)
     assert stage.job.division == ()
-    assert stage.to("0-1") == ["told 0-1", "cpuset 0-1"]
+    assert stage.to("0-1") == ["teams 2", "told 0-1", "cpuset 0-1"]
 
 
 @pytest.mark.parametrize("tasks", [1, 2])

@@ -185,6 +185,34 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         self._enter("ListNodes", context)
         return pb.ListNodesResponse(nodes=self.nodes)
 
+    def DrainNode(self, request, context):  # noqa: N802
+        self._enter("DrainNode", context)
+        return pb.DrainNodeResponse(node=self._node(request, context, pb.NODE_DUTY_DRAINING))
+
+    def ResumeNode(self, request, context):  # noqa: N802
+        self._enter("ResumeNode", context)
+        return pb.ResumeNodeResponse(node=self._node(request, context, pb.NODE_DUTY_SERVING))
+
+    def LeaveNode(self, request, context):  # noqa: N802
+        self._enter("LeaveNode", context)
+        return pb.LeaveNodeResponse(node=self._node(request, context, pb.NODE_DUTY_LEFT))
+
+    def ForgetNode(self, request, context):  # noqa: N802
+        self._enter("ForgetNode", context)
+        duties = {
+            pb.FORGET_WORD_NO_POWER: pb.NODE_DUTY_UNPOWERED,
+            pb.FORGET_WORD_OUTSIDE_BUDGET: pb.NODE_DUTY_OUTSIDE,
+        }
+        return pb.ForgetNodeResponse(node=self._node(request, context, duties[request.word]))
+
+    def _node(self, request, context, duty):
+        for found in self.nodes:
+            if found.node_id == request.node_id:
+                found.duty, found.duty_reason = duty, request.reason
+                return found
+        context.abort(grpc.StatusCode.NOT_FOUND, f"no node {request.node_id!r}")
+        return None
+
     def GetPower(self, request, context):  # noqa: N802
         self._enter("GetPower", context)
         return self.power

@@ -49,6 +49,9 @@ def test_budget_up_and_down(wattfold: Command, fake: FakeCoordinator) -> None:
         "pending_deadline_s": NOW_S + 30,
         "floor_uw": 100 * W,
         "committed_uw": 130 * W,
+        "outside_uw": 0,
+        "outside_accepted_uw": 0,
+        "over_uw": 0,
     }
 
 

@@ -126,7 +126,7 @@ def test_cancel_goes_on_after_a_job_that_is_not_there(
 ) -> None:
     result = wattfold("cancel", "nobody", "a", "b", "a")
     assert result.exit_code == 4
-    assert result.stdout == "a cancelled\nb cancelled\n"
+    assert result.stdout == "b cancelled\na cancelled\n"
     assert fake.jobs["a"].state == pb.JOB_STATE_CANCELLED
 
 
@@ -238,6 +238,15 @@ def test_a_map_that_is_late_says_why(wattfold: Command, fake: FakeCoordinator) -
     sheet = wattfold("show", "p").stdout
     assert "PEs 4 of 4: 1111, to change (no step yet)" in sheet
     assert "confined by its mask" in sheet
+
+
+def test_a_socket_that_is_flooded_is_told_of(wattfold: Command, fake: FakeCoordinator) -> None:
+    fake.add(a_charm_job(shim_message="more than 100 connections a second"))
+    assert (
+        "some may be kept out: more than 100 connections a second" in wattfold("show", "p").stdout
+    )
+    fake.add(a_charm_job())
+    assert "kept out" not in wattfold("show", "p").stdout
 
 
 def test_of_a_program_that_is_not_up_the_reason_is_told(

@@ -31,6 +31,9 @@ def commands(command: click.Command, path: str = "") -> Iterator[tuple[str, clic
             child = command.get_command(context, name)
             assert child is not None
             yield from commands(child, f"{path} {name}".strip())
+        # A group may do something by itself.
+        if (default := getattr(command, "default", None)) is not None:
+            yield path, default
 
 
 def section(page: str, path: str) -> str:

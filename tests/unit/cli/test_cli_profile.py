@@ -79,7 +79,7 @@ def test_mistakes_are_found_before_the_first_run(
 def test_a_refused_probe_ends_it(wattfold: Command, fake: FakeCoordinator) -> None:
     result = wattfold("profile", "--cores", "8", "--caps", "40", "true")
     assert result.exit_code == 1
-    assert "above the 4 cores" in result.stderr
+    assert "size 8 cannot be measured" in result.stderr
     assert fake.profiles == {}
 
 

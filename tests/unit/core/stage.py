@@ -55,8 +55,8 @@ def package(name: str = PACKAGE, floor_w: int = FLOOR_W, max_w: int = MAX_W) -> 
 
 
 def job_spec(low: int = 1, high: int = 4, **fields: Any) -> JobSpec:
-    chosen: dict[str, Any] = {"kind": JobKind.MALLEABLE, **fields}
-    return JobSpec(name="job", app="app", argv=("run",), size_min=low, size_max=high, **chosen)
+    chosen: dict[str, Any] = {"kind": JobKind.MALLEABLE, "argv": ("run",), **fields}
+    return JobSpec(name="job", app="app", size_min=low, size_max=high, **chosen)
 
 
 def on(job: str, *places: str, cap_w: float = MAX_W, total_s: float = 0.0) -> Assignment:
@@ -102,6 +102,10 @@ def mask(node: str, job: str, cpus: str) -> act.SetMask:
     return act.SetMask(
         node_id=NodeId(node), job_id=JobId(job), cpus=CpuSet.parse(cpus), request_id="", cause=""
     )
+
+
+def leave(node: str) -> act.Leave:
+    return act.Leave(node_id=NodeId(node), request_id="", cause="")
 
 
 def renew(node: str) -> act.RenewLease:
@@ -168,9 +172,12 @@ class Stage:
         spec: NodeSpec | str,
         cap_w: float = FLOOR_W,
         processes: tuple[ev.ProcessReading, ...] = (),
+        left: bool = False,
     ) -> list[act.Action]:
         known = node_spec(spec) if isinstance(spec, str) else spec
-        return self.send(ev.NodeConnected(spec=known, caps=(reading(cap_w),), processes=processes))
+        return self.send(
+            ev.NodeConnected(spec=known, caps=(reading(cap_w),), processes=processes, left=left)
+        )
 
     def up(self, *names: str) -> None:
         """Nodes that are there, at their floors and with a lease."""
@@ -239,8 +246,26 @@ class Stage:
     def silent(self, node: str) -> list[act.Action]:
         return self.send(ev.NodeSilent(node_id=NodeId(node), reason="cut"))
 
-    def cancel(self, job: str) -> list[act.Action]:
-        return self.send(ev.JobCancelRequested(job_id=JobId(job)))
+    def cancel(self, job: str, force: bool = False) -> list[act.Action]:
+        return self.send(ev.JobCancelRequested(job_id=JobId(job), force=force))
+
+    def order(self, node: str, order: ev.NodeOrder, reason: str = "") -> list[act.Action]:
+        return self.send(ev.NodeOrdered(node_id=NodeId(node), order=order, reason=reason))
+
+    def left(self, node: str, cap_w: float = MAX_W, error: str = "") -> list[act.Action]:
+        """The answer to a command to leave that is under way."""
+        request = self.core.state.nodes[NodeId(node)].caps_request
+        return self.send(
+            ev.LeaveAnswered(
+                node_id=NodeId(node), request_id=request, caps=(reading(cap_w, error=error),)
+            )
+        )
+
+    def leave_failed(self, node: str, refused: bool = False) -> list[act.Action]:
+        request = self.core.state.nodes[NodeId(node)].caps_request
+        return self.send(
+            ev.LeaveFailed(node_id=NodeId(node), request_id=request, reason="no", refused=refused)
+        )
 
     def budget(self, budget_w: float, deadline_s: float = 0) -> list[act.Action]:
         return self.send(

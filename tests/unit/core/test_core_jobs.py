@@ -400,8 +400,19 @@ def test_only_so_many_ended_jobs_are_kept() -> None:
         core.handle(ev.JobSubmitted(job_id=name, spec=job_spec(), key=f"k{number}"), number)
         if number < 5:
             core.handle(ev.JobCancelRequested(job_id=name), number)
-    assert list(core.state.jobs) == ["3", "4", "5"]
-    assert set(core.state.keys.values()) == {"3", "4", "5"}
+    assert list(core.state.jobs) == ["2", "3", "4", "5"], "three that have ended, and the open one"
+    assert core.state.submissions == 6
+
+
+def test_keys_outlive_their_jobs_and_are_bounded() -> None:
+    core = CoordinatorCore(1000, CoreSettings(kept_ended_jobs=1, kept_keys=2))
+    for number in range(6):
+        name = JobId(str(number))
+        core.handle(ev.JobSubmitted(job_id=name, spec=job_spec(), key=f"k{number}"), number)
+        core.handle(ev.JobCancelRequested(job_id=name), number)
+    assert list(core.state.jobs) == ["4", "5"]
+    assert core.state.keys == {"k2": "2", "k3": "3", "k4": "4", "k5": "5"}
+    assert core.state.keys.keys() == core.state.key_prints.keys()
     assert core.state.submissions == 6
 
 

@@ -18,6 +18,7 @@ from unit.core.stage import (
     solve,
 )
 
+from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobKind, JobState, ResizeMode
@@ -104,6 +105,33 @@ def test_a_shrink_is_confirmed_before_the_cores_go_to_another_job() -> None:
     assert stage.job("b").state is JobState.STARTING
     assert stage.job("a").resizes == 1
     assert stage.mask_is("n0", "a", "0-1") == [launch("n0", "b", "2-3")]
+
+
+def test_cores_that_a_job_does_not_leave_are_not_given_away() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.run_job("a", "n0:0-3")
+    stage.submit("b")
+    assert stage.plan(on("a", "n0:0-1"), on("b", "n0:2-3")) == [mask("n0", "a", "0-1")]
+    assert stage.mask_is("n0", "a", "0-2") == []
+    assert stage.job("b").state is JobState.STARTING
+    assert stage.job("a").reason == "its threads do not leave CPUs 2 of n0"
+    # It is asked again after a while, not at once, and has left then.
+    assert stage.after(0.5) == []
+    assert stage.after(0.5) == [mask("n0", "a", "0-1")]
+    assert stage.mask_is("n0", "a", "0-1") == [launch("n0", "b", "2-3")]
+    assert stage.job("a").reason == ""
+
+
+def test_a_node_cannot_say_that_a_job_is_on_cores_it_never_held() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.run_job("a", "n0:0-1")
+    stage.run_job("b", "n0:2-3")
+    stage.need_plan()
+    assert stage.plan(on("a", "n0:0"), on("b", "n0:2-3"))[-1] == mask("n0", "a", "0")
+    stage.mask_is("n0", "a", "0,2-3")
+    assert stage.job("a").ranks[NodeId("n0")].occupied == CpuSet.parse("0")
 
 
 def test_a_grow_takes_cores_once_the_other_has_left_them() -> None:

@@ -10,16 +10,10 @@ from unit.core.stage import W, node_spec, on, package
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.charge import CAP_STEP_UW, assigned_uw, fixed_uw, standing_cap_uw
 from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.node import Zone, ZoneKind
-from wattfold.coordinator.core.targets import (
-    CAP_STEP_UW,
-    assigned_uw,
-    dynamic_uw,
-    fixed_uw,
-    standing_cap_uw,
-    zone_targets,
-)
+from wattfold.coordinator.core.targets import zone_targets
 
 DRAM = Zone(
     name="dram-0",
@@ -108,9 +102,11 @@ def test_targets_are_never_above_what_is_charged(
             )
     targets = zone_targets(spec, assignments, 0)
     charged_uw = sum(assigned_uw(a, [spec]) for a in assignments)
-    assert charged_uw == sum(dynamic_uw(spec, len(a.shares[0].cpus), a.cap_uw) for a in assignments)
+    most_uw = spec.package_max_uw
     exact_uw = sum(
-        Fraction(len(a.shares[0].cpus) * max(a.cap_uw - spec.package_floor_uw, 0), cores)
+        Fraction(
+            len(a.shares[0].cpus) * max(min(a.cap_uw, most_uw) - spec.package_floor_uw, 0), cores
+        )
         for a in assignments
     )
     assert charged_uw <= exact_uw

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,7 +112,8 @@ def found_command(words: list[str]) -> tuple[click.Command, list[str]]:
         child = command.get_command(click.Context(command), words[0])
         assert child is not None, f"there is no command {words[0]!r}"
         command, words = child, words[1:]
-    return command, words
+    # A group may do something by itself, with that command's options.
+    return getattr(command, "default", command), words
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda p: str(p.relative_to(ROOT)))
@@ -142,7 +144,9 @@ def options_in(text: str) -> set[str]:
 
 
 def test_the_coordinators_options_are_those_of_its_manual() -> None:
-    known = {option for p in coordinator_command.params for option in p.opts} | {"--help"}
+    commands = [coordinator_command, *coordinator_command.commands.values()]
+    params = [param for command in commands for param in command.params]
+    known = {o for p in params for o in p.opts if o.startswith("--")} | {"--help"}
     assert options_in(manual("wattfold-coordinator.8")) == known
 
 
@@ -170,3 +174,51 @@ def test_settings_of_the_agents_examples_are_in_its_manual(name: str) -> None:
     missing = [k for k in keys if k not in page and "--" + k.replace("_", "-") not in flags]
     assert keys
     assert missing == []
+
+
+# ---- what documents say of the code ------------------------------------------------------------
+
+SOURCES = ("proto", "coordinator/src", "nodeagent/src", "runtime_shims", "scripts", "tests")
+NO_FILE = "wattfold/__init__.py"
+"""Named because it must not be there: `wattfold` is a namespace."""
+_FILE = re.compile(r"(?<!`)`([\w./-]*\w\.(?:py|c|h|proto|sh))`")
+_DECISION = re.compile(r"\[(?:decision|ADR) (\d+)\]\([^)]*adr/(\d+)-")
+
+
+@pytest.fixture(scope="module")
+def source_files() -> list[str]:
+    return [
+        str(path.relative_to(ROOT))
+        for tree in SOURCES
+        for path in (ROOT / tree).rglob("*.*")
+        if not SKIPPED.intersection(path.parts)
+    ]
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_that_documents_name_are_there(document: Path, source_files: list[str]) -> None:
+    """By the end of their path; `...` stands for folders in between."""
+    missing = []
+    for name in _FILE.findall(prose(document)):
+        parts = [part.strip("/") for part in name.split("...")]
+        pattern = re.compile("(^|.*/)" + "/(.*/)?".join(map(re.escape, parts)) + r"\Z")
+        if name != NO_FILE and not any(pattern.match(file) for file in source_files):
+            missing.append(name)
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_decisions_are_named_by_their_numbers(document: Path) -> None:
+    wrong = [
+        (said, file)
+        for said, file in _DECISION.findall(prose(document))
+        if said != file.lstrip("0")
+    ]
+    assert wrong == []
+
+
+def test_the_generated_parts_of_documents_are_fresh() -> None:
+    done = subprocess.run(
+        [ROOT / "scripts" / "gen_docs", "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

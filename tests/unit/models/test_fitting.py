@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from wattfold.coordinator.figures.profile_plot import write_png
 from wattfold.coordinator.models.fitting import (
     FrequencyPoint,
     ProfilePoint,
@@ -15,7 +16,6 @@ from wattfold.coordinator.models.fitting import (
     fit_from_rates,
 )
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
-from wattfold.coordinator.models.profile_plot import write_png
 
 SIZES = (1, 2, 4, 8, 12, 16, 24)
 CAPS_W = (30.0, 33.0, 36.0, 44.0, 50.0, 60.0)

@@ -6,10 +6,10 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.core.targets import assigned_uw, fixed_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 
 S = 1_000_000_000

@@ -6,7 +6,7 @@ from unit.policies.snapshots import W, caps_w, faults, held, job, node, reasons,
 
 from wattfold.coordinator.core.job import SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.fifo_easy import BLOCKED, FifoEasy
 
 EASY = FifoEasy()
 
@@ -119,7 +119,7 @@ def test_an_exclusive_job_ends_and_its_node_is_free_but_for_blocked_cores() -> N
     free = plan(snapshot([node("n0")], [first, head]))
     assert reasons(free)["head"].endswith("in 100 s")
     blocked = plan(snapshot([node("n0", blocked="3")], [first, head]))
-    assert blocked.waiting[0].never
+    assert (blocked.waiting[0].reason, blocked.waiting[0].never) == (BLOCKED, False)
 
 
 def test_what_can_never_start_does_not_hold_the_others_up() -> None:

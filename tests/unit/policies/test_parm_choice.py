@@ -19,9 +19,11 @@ from wattfold.coordinator.policies.parm_choice import (
     weights,
 )
 from wattfold.coordinator.policies.parm_options import (
+    Alternative,
     Charge,
     NodeKind,
     Options,
+    joined,
     options_of,
     spaced_caps,
     spaced_sizes,
@@ -30,7 +32,7 @@ from wattfold.coordinator.policies.parm_stall import stalled, stalls_s
 
 W = 1_000_000
 LEANMD = replace(APPLICATIONS["LeanMD"], average_parallelism=20.0, sigma=0.4, t1_s=4000.0)
-NODES = Charge(kinds=(NodeKind(cores=1, floor_uw=25 * W),), unit=SizeUnit.NODES)
+NODES = Charge(kinds=(NodeKind(cores=1, floor_uw=25 * W, most_uw=100 * W),), unit=SizeUnit.NODES)
 CAPS = (30 * W, 44 * W, 60 * W)
 EXACT = Solving(solver="lagrangian", gap=0.0, deadline_s=5.0)
 
@@ -61,26 +63,87 @@ def test_a_job_without_a_size_has_no_options() -> None:
     assert out.cheapest == -1
 
 
+SMALL_KIND = NodeKind(cores=4, floor_uw=25 * W, most_uw=50 * W)
+LARGE_KIND = NodeKind(cores=8, floor_uw=30 * W, most_uw=70 * W)
+
+
 @pytest.mark.parametrize(
-    ("unit", "exclusive", "units", "power_w"),
+    ("unit", "exclusive", "units", "powers_w"),
     [
-        (SizeUnit.NODES, False, 3 * 8, 3 * 35),
-        (SizeUnit.CORES, False, 3, 3 * 35 / 8 * 2),
-        (SizeUnit.CORES, True, 8, 3 * 35 / 8 * 2),
+        (SizeUnit.NODES, False, 3 * 4, [3 * 20, 3 * 25]),
+        (SizeUnit.CORES, False, 3, [3 * 20 / 4, 3 * 25 / 4]),
+        (SizeUnit.CORES, True, 4, [3 * 20 / 4, 3 * 25 / 4]),
     ],
 )
-def test_an_option_is_charged_as_on_the_costliest_kind(
-    unit: SizeUnit, exclusive: bool, units: int, power_w: float
+def test_an_option_is_charged_with_what_its_nodes_can_take(
+    unit: SizeUnit, exclusive: bool, units: int, powers_w: list[float]
 ) -> None:
-    kinds = (NodeKind(cores=8, floor_uw=30 * W), NodeKind(cores=4, floor_uw=25 * W))
-    charge = Charge(kinds=kinds, unit=unit, exclusive=exclusive)
-    out = options_of(LEANMD, (3,), (60 * W,), 3, charge)
-    assert out.units.tolist() == [units]
-    assert out.power_uw.tolist() == [round(power_w * W)]
+    charge = Charge(kinds=(SMALL_KIND,), unit=unit, exclusive=exclusive)
+    out = options_of(LEANMD, (3,), (45 * W, 60 * W), 3, charge)
+    assert out.units.tolist() == [units] * 2
+    assert out.power_uw.tolist() == [round(power_w * W) for power_w in powers_w]
+
+
+def test_a_job_on_unlike_nodes_is_charged_on_each_and_as_slow_as_the_slowest() -> None:
+    charge = Charge(kinds=(SMALL_KIND, LARGE_KIND), unit=SizeUnit.NODES, nodes=(1, 2))
+    one = Alternative(
+        profiles=(LEANMD, LEANMD), sizes=(3,), caps_uw=(40 * W, 52 * W), charge=charge
+    )
+    out = one.options(2)
+    assert out.units.tolist() == [4 + 2 * 8] * 2
+    assert out.power_uw.tolist() == [(15 + 2 * 10) * W, (25 + 2 * 22) * W]
+    assert out.total_s.tolist() == [LEANMD.time_s(3, 40), LEANMD.time_s(3, 50)]
+    assert out.slowest_s == LEANMD.time_s(2, 40)
+
+
+def test_alternatives_are_one_table_with_one_reference() -> None:
+    small = Alternative(
+        profiles=(LEANMD,),
+        sizes=(1,),
+        caps_uw=(30 * W, 50 * W),
+        charge=Charge(kinds=(SMALL_KIND,), unit=SizeUnit.NODES),
+    )
+    large = Alternative(
+        profiles=(LEANMD,),
+        sizes=(1, 2),
+        caps_uw=(52 * W,),
+        charge=Charge(kinds=(LARGE_KIND,), unit=SizeUnit.NODES),
+    )
+    out = joined((small, large), 1, (SMALL_KIND, LARGE_KIND))
+    assert out.place.tolist() == [0, 0, 1, 1]
+    assert out.units_by_kind is not None
+    assert out.units_by_kind.tolist() == [[4, 0], [4, 0], [0, 8], [0, 16]]
+    assert out.slowest_s == LEANMD.time_s(1, 30)
+    assert out.speedup.tolist() == pytest.approx(
+        [
+            LEANMD.time_s(1, 30) / LEANMD.time_s(n, w)
+            for n, w in [(1, 30), (1, 50), (1, 52), (2, 52)]
+        ]
+    )
+
+
+def test_what_is_better_on_other_nodes_is_no_substitute() -> None:
+    """On a large node the same costs less and is no slower; but the large ones may be taken."""
+    kinds = (
+        NodeKind(cores=4, floor_uw=25 * W, most_uw=60 * W),
+        NodeKind(cores=4, floor_uw=40 * W, most_uw=60 * W),
+    )
+    parts = tuple(
+        Alternative(
+            profiles=(LEANMD,),
+            sizes=(1,),
+            caps_uw=(44 * W, 52 * W, 60 * W),
+            charge=Charge(kinds=(kind,), unit=SizeUnit.NODES),
+        )
+        for kind in kinds
+    )
+    assert joined(parts, 1, kinds).efficient.place.tolist() == [0, 0, 1, 1]
 
 
 def test_a_cap_below_the_floor_costs_nothing() -> None:
-    charge = Charge(kinds=(NodeKind(cores=1, floor_uw=50 * W),), unit=SizeUnit.NODES)
+    charge = Charge(
+        kinds=(NodeKind(cores=1, floor_uw=50 * W, most_uw=100 * W),), unit=SizeUnit.NODES
+    )
     assert options(2, charge=charge).power_uw.tolist() == [0, 0, 20 * W]
 
 
@@ -94,7 +157,7 @@ def test_options_that_others_beat_are_left_out() -> None:
 
 
 def test_of_equal_options_the_first_stays() -> None:
-    free = Charge(kinds=(NodeKind(cores=1, floor_uw=70 * W),), unit=SizeUnit.NODES)
+    free = Charge(kinds=(NodeKind(cores=1, floor_uw=70 * W, most_uw=100 * W),), unit=SizeUnit.NODES)
     out = options_of(LEANMD, (2,), (55 * W, 60 * W), 2, free).efficient
     assert out.cap_uw.tolist() == [55 * W]
 
@@ -106,7 +169,7 @@ def test_one_size_of_them() -> None:
 
 
 def test_the_cheapest_is_of_least_power_then_fewest_units() -> None:
-    free = Charge(kinds=(NodeKind(cores=1, floor_uw=44 * W),), unit=SizeUnit.NODES)
+    free = Charge(kinds=(NodeKind(cores=1, floor_uw=44 * W, most_uw=100 * W),), unit=SizeUnit.NODES)
     assert options(2, 4, charge=free).cheapest == 0
     assert options(2, 4).cheapest == 0
 

@@ -2,6 +2,7 @@
  * under sanitizers by test_c_units.py. Ends with 0 and the number of checks. */
 #include "callbacks.h"
 #include "cpulist.h"
+#include "local_rank.h"
 #include "teams.h"
 #include "wire.h"
 
@@ -99,6 +100,46 @@ static void limits(void)
     CHECK(region_begin(&region, lane, 16, 1) == 8 && !region_end(&region));
     region_count(lane, 5);
     CHECK(teams_totals().regions == 1 && teams_totals().max_team == 5);
+}
+
+/* Before the first mask regions obey what the agent has written down, as it changes. */
+static void beginnings(void)
+{
+    static _Atomic uint64_t word;
+    struct region region;
+    struct lane *lane = team_lane;
+    teams_begin(NULL);
+    CHECK(limit_now() == TEAM_UNLIMITED);
+    teams_begin(&word); /* nothing is said there */
+    CHECK(limit_now() == TEAM_UNLIMITED && region_begin(&region, lane, 8, 1) == 8 && !region_end(&region));
+    atomic_store(&word, UINT64_C(7) << 32 | 2);
+    teams_begin(&word);
+    CHECK(region_begin(&region, lane, 8, 1) == 2 && !region_is_ahead(&region) && !region_end(&region));
+    atomic_store(&word, UINT64_C(8) << 32 | 5);
+    CHECK(region_begin(&region, lane, 8, 1) == 5 && region_end(&region));
+    /* The first mask has come and its own notice not yet: never without a limit. */
+    teams_read_notice(NULL);
+    CHECK(limit_now() == 2);
+    teams_publish(TEAM_UNLIMITED);
+}
+
+static bool rank_is(const char *name, const char *text, uint32_t wanted)
+{
+    uint32_t rank = UINT32_MAX;
+    setenv(name, text, 1);
+    return local_rank(&rank) && rank == wanted;
+}
+
+/* As local_rank in nodeagent/core/tasks.py: test_c_units.py compares the names. */
+static void ranks(void)
+{
+    uint32_t rank;
+    CHECK(!local_rank(&rank));
+    CHECK(rank_is("SLURM_LOCALID", "3", 3) && rank_is("PMI_LOCAL_RANK", "999999", 999999));
+    CHECK(rank_is("WATTFOLD_LOCAL_RANK", "0", 0));
+    const char *nonsense[] = {"", "-1", "1000000", "1a", " 1", "0x1"};
+    for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++)
+        CHECK(rank_is("WATTFOLD_LOCAL_RANK", nonsense[i], 999999));
 }
 
 /* The agent's notice is obeyed at once, and the helper is told: of a smaller team at the end of the region that
@@ -233,7 +274,9 @@ int main(void)
     CHECK(teams_init());
     cpu_lists();
     frames();
+    ranks();
     limits();
+    beginnings();
     notices();
     for (int ways = 0; ways < 4; ways++)
         promises(ways % 2 == 0, ways / 2 == 1);

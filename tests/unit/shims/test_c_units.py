@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from wattfold.nodeagent.core.tasks import RANK_VARIABLES
+
 HERE = Path(__file__).parent
 SHIMS = Path(__file__).resolve().parents[3] / "runtime_shims"
-PARTS = ("callbacks", "cpulist", "teams", "wire")
+PARTS = ("callbacks", "cpulist", "local_rank", "teams", "wire")
 SANITIZERS = {"none": (), "address": ("address,undefined",), "thread": ("thread",)}
 
 
@@ -45,3 +48,8 @@ def test_c_units(tmp_path: Path, name: str) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(" checks\n")
+
+
+def test_agent_and_shim_know_a_rank_by_the_same_words() -> None:
+    source = (SHIMS / "csrc" / "local_rank.c").read_text()
+    assert tuple(re.findall(r'"([A-Z0-9_]+)"', source)) == RANK_VARIABLES

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wattfold.coordinator.solvers import core_search, glpk, lagrangian
+from wattfold.coordinator.solvers import enumeration, glpk, lagrangian
 from wattfold.coordinator.solvers.core_search import core_of, enumerate_core, search_core
 from wattfold.coordinator.solvers.glpk import GlpkOptions
 from wattfold.coordinator.solvers.instances import VARIANTS, Variant, draw
@@ -186,12 +186,12 @@ def test_enumeration_and_glpk_find_the_same_in_a_core() -> None:
     assert core.open_jobs.size > 3
     found = enumerate_core(table, core, prices, budget, 2**62)
     assert found.complete
-    assert found.choice is not None
+    assert found.plan is not None
     searched = search_core(case, table, core, 0.0, 2**62)
     assert searched.proven
     assert searched.choice is not None
     assert check_choice(case, searched.choice) == ()
-    value = table.value[found.choice[found.choice >= 0]].sum()
+    value = table.value[found.plan.option[found.plan.option >= 0]].sum()
     assert case.value[searched.choice[searched.choice >= 0]].sum() == pytest.approx(value)
 
 
@@ -202,7 +202,7 @@ def test_an_enumeration_that_grows_too_large_says_so() -> None:
     core = core_of(table, certify(table, prices), float("inf"))
     found = enumerate_core(table, core, prices, float("inf"), 2**62)
     assert not found.complete
-    assert core.open_jobs.size > core_search.RESOURCES_MAX
+    assert core.open_jobs.size > enumeration.RESOURCES_MAX
 
 
 def test_a_warm_solver_has_loaded_no_modelling_library() -> None:

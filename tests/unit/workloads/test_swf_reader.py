@@ -171,7 +171,7 @@ def test_elements_of_job_arrays_become_jobs(tmp_path: Path) -> None:
 
 
 def test_a_row_may_count_under_several_rules(tmp_path: Path) -> None:
-    read = read_swf(log(tmp_path, job(1, f4=0, f5=-1, f8=-1)))
+    read = read_swf(log(tmp_path, job(1, f4=0, f5=-1, f8=-1), job(2)))
     assert [(row.rule, row.outcome) for row in read.report.rows] == [
         (Rule.NO_SIZE, Outcome.DROPPED),
         (Rule.ZERO_RUN, Outcome.REPAIRED),

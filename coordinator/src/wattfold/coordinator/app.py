@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import signal
@@ -11,14 +12,17 @@ import socket
 import stat
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import grpc.aio
 
+from wattfold.contract.ids import NodeId
+from wattfold.contract.log_text import line
 from wattfold.contract.units import ns_from_s
-from wattfold.coordinator.adapters import channels
+from wattfold.coordinator.adapters import channels, raw_answers
 from wattfold.coordinator.adapters.agents import (
     AgentLink,
     Agents,
@@ -27,31 +31,44 @@ from wattfold.coordinator.adapters.agents import (
     Hooks,
 )
 from wattfold.coordinator.adapters.api import CoordinatorApi
+from wattfold.coordinator.adapters.auditing import AuditInterceptor
+from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
 from wattfold.coordinator.adapters.journal import Journal, JournalError
 from wattfold.coordinator.adapters.learning import Lesson, ProgressLearner, fit_lesson
+from wattfold.coordinator.adapters.logs import start_logging
+from wattfold.coordinator.adapters.membership import Membership, Reloader
+from wattfold.coordinator.adapters.node_views import OutsideLog
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
+from wattfold.coordinator.adapters.own_lag import OwnLag
+from wattfold.coordinator.adapters.peer_door import PeerDoor
+from wattfold.coordinator.adapters.picture_feed import PictureFeed
+from wattfold.coordinator.adapters.pictures import Setting
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
-from wattfold.coordinator.adapters.residual import AlarmLog, with_residual
+from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning, whole
+from wattfold.coordinator.adapters.residual import AlarmLog
 from wattfold.coordinator.adapters.service import Service, replay
 from wattfold.coordinator.adapters.step_keys import StepSecretError, step_keys
 from wattfold.coordinator.adapters.wishes import WishReporter
 from wattfold.coordinator.cli.address import default_address
+from wattfold.coordinator.cli.maintenance import JOURNAL, backup, restore_command
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
-from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.solvers.worker import (
     Crashed,
     SolverWorker,
     Success,
     WorkerBusyError,
+    step_back,
 )
-from wattfold.v1 import coordinator_pb2_grpc
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.models.fitting import FitResult
 
 log = logging.getLogger("wattfold.coordinator")
 
@@ -59,8 +76,11 @@ EXIT_CONFIG = 2
 EXIT_FENCED = 5
 WORKER_START_S = 60.0
 FIT_DEADLINE_S = 10.0
+STOP_GRACE_S = 0.2
+INNER_SOCKET = "inner.sock"
 COMMANDS = (
     act.SetCaps,
+    act.Leave,
     act.SetMask,
     act.Launch,
     act.Terminate,
@@ -73,7 +93,7 @@ class StartError(Exception):
     """The coordinator cannot start; the message says why and what to do."""
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
 @click.option("--listen", help="Address: unix:/path (default) or host:port.")
 @click.option("--state-dir", help="Directory of the journal.")
@@ -93,7 +113,10 @@ class StartError(Exception):
 @click.option("--record", type=click.Path(path_type=Path), help="Write power and cores to a file.")
 @click.option("--verbose", is_flag=True, help="Log planning rounds as well.")
 @click.version_option(package_name="wattfold")
+@click.pass_context
 def main(
+    context: click.Context,
+    /,
     config: Path | None,
     record: Path | None,
     first_epoch: int,
@@ -102,16 +125,18 @@ def main(
     **flags: Any,
 ) -> None:
     """Decides nodes, cores and watts of every job under one power budget."""
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
+    if context.invoked_subcommand is not None:
+        context.obj = {"config": config, "state_dir": flags["state_dir"]}
+        return
+    start_logging(verbose)
     given = {key: value for key, value in flags.items() if value is not None}
     if nodes:
         given["nodes"] = list(nodes)
     try:
-        sys.exit(asyncio.run(_serve(load(config, given), record, first_epoch)))
+        # A reload before it serves is nothing to die of.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        read = functools.partial(load, config, given)
+        sys.exit(asyncio.run(_serve(read, record, first_epoch)))
     except (
         ConfigError,
         StartError,
@@ -123,10 +148,16 @@ def main(
         sys.exit(EXIT_CONFIG)
 
 
-async def _serve(config: Config, record: Path | None, first_epoch: int) -> int:
+main.add_command(backup)
+main.add_command(restore_command)
+
+
+async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: int) -> int:
     """Runs until a signal or a newer coordinator ends it; returns the exit status."""
+    config = read()
+    _check_settings(config)
     _make_private(config.state_dir)
-    journal = Journal(config.state_dir / "journal.sqlite")
+    journal = Journal(config.state_dir / JOURNAL, kept_requests=config.audit_entries)
     origin = journal.get_meta("origin_s")
     clock = Clock(float(origin) if origin else None, journal.last_time_ns)
     journal.put_meta("origin_s", repr(clock.origin_s))
@@ -145,7 +176,9 @@ async def _serve(config: Config, record: Path | None, first_epoch: int) -> int:
             budget,
             first_epoch,
         )
-        await _wire(config, service, seen, record, _identity(journal), stopped, stack)
+        members = await _wire(config, journal, service, seen, record, stopped, stack)
+        reloader = Reloader(config, read, members)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 0)
         return await stopped
@@ -168,7 +201,7 @@ def _core(config: Config, journal: Journal) -> CoordinatorCore:
     )
     count = replay(journal, core)
     if count:
-        log.info("journal_replayed events=%d jobs=%d", count, len(core.state.jobs))
+        log.info(line("journal_replayed", events=count, jobs=len(core.state.jobs)))
     if not core.state.ledger.budget_uw and not config.budget_uw:
         raise StartError("no power budget: give --budget-w (or budget_w in the configuration)")
     return core
@@ -179,8 +212,9 @@ def _configured_budget(config: Config, journal: Journal, core: CoordinatorCore) 
 
     So a budget set by an operator survives restarts until somebody edits the configuration.
     """
-    configured = str(config.budget_uw or "")
-    if not configured or journal.get_meta("configured_budget_uw") == configured:
+    accepted_uw = config.accept_outside_uw
+    configured = f"{config.budget_uw or ''}{f' accepts {accepted_uw}' if accepted_uw else ''}"
+    if not config.budget_uw or journal.get_meta("configured_budget_uw") == configured:
         return []
     floor_uw, budget_uw = core.state.floor_uw(), config.budget_uw or 0
     if budget_uw < floor_uw:
@@ -189,36 +223,31 @@ def _configured_budget(config: Config, journal: Journal, core: CoordinatorCore) 
             "and floors of the nodes of the journal; take nodes out first, or give at least that",
         )
     journal.put_meta("configured_budget_uw", configured)
-    return [ev.BudgetChanged(budget_uw=budget_uw)]
+    return [ev.BudgetChanged(budget_uw=budget_uw, accepted_outside_uw=accepted_uw)]
 
 
 async def _wire(
     config: Config,
+    journal: Journal,
     service: Service,
     seen: Observations,
     record: Path | None,
-    coordinator_id: str,
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
-) -> None:
-    warm_up = config.policy.warm_up if isinstance(config.policy, Parm) else None
-    worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up))
-    planner = Planner(
-        config.policy,
-        worker,
-        lambda: with_residual(service.core.snapshot(service.clock.now_ns()), seen),
-        service.post,
-        config.solver_deadline_s,
-    )
-    stack.push_async_callback(planner.close)
+) -> Membership:
+    worker, planner = await _planner(config, service, seen, stack)
+    pictures = await _pictures(config, journal, service, seen, stack)
     agents = Agents()
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
-    api = CoordinatorApi(service, seen, config.policy, lambda: _settle_ns(config, service))
+    api = CoordinatorApi(
+        service, seen, pictures, lambda: _settle_ns(config, service), config.limits
+    )
     _listen_to_changes(service, seen, record, stack)
-    server = await _server(config, api)
-    stack.push_async_callback(server.stop, 0.2)
-    learner = ProgressLearner(service, lambda lesson: _fit(worker, lesson))
+    await _open_server(config, api, service, stack)
+    # Not the one that plans: a plan never waits for a fit. It starts with the first one.
+    fitting = await stack.enter_async_context(SolverWorker(warm_up=step_back))
+    learner = ProgressLearner(service, lambda lesson: _fit(fitting, lesson))
     stack.push_async_callback(learner.close)
 
     wishes = WishReporter(service)
@@ -232,33 +261,89 @@ async def _wire(
         for listener in service.listeners:
             listener()
 
+    def gone(node_id: NodeId) -> None:
+        seen.drop(node_id)
+        pictures.drop(node_id)
+
     hooks = Hooks(
         post=service.post,
         sampled=sampled,
-        gone=seen.drop,
+        heard=pictures.hear,
+        gone=gone,
         epoch=lambda: service.core.state.epoch,
-        coordinator_id=coordinator_id,
+        coordinator_id=_identity(journal),
         fenced=lambda error: _fenced(stopped, error),
         step_key=step_keys(config.state_dir),
+        launch_data=service.launch_data,
     )
-    await _contact(config, service, agents, hooks)
+    lag = OwnLag(service.clock.now_ns)
+    lag.start()
+    stack.callback(lag.stop)
+    outside_log = OutsideLog()
+    service.listeners.append(lambda: outside_log.look(service.core.state))
+    members = _members(config, service, agents, hooks, lag)
+    members.follow(config.nodes)
     runner = asyncio.create_task(service.run())
     runner.add_done_callback(lambda task: _died(stopped, task))
     stack.callback(runner.cancel)
     # Agents are in contact by now; "ready" also says that the first plan need not wait.
     await worker.call(len, "", deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
+    return members
 
 
-async def _fit(worker: SolverWorker, lesson: Lesson) -> PassProfile | str:
+async def _planner(
+    config: Config, service: Service, seen: Observations, stack: contextlib.AsyncExitStack
+) -> tuple[SolverWorker, Planner]:
+    warm_up = config.policy.warm_up if isinstance(config.policy, Parm) else None
+    worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up))
+    feed = ReplicaFeed(worker, lambda: service.core.state, for_planning)
+    service.followers.append(feed.note)
+    planner = Planner(
+        config.policy,
+        feed,
+        service.clock.now_ns,
+        lambda: dict(seen.residual),
+        service.post,
+        config.solver_deadline_s,
+    )
+    stack.push_async_callback(planner.close)
+    return worker, planner
+
+
+async def _pictures(
+    config: Config,
+    journal: Journal,
+    service: Service,
+    seen: Observations,
+    stack: contextlib.AsyncExitStack,
+) -> PictureFeed:
+    """The process that shows people the state and writes it out for the journal.
+
+    It gives way to the one that renews leases.
+    """
+    worker = await stack.enter_async_context(SolverWorker(warm_up=step_back))
+    worker.start()
+    feed = ReplicaFeed(worker, lambda: service.core.state, whole)
+    service.followers.append(feed.note)
+    setting = Setting(clock=service.clock, policy=config.policy)
+    pictures = PictureFeed(feed, seen, lambda: setting)
+    stack.push_async_callback(pictures.close)
+    checkpoints = BesideTheLoop(feed, journal, service.clock, service.core.state)
+    service.begin_checkpoint = checkpoints.begin
+    stack.push_async_callback(checkpoints.close)
+    return pictures
+
+
+async def _fit(worker: SolverWorker, lesson: Lesson) -> FitResult | str:
     """Fits a profile in the worker; a slow or failed fit teaches nothing."""
     try:
         result = await worker.call(fit_lesson, lesson, deadline_s=FIT_DEADLINE_S)
     except WorkerBusyError as error:
         return str(error)
     if isinstance(result, Success):
-        profile: PassProfile = result.value
-        return profile
+        found: FitResult = result.value
+        return found
     return result.reason if isinstance(result, Crashed) else "no answer in time"
 
 
@@ -278,7 +363,9 @@ def _listen_to_changes(
     stack.callback(recorder.close)
 
 
-async def _contact(config: Config, service: Service, agents: Agents, hooks: Hooks) -> None:
+def _members(
+    config: Config, service: Service, agents: Agents, hooks: Hooks, lag: OwnLag
+) -> Membership:
     token = channels.read_token(config.agent_token_file) if config.agent_token_file else ""
     settings = AgentSettings(
         command_timeout_s=config.command_timeout_s,
@@ -287,41 +374,74 @@ async def _contact(config: Config, service: Service, agents: Agents, hooks: Hook
         term_grace_s=config.term_grace_s,
         telemetry_interval_s=config.telemetry_interval_s,
     )
-    known = {node.node_id: node.address for node in service.core.state.nodes.values()}
-    addresses = {entry.node_id: entry.address for entry in config.nodes} or known
-    for node_id in known.keys() - addresses.keys():
-        log.warning("node_retired node=%s", node_id)
-        service.post(ev.NodeRetired(node_id=node_id))
-    for entry in config.nodes:
-        if known.get(entry.node_id) != entry.address:
-            service.post(ev.NodeRegistered(node_id=entry.node_id, address=entry.address))
-    for node_id, address in addresses.items():
-        agents.add(AgentLink(node_id, address, token, hooks, settings, service.clock))
+    clock = service.clock
+    return Membership(
+        service,
+        agents,
+        lambda node_id, address: AgentLink(node_id, address, token, hooks, settings, clock, lag),
+    )
 
 
-async def _server(config: Config, api: CoordinatorApi) -> grpc.aio.Server:
+def _check_settings(config: Config) -> None:
+    """Finds out what would end the start later: one that cannot serve begins no epoch."""
     address = _address(config)
-    interceptors: list[grpc.aio.ServerInterceptor] = []
-    if not channels.is_local(address):
-        if config.token_file is None:
-            raise StartError(f"listening on {address} needs --token-file: anyone could submit jobs")
-        interceptors.append(channels.TokenInterceptor(channels.read_token(config.token_file)))
+    if not channels.is_local(address) and config.token_file is None:
+        raise StartError(f"listening on {address} needs --token-file: anyone could submit jobs")
+    for path in (config.token_file, config.agent_token_file):
+        if path is not None:
+            channels.read_token(path)
     _check_unused(address)
+
+
+async def _open_server(
+    config: Config, api: CoordinatorApi, service: Service, stack: contextlib.AsyncExitStack
+) -> None:
+    address = _address(config)
+    if channels.is_local(address):
+        await _open_door(config, Path(address.removeprefix("unix:")), api, service, stack)
+        return
+    assert config.token_file is not None
+    token = channels.TokenInterceptor(channels.read_token(config.token_file))
+    server = await _server(address, api, [AuditInterceptor(service.note), token])
+    stack.push_async_callback(server.stop, STOP_GRACE_S)
+
+
+async def _open_door(
+    config: Config,
+    path: Path,
+    api: CoordinatorApi,
+    service: Service,
+    stack: contextlib.AsyncExitStack,
+) -> None:
+    """Callers come in by a door that knows who they are; gRPC is behind it."""
+    _make_private(path.parent)
+    try:
+        door = PeerDoor(path, config.state_dir / INNER_SOCKET)
+    except OSError as error:
+        raise StartError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
+    stack.callback(door.close)
+    audit = AuditInterceptor(service.note, door.key)
+    server = await _server(f"unix:{door.behind}", api, [audit])
+    stack.push_async_callback(server.stop, STOP_GRACE_S)
+    door.open()
+
+
+async def _server(
+    address: str, api: CoordinatorApi, interceptors: list[grpc.aio.ServerInterceptor]
+) -> grpc.aio.Server:
     # Without the option a second coordinator would share the port with the first.
     server = grpc.aio.server(interceptors=interceptors, options=[("grpc.so_reuseport", 0)])
-    coordinator_pb2_grpc.add_CoordinatorServicer_to_server(api, server)
-    path = Path(address.removeprefix("unix:"))
-    if channels.is_local(address):
-        _make_private(path.parent)
+    raw_answers.add_to_server(api, server)
+    mask = os.umask(0o177)  # A socket is closed to others from its first moment.
     try:
         bound = server.add_insecure_port(address)
     except RuntimeError as error:
         raise StartError(f"cannot listen on {address}: {error}") from error
+    finally:
+        os.umask(mask)
     if not bound:
         raise StartError(f"cannot listen on {address}")
     await server.start()
-    if channels.is_local(address):
-        path.chmod(0o600)
     return server
 
 
@@ -381,7 +501,7 @@ def _stop(stopped: asyncio.Future[int], code: int) -> None:
 
 
 def _fenced(stopped: asyncio.Future[int], error: FencedError) -> None:
-    log.critical("fenced reason=%r", str(error))
+    log.critical(line("fenced", reason=error))
     _stop(stopped, EXIT_FENCED)
 
 

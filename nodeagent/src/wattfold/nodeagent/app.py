@@ -16,7 +16,7 @@ from pathlib import Path
 import grpc
 
 from wattfold.contract.topology import Topology
-from wattfold.nodeagent import check, logs
+from wattfold.nodeagent import check, logs, restore
 from wattfold.nodeagent.adapters import host, service_manager, wire
 from wattfold.nodeagent.adapters.config import Config, ConfigError, load
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
@@ -24,6 +24,7 @@ from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choos
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
 from wattfold.nodeagent.adapters.hsmp import with_hsmp
+from wattfold.nodeagent.adapters.job_groups import choose_groups
 from wattfold.nodeagent.adapters.msr import MsrRanges
 from wattfold.nodeagent.adapters.nvml import find_gpus
 from wattfold.nodeagent.adapters.powercap import discover
@@ -53,8 +54,9 @@ _KILL_GRACE_S = 10.0
 
 def main() -> None:
     """Entry point of the command."""
-    if sys.argv[1:2] == ["check"]:
-        sys.exit(check.main(sys.argv[2:]))
+    commands = {"check": check.main, "restore": restore.main}
+    if sys.argv[1:2] and sys.argv[1] in commands:
+        sys.exit(commands[sys.argv[1]](sys.argv[2:]))
     try:
         config = load(sys.argv[1:])
     except ConfigError as error:
@@ -91,6 +93,7 @@ async def run(config: Config) -> None:
         config.group,
         use_cgroups=masks.mechanism is not MaskMechanism.AFFINITY,
     )
+    groups = choose_groups(config.cgroup_root, config.group, config.job_groups, config.pids_max)
     emulation = _emulate(config, clock)
     machine = _emulated_machine(config)
     changes = Changes()
@@ -116,6 +119,7 @@ async def run(config: Config) -> None:
     ports = JobPorts(
         store=store,
         masks=masks,
+        groups=groups,
         clock=clock,
         firmware=emulation.firmware if emulation else None,
         boot_id=boot_id,
@@ -164,20 +168,39 @@ async def run(config: Config) -> None:
     steps.close()
     jobs.stop()
     accounting.close()
-    power.stop()
-    if emulation:
-        emulation.firmware.stop()
-        emulation.throttle.close()
-    await guarding.stop()
-    power.forget()
+    await _leave_safe(config, power, guarding, emulation)
     if gpus and gpus.files:
         gpus.files.close()
     if machine:
         machine.stop()
     masks.close()
     clock.close()
+    groups.close()
     _remove_socket(config.listen)
     store.close()
+
+
+async def _leave_safe(
+    config: Config, power: NodePower, guarding: Guarding, emulation: _Emulation | None
+) -> None:
+    """Leaves the node at its floor, or with its original limits where somebody asked for that."""
+    reached = power.stop()
+    if not reached:
+        logs.warning("floor_not_reached", why="the guard goes on trying")
+    restoring = config.restore_on_stop and not power.left
+    if restoring:
+        zones = power.zones.values()
+        may_draw = restore.may_draw_text(zones, power.originals, config.base_power_uw)
+        logs.warning("limits_restored_on_stop", but=f"{may_draw}, whatever the budget says")
+        power.restore()
+    if emulation:
+        emulation.firmware.stop(slowed=not restoring)
+        emulation.throttle.close()
+    await guarding.stop(at_floor=reached or restoring)
+    if restoring:
+        # Not before: a guard whose agent is killed meanwhile goes to the floor again, and the next
+        # agent must not take that for what was there first.
+        power.originals.forget()
 
 
 async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulation | None) -> None:
@@ -187,7 +210,7 @@ async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulati
     if emulation.throttle.mechanism is ThrottleMechanism.SIGNALS:
         logs.warning(
             "guard_cannot_slow_jobs",
-            why="jobs are slowed by signals of the agent: if it is killed they run at full speed",
+            why="jobs are slowed by signals of the agent: when it ends they run at full speed",
         )
     firmware = emulation.firmware
 
@@ -229,7 +252,9 @@ def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
         cpu_share=given.cpu_share,
         cores=len(config.cpus),
     )
-    throttle = choose_throttle(config.cgroup_root, config.group, given.throttle)
+    throttle = choose_throttle(
+        config.cgroup_root, config.group, given.throttle, config.state_dir / "jobs"
+    )
     tree = EmulatedTree(config.powercap_root, given.zones)
     firmware = EmulatedFirmware(tree, model, throttle, clock)
     return _Emulation(firmware=firmware, model=model, throttle=throttle)

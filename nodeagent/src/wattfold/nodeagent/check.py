@@ -31,7 +31,7 @@ EXIT_ABLE = 0
 EXIT_LIMITED = 1
 EXIT_USAGE = 2
 _COLUMNS = 80
-_NEEDED = frozenset({"core masks", "throttle", "state folder", "run folder"})
+_NEEDED = frozenset({"core masks", "ends of jobs", "throttle", "state folder", "run folder"})
 """Where the agent does not start with less."""
 
 
@@ -83,6 +83,7 @@ def examine(config: Config, host: Path = Path("/"), gpus: Gpus | None = None) ->
     """
     around = (
         host_findings.core_masks(config),
+        host_findings.job_ends(config),
         *host_findings.throttle(config),
         *host_findings.folders(config),
         *host_findings.shim(config),

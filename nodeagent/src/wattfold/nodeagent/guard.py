@@ -9,6 +9,10 @@ exits. It writes nothing when another agent holds the lock or has been in charge
 An agent that lives but does not end its lease (stopped, hung) is helped half a second later. The
 open pipe then says that it holds the lock, so that no other agent is in charge.
 
+Where it is killed as well, the keepers of the jobs stand in (`in_charge`, `stand_in`): a node has
+caps above its floors only while jobs run there, and each of them has a keeper. They go by what the
+agent has left on disk, and at once: a floor before the end of the lease is in nobody's way.
+
 Called as ``guard.py STATE_DIR INSTANCE``. Says ``ready`` when it listens. In, one JSON object a
 line, a key replaces what was said before: ``deadline_ns`` (monotonic clock), ``writes`` (pairs of
 path and text), ``bye``. Does not decide anything: what is written is the agent's reckoning.
@@ -30,6 +34,7 @@ from typing import Any
 NAME = "wattfold-guard"
 LOCK_FILE = "lock"
 GUARD_RECORD = "guard.json"
+WRITES_RECORD = "guard-writes.json"
 LAPSE_RECORD = "guard-lapse.json"
 _ATTEMPTS = 10
 _RETRY_MS = 500
@@ -109,9 +114,51 @@ def _milliseconds_to(time_ns: int) -> int:
     return max(-_since(time_ns) // 1_000_000 + 1, 0)
 
 
-def _lapse(state_dir: str, instance: str, writes: list[list[str]], due_ns: int) -> None:
+def in_charge(state_dir: str) -> int | None:
+    """A descriptor that becomes readable when the guard on record ends; None if there is none."""
+    record = _read(state_dir, GUARD_RECORD)
+    try:
+        fd = os.pidfd_open(record["pid"])
+        # Opened first: the number cannot become another process's meanwhile.
+        with open(f"/proc/{record['pid']}/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, KeyError, TypeError):
+        return None
+    if ticks == record.get("start_ticks"):
+        return fd
+    os.close(fd)
+    return None
+
+
+def stand_in(state_dir: str) -> None:
+    """Does what the guard on record was to do, where that was killed before it did."""
+    instance = _read(state_dir, GUARD_RECORD).get("instance", "")
+    done = _read(state_dir, LAPSE_RECORD)
+    if instance and (done.get("instance") != instance or done.get("failed")):
+        writes = _read(state_dir, WRITES_RECORD).get("writes", [])
+        cause = "the agent and its guard were killed"
+        _lapse(state_dir, instance, writes, time.monotonic_ns(), cause)
+
+
+def _read(state_dir: str, name: str) -> dict[str, Any]:
+    """A record, empty where there is none or it is none."""
+    try:
+        with open(os.path.join(state_dir, name), "rb") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _lapse(
+    state_dir: str,
+    instance: str,
+    writes: list[list[str]],
+    due_ns: int,
+    cause: str = "the agent was killed",
+) -> None:
     """Performs the writes; those that fail again for a while, each time under the lock."""
-    record: dict[str, Any] = {"cause": "the agent was killed"}
+    record: dict[str, Any] = {"cause": cause}
     left = writes
     for attempt in range(_ATTEMPTS):
         if attempt:

@@ -1,14 +1,17 @@
 """The parent of one job: prepares and starts it, waits for it, writes down how it ended.
 
-A process of its own, run as a script with nothing but the standard library, so that it outlives an
+A process of its own with nothing but the standard library, so that it outlives an
 agent that is killed and the exit status is not lost. It adopts the job's orphans (subreaper), so
 that all processes of a job are its descendants whatever sessions they make, and kills what is left
-when the job's first process has ended. It uses next to no CPU time and is outside the job's mask.
+when the job's first process has ended. It goes when it has no child any more, never before: as it
+adopts orphans, nothing of the job is alive then, whatever that did to hide. It uses next to no CPU
+time and is outside the job's mask.
 
 Talks on stdin/stdout until the job runs: in one line of JSON (the order), out
 ``{"pid": ...}`` or ``{"error": ...}``; in ``go``; out ``{"running": true}`` or an error. End of
 input before ``go`` means that the agent is gone: the job is not started.
-SIGUSR1: another agent has adopted the job. When the agent dies, a job it had stopped is continued.
+SIGUSR1: another agent has adopted the job. When the agent dies, what it had stopped of the job is
+continued; what the user has stopped is not.
 """
 
 from __future__ import annotations
@@ -23,11 +26,18 @@ import signal
 import stat
 import sys
 import time
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
+
+from wattfold.nodeagent import guard
+from wattfold.nodeagent.ending import descendants, end_round
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
-_LEFTOVER_S = 5.0
+_WALL = 0x40000000
+"""Also children that do not tell by SIGCHLD."""
+_PAUSE_MS_MIN = 20
+_PAUSE_MS_MAX = 5000
+_NICE = -10
 _RETRY_MS = 1000
 
 
@@ -39,6 +49,7 @@ class _Failed(Exception):  # noqa: N818
 
 def main() -> None:
     """Runs one job from order to end."""
+    sys.excepthook = lambda _kind, error, _trace: os._exit(70 if error else 71)
     lines = _Lines(0)
     order = json.loads(lines.next())
     _become_keeper()
@@ -58,9 +69,9 @@ def main() -> None:
     _leave_pipes()
     for fd in order["inherited"]:
         os.close(fd)
-    code, killer = _wait(pid, wake, order["agent_pid_path"])
-    left = _end_leftovers(wake)
-    _write_end(order["exit_path"], code, killer, left, wake)
+    code, killer = _wait(pid, wake, order["agent_pid_path"], order["stopped_path"])
+    _end_leftovers(order["groups"], wake)
+    _write_end(order["exit_path"], code, killer, wake)
 
 
 class _Lines:
@@ -135,27 +146,48 @@ def _leave_pipes() -> None:
     os.chdir("/")
 
 
-def _wait(pid: int, wake: int, agent_pid_path: str) -> tuple[int, int]:
+def _wait(pid: int, wake: int, agent_pid_path: str, stopped_path: str) -> tuple[int, int]:
     """Waits for the job, reaping its orphans; (exit code, signal) of its first process."""
-    agent = _agent_fd(agent_pid_path)
+    agent, guarding = _agent_fd(agent_pid_path), None
     while True:
-        if (ended := _reap(pid)) is not None:
+        if (ended := _reap(pid)[0]) is not None:
             break
         poll = select.poll()
-        poll.register(wake, select.POLLIN)
-        if agent is not None:
-            poll.register(agent, select.POLLIN)
+        for fd in (wake, agent, guarding):
+            if fd is not None:
+                poll.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poll.poll()}
         if wake in ready and signal.SIGUSR1 in _drain(wake):
             _close(agent)
-            agent = _agent_fd(agent_pid_path)
+            _close(guarding)
+            agent, guarding = _agent_fd(agent_pid_path), None
         elif agent in ready:
             # Its throttle may have stopped the job; nobody else would continue it.
-            _continue_all()
+            _continue_all(stopped_path)
             _close(agent)
-            agent = None
+            agent, guarding = None, _guarded(agent_pid_path)
+        elif guarding in ready:
+            _close(guarding)
+            guarding = _guarded(agent_pid_path)
     _close(agent)
+    _close(guarding)
     return ended
+
+
+def _guarded(agent_pid_path: str) -> int | None:
+    """Of a node without its agent: a descriptor that becomes readable when its guard ends.
+
+    None where there is no guard: then the node is brought to its floor, if that is to be done yet.
+    """
+    state_dir = os.path.dirname(agent_pid_path)
+    guarding = guard.in_charge(state_dir)
+    if guarding is None and os.fork() == 0:
+        # In a child, as a device that hangs may take it along.
+        signal.set_wakeup_fd(-1)
+        with contextlib.suppress(Exception):
+            guard.stand_in(state_dir)
+        os._exit(0)
+    return guarding
 
 
 def _agent_fd(path: str) -> int | None:
@@ -178,71 +210,107 @@ def _drain(fd: int) -> bytes:
         return b""
 
 
-def _reap(pid: int) -> tuple[int, int] | None:
+def _reap(pid: int) -> tuple[tuple[int, int] | None, bool]:
+    """(How this child has ended, if it has; whether there are children)."""
     ended = None
     while True:
         try:
-            found, status = os.waitpid(-1, os.WNOHANG)
+            found, status = os.waitpid(-1, os.WNOHANG | _WALL)
         except ChildProcessError:
-            return ended
+            return ended, False
         if found == 0:
-            return ended
+            return ended, True
         if found == pid:
             killer = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
             ended = (128 + killer if killer else os.WEXITSTATUS(status), killer)
 
 
-def _continue_all() -> None:
-    """Continues every process of the job: launchers put ranks into sessions of their own."""
-    parents = {pid: _parent(pid) for pid in _all_pids()}
-    for pid in parents:
-        above = pid
-        while above in parents and above != os.getpid():
-            above = parents[above]
-        if above == os.getpid() and pid != above:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGCONT)
+def _continue_all(stopped_path: str) -> None:
+    """Continues what the agent has stopped; once, the file goes."""
+    if not stopped_path:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        with open(stopped_path, encoding="ascii") as file:
+            for line in file:
+                pid, ticks = line.split()
+                continue_stopped(int(pid), int(ticks))
+        os.unlink(stopped_path)
 
 
-def _children() -> list[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            return [int(text) for text in file.read().split()]
-    except FileNotFoundError:
-        return [pid for pid in _all_pids() if _parent(pid) == os.getpid()]
+def continue_stopped(pid: int, start_ticks: int) -> None:
+    """Continues a process that the throttle has stopped, if nobody else wants it stopped."""
+    found = read_stop(pid)
+    if found is None or found.start_ticks != start_ticks or (found.stopped and found.waits):
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGCONT)
+        if found.terminal_waits:
+            # The kernel drops it with SIGCONT; the program may have its own way to take it.
+            os.kill(pid, signal.SIGTSTP)
 
 
-def _all_pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+class Stop(NamedTuple):
+    """Whether a process is stopped, and which stops wait for it to go on."""
+
+    start_ticks: int
+    stopped: bool
+    waits: bool
+    """A SIGSTOP. One that finds a process stopped waits, as nothing is delivered to it."""
+    terminal_waits: bool
+    """A SIGTSTP."""
 
 
-def _parent(pid: int) -> int:
+def read_stop(pid: int) -> Stop | None:
+    """How a process is stopped; None when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
+            fields = file.read().rpartition(b")")[2].split()
+        with open(f"/proc/{pid}/status", "rb") as file:
+            status = file.read()
     except OSError:
-        return 0
+        return None
+    waiting = 0
+    for line in status.splitlines():
+        if line.startswith((b"ShdPnd:", b"SigPnd:")):
+            waiting |= int(line.split()[1], 16)
+    return Stop(
+        start_ticks=int(fields[19]),
+        stopped=fields[0] in (b"T", b"t"),
+        waits=bool(waiting >> (signal.SIGSTOP - 1) & 1),
+        terminal_waits=bool(waiting >> (signal.SIGTSTP - 1) & 1),
+    )
 
 
-def _end_leftovers(wake: int) -> int:
-    """Kills what the job left behind; the number of processes that would not die."""
-    deadline = time.monotonic() + _LEFTOVER_S
+def _end_leftovers(groups: list[str], wake: int) -> None:
+    """Kills what the job left behind; returns when nothing of it is alive, if ever."""
+    if not _reap(0)[1]:
+        return
+    with contextlib.suppress(OSError):
+        # Who makes processes without end must not take the time from who ends them.
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+    pause_ms = _PAUSE_MS_MIN
+    while True:
+        end_round(groups, lambda: descendants(os.getpid()))
+        if _childless_within(pause_ms, wake):
+            return
+        pause_ms = min(2 * pause_ms, _PAUSE_MS_MAX)
+
+
+def _childless_within(pause_ms: int, wake: int) -> bool:
+    """Reaps for so long, or until there is no child."""
     poll = select.poll()
     poll.register(wake, select.POLLIN)
-    while time.monotonic() < deadline:
-        _reap(0)
-        children = _children()
-        if not children:
-            return 0
-        for pid in children:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        poll.poll(100)
+    deadline = time.monotonic() + pause_ms / 1000
+    while _reap(0)[1]:
+        left_ms = (deadline - time.monotonic()) * 1000
+        if left_ms <= 0:
+            return False
+        poll.poll(left_ms)
         _drain(wake)
-    return len(_children())
+    return True
 
 
-def _write_end(path: str, code: int, killer: int, left: int, wake: int) -> None:
+def _write_end(path: str, code: int, killer: int, wake: int) -> None:
     """Writes the end atomically; tries until there is room, the result must not be lost."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     end = {
@@ -250,7 +318,8 @@ def _write_end(path: str, code: int, killer: int, left: int, wake: int) -> None:
         "signal": killer,
         "ended_ns": time.monotonic_ns(),
         "cpu_ns": int((used.ru_utime + used.ru_stime) * 1e9),
-        "left": left,
+        # Read by agents of before: there were some that gave up.
+        "left": 0,
     }
     poll = select.poll()
     poll.register(wake, 0)
@@ -275,7 +344,7 @@ def _child(order: dict[str, Any], to_keeper: int, go_reader: int) -> NoReturn:
         os.setsid()
         _default_signals()
         _confine(order)
-        _limit_files(order)
+        _limit(order)
         _be_killable()
         _become_user(order)
         outputs = _open_files(order, made)
@@ -324,10 +393,15 @@ def _confine(order: dict[str, Any]) -> None:
             raise _Failed("enter the cgroup", path, error.errno or 0) from None
 
 
-def _limit_files(order: dict[str, Any]) -> None:
+def _limit(order: dict[str, Any]) -> None:
     # The agent has raised its own limit; jobs get the usual one.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (order["files_soft_max"], hard))
+    most: int = order["processes_max"]
+    if most:
+        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
 def _be_killable() -> None:
@@ -393,8 +467,3 @@ def _find_program(order: dict[str, Any]) -> str:
                 return path
             worst = 13
     raise _Failed("find the command", name, worst)
-
-
-if __name__ == "__main__":
-    sys.excepthook = lambda _kind, error, _trace: os._exit(70 if error else 71)
-    main()

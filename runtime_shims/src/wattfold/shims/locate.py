@@ -24,10 +24,23 @@ def find_omp_shim(environment: Mapping[str, str] | None = None) -> Path | None:
     return next((path.resolve() for path in candidates if path.is_file()), None)
 
 
-def _usual_places(module: Path) -> Iterator[Path]:
+def installed_omp_shim() -> Path | None:
+    """The OpenMP shim of the distribution wattfold-shims, or None where that is not installed.
+
+    What a source checkout has built is not meant: services take what an administrator installed.
+    """
+    places = _installed_places(Path(__file__).resolve())
+    return next((path.resolve() for path in places if path.is_file()), None)
+
+
+def _installed_places(module: Path) -> Iterator[Path]:
     yield module.parent / "lib" / OMP_SHIM_FILE
     # The distribution of the libraries goes where compiled packages go, which may be elsewhere.
     yield Path(sysconfig.get_path("platlib"), "wattfold", "shims", "lib", OMP_SHIM_FILE)
+
+
+def _usual_places(module: Path) -> Iterator[Path]:
+    yield from _installed_places(module)
     # <checkout>/runtime_shims/src/wattfold/shims/locate.py
     checkout = module.parents[4] if len(module.parents) > 4 else module.parent
     if (checkout / "runtime_shims" / "CMakeLists.txt").is_file():

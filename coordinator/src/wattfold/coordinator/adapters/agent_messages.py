@@ -11,7 +11,8 @@ from wattfold.contract.cpuset import MAX_CPU, CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName, valid_name
 from wattfold.contract.processor_map import PES_MAX, digits
 from wattfold.contract.topology import CpuPlace, Topology
-from wattfold.contract.units import UW_PER_W
+from wattfold.contract.units import UW_PER_W, w_from_uw
+from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.observations import (
     CoreResidual,
     JobSample,
@@ -127,7 +128,8 @@ def _zone(message: pb.PowerZone) -> Zone:
         raise MessageError(f"zone name {message.name!r} is not allowed")
     if message.can_cap and not low <= floor <= high:
         raise MessageError(
-            f"zone {message.name}: floor {floor} uW is outside its range {low}..{high} uW",
+            f"zone {message.name}: floor of {w_from_uw(floor):g} W is outside its range of "
+            f"{w_from_uw(low):g}..{w_from_uw(high):g} W",
         )
     if message.kind == pb.ZONE_KIND_GPU and not message.can_cap and not high:
         raise MessageError(
@@ -146,11 +148,30 @@ def _zone(message: pb.PowerZone) -> Zone:
 
 
 def readings_of_inventory(message: pb.Inventory) -> tuple[ev.ZoneReading, ...]:
-    """Caps enforced now."""
+    """Caps enforced now. Of a node that has left: what its zones may draw, as far as is known."""
     return tuple(
-        ev.ZoneReading(zone=ZoneName(zone.name), cap_uw=zone.cap_uw, not_held_uw=zone.not_held_uw)
+        ev.ZoneReading(
+            zone=ZoneName(zone.name),
+            cap_uw=max(zone.cap_uw, _original_uw(zone)) if message.left else zone.cap_uw,
+            not_held_uw=zone.not_held_uw,
+            original_uw=zone.original_uw,
+        )
         for zone in message.zones
         if zone.kind in _CHARGED and zone.can_cap
+    )
+
+
+def _original_uw(zone: pb.PowerZone) -> int:
+    return zone.original_uw or zone.cap_uw_max
+
+
+def readings_of_leave(message: pb.LeaveResponse) -> tuple[ev.ZoneReading, ...]:
+    """What holds after a node was given back, and which zones could not be."""
+    failed = {failure.name: failure.reason or "no reason given" for failure in message.failures}
+    caps_uw = {cap.name: cap.cap_uw for cap in message.caps}
+    return tuple(
+        ev.ZoneReading(zone=ZoneName(name), cap_uw=caps_uw.get(name, 0), error=failed.get(name, ""))
+        for name in dict.fromkeys((*caps_uw, *failed))
     )
 
 
@@ -303,6 +324,10 @@ def _job_sample(job: pb.JobUsage) -> JobSample:
         placement=_placement(job),
         phase=job.phase if job.phase.isascii() and job.phase.isprintable() else "",
         cores_wanted=min(job.cores_wanted, MAX_CPU + 1),
+        shim_message=job.shim_message,
+        processes_left=job.processes_left,
+        stray_cpus=str(_cpus(job.stray_cpus)),
+        stray_repairs=job.stray_repairs,
     )
 
 
@@ -335,7 +360,7 @@ def log_map(log: logging.Logger, action: act.SetMask, answer: pb.SetMaskResponse
     """One line for a map that was sent: what holds, and whether it is the one asked for."""
     log.log(
         logging.WARNING if answer.shim == pb.SHIM_STATE_CONFINED else logging.INFO,
-        "processor_map node=%s job=%s wanted=%s map=%s applied=%s applied_ns=%d",
+        "event=processor_map node=%s job=%s wanted=%s map=%s applied=%s applied_ns=%d",
         action.node_id,
         action.job_id,
         digits(action.processor_map),
@@ -352,7 +377,10 @@ def _residual(core: pb.CoreResidual) -> CoreResidual:
 
 
 def launch_request(
-    action: act.Launch, header: common_pb2.CommandHeader, step_key: bytes = b""
+    action: act.Launch,
+    header: common_pb2.CommandHeader,
+    launch: LaunchData,
+    step_key: bytes = b"",
 ) -> pb.LaunchRequest:
     """The command that starts a job's process; ``step_key`` of one that starts its steps itself."""
     spec = action.spec
@@ -360,7 +388,7 @@ def launch_request(
         header=header,
         job_id=action.job_id,
         argv=spec.argv,
-        env=dict(spec.env),
+        env=dict(launch.env),
         cwd=spec.cwd,
         stdout_path=_per_rank(spec.stdout_path, action),
         stderr_path=_per_rank(spec.stderr_path, action),

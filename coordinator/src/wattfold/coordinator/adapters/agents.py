@@ -2,6 +2,7 @@
 
 One `AgentLink` a node keeps contact: it asks for inventory and processes, then follows the
 telemetry; when that breaks or pauses, the node is silent and contact is sought again, for ever.
+Time in which this process was held up itself is no pause.
 Commands of the core go out as calls of their own; every outcome, a time-out too, becomes an event.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +20,14 @@ import grpc.aio
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters import agent_messages as messages
 from wattfold.coordinator.adapters import channels
 from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.journal import JournalError
+from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.observations import NodeSample
+from wattfold.coordinator.adapters.own_lag import OwnLag, Silence
 from wattfold.coordinator.adapters.step_keys import StepKeys
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
@@ -36,6 +42,7 @@ RECONNECT_S = 0.25
 RECONNECT_S_MAX = 2.0
 SILENT_AFTER_INTERVALS = 4
 LAUNCH_TIMEOUT_S = 10.0
+LAUNCHES_AT_ONCE = 16
 _PERMANENT = (
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.NOT_FOUND,
@@ -66,11 +73,14 @@ class Hooks:
 
     post: Callable[[ev.Event], None]
     sampled: Callable[[NodeSample], None]
+    heard: Callable[[NodeId, pb.Telemetry, int], None]
+    """A message as it came, and when it was sent by our clock."""
     gone: Callable[[NodeId], None]
     epoch: Callable[[], int]
     coordinator_id: str
     fenced: Callable[[FencedError], None]
     step_key: StepKeys
+    launch_data: Callable[[JobId], LaunchData | None]
 
 
 class AgentLink:
@@ -84,12 +94,14 @@ class AgentLink:
         hooks: Hooks,
         settings: AgentSettings,
         clock: Clock,
+        lag: OwnLag,
     ) -> None:
         self.node_id = node_id
         self.address = address
         self._hooks = hooks
         self._settings = settings
         self._clock = clock
+        self._silence = Silence(lag, clock.now_ns)
         self._metadata = channels.metadata(token)
         self._channel = channels.open_channel(address)
         self._stub = node_agent_pb2_grpc.NodeAgentStub(self._channel)
@@ -118,10 +130,10 @@ class AgentLink:
                 reason = _reason(error, self.address)
             except Exception as error:
                 # A defect met with one node must neither end this task unseen nor harm others.
-                log.exception("contact_failed node=%s", self.node_id)
+                log.exception(line("contact_failed", node=self.node_id))
                 reason = f"contact with it failed: {error!r}"
             if reason != last_reason:
-                log.warning("node_silent node=%s reason=%r", self.node_id, reason)
+                log.warning(line("node_silent", node=self.node_id, reason=reason))
                 self._hooks.gone(self.node_id)
                 self._hooks.post(ev.NodeSilent(node_id=self.node_id, reason=reason))
                 last_reason = reason
@@ -159,29 +171,42 @@ class AgentLink:
                 spec=spec,
                 caps=messages.readings_of_inventory(inventory),
                 processes=processes,
+                left=inventory.left,
             ),
         )
-        log.info("node_connected node=%s processes=%d", self.node_id, len(processes))
+        log.info(line("node_connected", node=self.node_id, processes=len(processes)))
         return spec
 
     async def _follow(self, spec: NodeSpec) -> None:
         interval_s = self._settings.telemetry_interval_s
         request = pb.StreamTelemetryRequest(interval_ns=round(interval_s * 1e9))
         call = self._stub.StreamTelemetry(request, metadata=self._metadata)
+        listening = asyncio.create_task(self._listen(call, spec))
+        limit_ns = round(interval_s * SILENT_AFTER_INTERVALS * 1e9)
+        self._silence.heard()
         try:
-            while True:
-                async with asyncio.timeout(interval_s * SILENT_AFTER_INTERVALS):
-                    message = await call.read()
-                if message is grpc.aio.EOF:
-                    await _raise_status(call)
-                    return
-                self._take(message, spec)
+            while not listening.done():
+                left_ns = limit_ns - self._silence.lasted_ns
+                if left_ns <= 0:
+                    raise TimeoutError
+                await asyncio.wait([listening], timeout=left_ns / 1e9)
+            await listening
         finally:
             call.cancel()
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def _listen(self, call: Any, spec: NodeSpec) -> None:
+        """Takes messages until the stream ends; how long it may pause is judged by `_follow`."""
+        while (message := await call.read()) is not grpc.aio.EOF:
+            self._silence.heard()
+            self._take(message, spec)
+        await _raise_status(call)
 
     def _take(self, message: pb.Telemetry, spec: NodeSpec) -> None:
         sent_ns = self._offset.ours(message.uptime_ns, self._clock.now_ns())
         self._hooks.sampled(messages.sample(message, spec, sent_ns))
+        self._hooks.heard(self.node_id, message, sent_ns)
         over = messages.not_held(message, spec)
         if messages.tells_more(self._not_held, over):
             self._not_held = over
@@ -205,6 +230,8 @@ class AgentLink:
             match action:
                 case act.SetCaps():
                     await self._set_caps(action)
+                case act.Leave():
+                    await self._leave(action)
                 case act.SetMask():
                     await self._set_mask(action)
                 case act.Launch():
@@ -272,6 +299,25 @@ class AgentLink:
             )
         self._hooks.post(event)
 
+    async def _leave(self, action: act.Leave) -> None:
+        request = pb.LeaveRequest(header=self._header(action.request_id, action.cause))
+        event: ev.Event
+        try:
+            answer = await self._call(self._stub.Leave, request)
+            event = ev.LeaveAnswered(
+                node_id=self.node_id,
+                request_id=action.request_id,
+                caps=messages.readings_of_leave(answer),
+            )
+        except grpc.aio.AioRpcError as error:
+            event = ev.LeaveFailed(
+                node_id=self.node_id,
+                request_id=action.request_id,
+                reason=_reason(error, self.address),
+                refused=error.code() in (grpc.StatusCode.FAILED_PRECONDITION, *_PERMANENT),
+            )
+        self._hooks.post(event)
+
     async def _set_mask(self, action: act.SetMask) -> None:
         mapped = bool(action.processor_map)
         deadline_s = self._settings.map_deadline_s if mapped else self._settings.mask_deadline_s
@@ -303,9 +349,14 @@ class AgentLink:
         self._hooks.post(event)
 
     async def _launch(self, action: act.Launch) -> None:
+        launch, missing = self._launch_data(action)
+        if launch is None:
+            self._hooks.post(missing)
+            return
         request = messages.launch_request(
             action,
             self._header(action.request_id, action.cause),
+            launch,
             self._hooks.step_key(action.job_id),
         )
         event: ev.Event
@@ -324,6 +375,19 @@ class AgentLink:
                 permanent=error.code() in _PERMANENT,
             )
         self._hooks.post(event)
+
+    def _launch_data(self, action: act.Launch) -> tuple[LaunchData | None, ev.LaunchFailed]:
+        """What the start needs, and what to tell of it if it is not there."""
+        launch, reason = None, "its environment is not in the journal any more: submit it again"
+        permanent = True
+        try:
+            launch = self._hooks.launch_data(action.job_id)
+        except JournalError as error:
+            reason, permanent = str(error), False
+        failed = ev.LaunchFailed(
+            node_id=self.node_id, job_id=action.job_id, reason=reason, permanent=permanent
+        )
+        return launch, failed
 
     async def _terminate(self, action: act.Terminate) -> None:
         request = pb.SignalRequest(
@@ -374,40 +438,72 @@ class AgentLink:
 
     def _unheard(self, what: str, job_id: JobId, error: grpc.aio.AioRpcError) -> None:
         """A repeat comes with the next contact, when the agent lists its processes."""
-        log.warning(
-            "command_failed what=%s node=%s job=%s reason=%r",
-            what,
-            self.node_id,
-            job_id,
-            _reason(error, self.address),
-        )
+        reason = _reason(error, self.address)
+        log.warning(line("command_failed", what=what, node=self.node_id, job=job_id, reason=reason))
 
 
 class Agents:
-    """All links; carries out the core's commands."""
+    """All links; carries out the core's commands.
+
+    A plan may start a thousand jobs at once. Launches go out some at a time, with a turn for all
+    others in between; what power and cores depend on goes out at once.
+    """
 
     def __init__(self) -> None:
         self._links: dict[NodeId, AgentLink] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[NodeId, asyncio.Task[None]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._launches: deque[act.Launch] = deque()
+        self._launching: asyncio.Task[None] | None = None
 
     def add(self, link: AgentLink) -> None:
         """Begins contact with an agent."""
         self._links[link.node_id] = link
-        self._tasks.append(asyncio.create_task(link.run()))
+        self._tasks[link.node_id] = asyncio.create_task(link.run())
+
+    def drop(self, node_id: NodeId) -> None:
+        """Ends contact with an agent; what was under way gets no answer any more."""
+        link, task = self._links.pop(node_id), self._tasks.pop(node_id)
+        task.cancel()
+        closing = asyncio.create_task(_close(link, task))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def perform(self, action: act.Action) -> None:
         """Sends a command to its node."""
+        assert not isinstance(action, act.Solve | act.WakeAt)
+        if not isinstance(action, act.Launch):
+            self._send(action)
+            return
+        self._launches.append(action)
+        if self._launching is None or self._launching.done():
+            self._launching = asyncio.create_task(self._launch_all())
+
+    def _send(self, action: act.Action) -> None:
         assert not isinstance(action, act.Solve | act.WakeAt)
         link = self._links.get(action.node_id)
         if link is not None:
             link.perform(action)
 
+    async def _launch_all(self) -> None:
+        while self._launches:
+            for _ in range(min(LAUNCHES_AT_ONCE, len(self._launches))):
+                self._send(self._launches.popleft())
+            await asyncio.sleep(0)
+
     async def close(self) -> None:
         """Ends all contact."""
-        for task in self._tasks:
+        launching = [self._launching] if self._launching is not None else []
+        for task in (*self._tasks.values(), *launching):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        ended = (*self._tasks.values(), *launching, *self._closing)
+        await asyncio.gather(*ended, return_exceptions=True)
         await asyncio.gather(*(link.close() for link in self._links.values()))
+
+
+async def _close(link: AgentLink, task: asyncio.Task[None]) -> None:
+    await asyncio.gather(task, return_exceptions=True)
+    await link.close()
 
 
 async def _raise_status(call: Any) -> None:

@@ -1,9 +1,12 @@
-"""The gRPC service people and programs use. Answers only after what it says is on disk."""
+"""The gRPC service people and programs use. Answers only after what it says is on disk.
+
+What it shows is made in another process (`pictures`): here are the loop and the leases.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn
 
 import grpc
@@ -11,78 +14,79 @@ import grpc.aio
 
 from wattfold.contract.ids import JobId, valid_name
 from wattfold.coordinator.adapters import profiles, views
+from wattfold.coordinator.adapters.asking import asker
+from wattfold.coordinator.adapters.audit_trail import AuditFilter
 from wattfold.coordinator.adapters.journal import JournalError
-from wattfold.coordinator.adapters.map_views import statements as map_statements
+from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.adapters.node_requests import (
+    NodeRequests,
+    budget_refusal,
+    outsiders_uw,
+)
+from wattfold.coordinator.adapters.node_views import ending_reason
 from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.picture_feed import NoPictureError, PictureFeed
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
+    TimeLimits,
     check_possible,
+    fingerprint,
     job_spec,
+    launch_data,
 )
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Job, JobState
-from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.core.state import State
-from wattfold.coordinator.policies.explain import explain
 from wattfold.v1 import coordinator_pb2 as pb
-from wattfold.v1 import coordinator_pb2_grpc
 
 WATCH_INTERVAL_S = 0.5
 WATCH_INTERVAL_S_MIN = 0.05
-LIST_MAX = 1000
 DEADLINE_DEFAULT_NS = 10_000_000_000
 WAITING_MAX = 100_000
 
 
-class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
+class CoordinatorApi(NodeRequests):
     """Coordinator service over one core."""
 
     def __init__(
         self,
         service: Service,
         seen: Observations,
-        policy: Policy,
+        pictures: PictureFeed,
         settle_ns: Callable[[], int],
+        limits: TimeLimits,
     ) -> None:
         self._service = service
         self._seen = seen
-        self._policy = policy
+        self._pictures = pictures
         self._settle_ns = settle_ns
+        self._limits = limits
         self._submitting = asyncio.Lock()
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
         self._version = 0
-        self._notify: asyncio.Task[None] | None = None
         service.listeners.append(self.changed)
-
-    @property
-    def _state(self) -> State:
-        return self._service.core.state
 
     def changed(self) -> None:
         """Wakes those who watch."""
         self._version += 1
-        if self._notify is None or self._notify.done():
-            self._notify = asyncio.create_task(self._wake())
-
-    async def _wake(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+        self._changed.set()
 
     async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.SubmitResponse:
         """Takes a job in."""
         try:
-            spec = job_spec(request.spec)
+            spec, launch = job_spec(request.spec, self._limits), launch_data(request.spec)
             nodes = [node.spec for node in self._state.nodes.values() if node.spec]
-            left_uw = self._state.ledger.budget_uw - self._state.floor_uw()
-            check_possible(spec, nodes, left_uw)
+            check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0)
         except InvalidRequestError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         async with self._submitting:
             known = self._state.keys.get(request.idempotency_key)
             if request.idempotency_key and known:
+                asked = self._state.key_prints.get(request.idempotency_key)
+                if asked and asked != fingerprint(request):
+                    await _abort(context, grpc.StatusCode.ALREADY_EXISTS, _other_command(known))
                 return pb.SubmitResponse(job_id=known)
-            if sum(not job.final for job in self._state.jobs.values()) >= WAITING_MAX:
+            if self._state.open_jobs >= WAITING_MAX:
                 text = f"{WAITING_MAX} jobs are waiting or running, no more are taken"
                 await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
             job_id = self._next_job_id()
@@ -91,9 +95,13 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
                 spec=spec,
                 held=request.held,
                 key=request.idempotency_key,
+                fingerprint=fingerprint(request) if request.idempotency_key else "",
             )
-            await self._request(submitted, context)
+            await self._request(submitted, context, launch)
         return pb.SubmitResponse(job_id=job_id)
+
+    def _left_uw(self) -> int:
+        return self._state.ledger.budget_uw - self._state.floor_uw()
 
     def _next_job_id(self) -> JobId:
         return JobId(str(self._state.submissions + 1))
@@ -101,8 +109,10 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
     async def Cancel(self, request: pb.CancelRequest, context: Any) -> pb.CancelResponse:
         """Ends a job or takes it out of the queue."""
         job = await self._job(request.job_id, context)
-        await self._request(ev.JobCancelRequested(job_id=job.job_id), context)
-        return pb.CancelResponse(state=views.job_state(job.state))
+        event = ev.JobCancelRequested(job_id=job.job_id, force=request.force)
+        await self._request(event, context)
+        message = ending_reason(self._state, job)
+        return pb.CancelResponse(state=views.job_state(job.state), message=message)
 
     async def Hold(self, request: pb.HoldRequest, context: Any) -> pb.HoldResponse:
         """Keeps a waiting job from starting."""
@@ -122,34 +132,28 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
         await self._request(ev.JobReleased(job_id=job.job_id), context)
         return pb.ReleaseResponse()
 
-    async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> pb.ListJobsResponse:
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> bytes:
         """Jobs by id, or all."""
-        if request.job_ids:
-            jobs = [await self._job(job_id, context) for job_id in request.job_ids]
-        else:
-            jobs = [j for j in self._state.jobs.values() if request.include_ended or not j.final]
-        limit = request.limit or LIST_MAX
-        return pb.ListJobsResponse(jobs=[self._message(job) for job in jobs[-limit:]])
+        job_ids = [(await self._job(job_id, context)).job_id for job_id in request.job_ids]
+        asked = self._pictures.jobs(tuple(job_ids), request.include_ended, request.limit)
+        return await _shown(asked, context)
 
-    async def ListNodes(self, request: pb.ListNodesRequest, context: Any) -> pb.ListNodesResponse:
+    async def ListNodes(self, request: pb.ListNodesRequest, context: Any) -> bytes:
         """All nodes."""
-        del request, context
-        return pb.ListNodesResponse(nodes=self._nodes())
+        del request
+        return await _shown(self._pictures.nodes(), context)
 
-    async def GetPower(self, request: pb.GetPowerRequest, context: Any) -> pb.Power:
+    async def GetPower(self, request: pb.GetPowerRequest, context: Any) -> bytes:
         """Budget, committed and measured power."""
-        del request, context
-        return self._power()
+        del request
+        return await _shown(self._pictures.power(), context)
 
     async def SetBudget(self, request: pb.SetBudgetRequest, context: Any) -> pb.SetBudgetResponse:
         """Changes the budget; a lower one holds within the deadline."""
-        floor_uw, budget_uw = self._state.floor_uw(), request.budget_uw
-        if budget_uw < floor_uw or budget_uw == 0:
-            text = (
-                f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the base "
-                "power and floors of the nodes in use; take nodes out or give at least that"
-            )
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, text)
+        budget_uw = request.budget_uw
+        refused = budget_refusal(self._state, budget_uw, request.accept_outside)
+        if refused:
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, refused)
         deadline_ns = request.deadline_ns or DEADLINE_DEFAULT_NS
         least_ns = self._settle_ns()
         if budget_uw < self._state.ledger.committed_uw and deadline_ns < least_ns:
@@ -158,29 +162,19 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
                 f"to {least_ns / 1e9:.2f} s (a command and one averaging window)"
             )
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, text)
-        event = ev.BudgetChanged(budget_uw=budget_uw, deadline_ns=deadline_ns)
+        event = ev.BudgetChanged(
+            budget_uw=budget_uw,
+            deadline_ns=deadline_ns,
+            accepted_outside_uw=outsiders_uw(self._state) if request.accept_outside else 0,
+        )
         await self._request(event, context)
-        return pb.SetBudgetResponse(power=self._power())
+        power = await _shown(self._pictures.power(), context)
+        return pb.SetBudgetResponse(power=pb.Power.FromString(power))
 
-    async def Explain(self, request: pb.ExplainRequest, context: Any) -> pb.ExplainResponse:
+    async def Explain(self, request: pb.ExplainRequest, context: Any) -> bytes:
         """Why a job waits, or why it has this size and cap."""
         job = await self._job(request.job_id, context)
-        answer = pb.ExplainResponse(job=self._message(job))
-        if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
-            snapshot = self._service.core.snapshot(self._service.clock.now_ns())
-            found = explain(snapshot, job.job_id, self._policy, job.reason)
-            answer.summary = found.summary
-            answer.lines.extend([*found.lines, *map_statements(answer.job)])
-        elif job.state is JobState.HELD:
-            answer.summary = "Held by its user."
-            answer.lines.append(f"`wattfold release {job.job_id}` lets it start.")
-        else:
-            answer.summary = f"The job is {job.state.value}."
-            if job.message:
-                answer.lines.append(job.message)
-        if job.spec.mode_source:
-            answer.lines.append(f"Resized by {job.spec.mode.value}: {job.spec.mode_source}.")
-        return answer
+        return await _shown(self._pictures.explanation(job.job_id), context)
 
     async def ListProfiles(
         self,
@@ -208,48 +202,72 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
             await self._request(event, context)
         return pb.PutProfileResponse()
 
-    async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.ClusterView]:
+    async def DropProfile(
+        self, request: pb.DropProfileRequest, context: Any
+    ) -> pb.DropProfileResponse:
+        """Forgets what is known of an application."""
+        try:
+            answer = profiles.dropped(self._state, request)
+        except LookupError as error:
+            await _abort(context, grpc.StatusCode.NOT_FOUND, str(error))
+        except ValueError as error:
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        event = ev.ProfileDropped(
+            app=request.app, model=bool(answer.models), certificate=answer.certificate
+        )
+        await self._request(event, context)
+        return answer
+
+    async def GetEnvironment(
+        self, request: pb.GetEnvironmentRequest, context: Any
+    ) -> pb.GetEnvironmentResponse:
+        """What a job will be started with, for its owner and operators."""
+        job, who = await self._job(request.job_id, context), asker()
+        if not (who.operator or who.account == job.spec.user):
+            text = f"job {job.job_id} is {job.spec.user}'s: its environment is shown to nobody else"
+            await _abort(context, grpc.StatusCode.PERMISSION_DENIED, text)
+        launch = self._service.launch_data(job.job_id)
+        if launch is None:
+            text = f"job {job.job_id} is {job.state.value}: environments are dropped with the start"
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        return pb.GetEnvironmentResponse(env=dict(launch.env))
+
+    async def ListAudit(self, request: pb.ListAuditRequest, context: Any) -> pb.ListAuditResponse:
+        """Who asked what: all of it for operators, for others what they asked themselves."""
+        who = asker()
+        account = request.account if who.operator else who.account
+        if request.account not in ("", account):
+            text = f"what {request.account} has asked is shown to operators only"
+            await _abort(context, grpc.StatusCode.PERMISSION_DENIED, text)
+        return pb.ListAuditResponse(
+            entries=[
+                views.audit_message(entry)
+                for entry in self._service.audit(
+                    AuditFilter(
+                        since_s=request.since_s,
+                        until_s=request.until_s,
+                        account=account,
+                        job=request.job_id,
+                        node=request.node_id,
+                        action=request.action,
+                        limit=request.limit,
+                    )
+                )
+            ]
+        )
+
+    async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[bytes]:
         """The picture now, then whenever it changed."""
-        del context
         interval_s = max((request.interval_ns / 1e9) or WATCH_INTERVAL_S, WATCH_INTERVAL_S_MIN)
         since_ns = self._service.clock.now_ns()
         while True:
             version, now_ns = self._version, self._service.clock.now_ns()
-            yield self._view(since_ns)
+            yield await _shown(self._pictures.cluster(since_ns), context)
             since_ns = now_ns
             await asyncio.sleep(interval_s)
-            async with self._changed:
-                while self._version == version:
-                    await self._changed.wait()
-
-    def _view(self, ended_since_ns: int) -> pb.ClusterView:
-        now_ns = self._service.clock.now_ns()
-        jobs = [
-            self._message(job)
-            for job in self._state.jobs.values()
-            if not job.final or job.ended_ns >= ended_since_ns
-        ]
-        return pb.ClusterView(
-            time_s=self._service.clock.wall_s(now_ns),
-            power=self._power(),
-            nodes=self._nodes(),
-            jobs=jobs,
-            last_round=views.round_message(self._state),
-        )
-
-    def _power(self) -> pb.Power:
-        clock = self._service.clock
-        return views.power_message(self._state, self._seen, clock, self._policy.name)
-
-    def _nodes(self) -> list[pb.Node]:
-        return [
-            views.node_message(self._state, node, self._seen.nodes.get(node.node_id))
-            for node in self._state.nodes.values()
-        ]
-
-    def _message(self, job: Job) -> pb.Job:
-        clock = self._service.clock
-        return views.job_message(job, self._seen, clock, clock.now_ns())
+            while self._version == version:
+                self._changed.clear()
+                await self._changed.wait()
 
     async def _job(self, job_id: str, context: Any) -> Job:
         job = self._state.jobs.get(JobId(job_id))
@@ -257,12 +275,28 @@ class CoordinatorApi(coordinator_pb2_grpc.CoordinatorServicer):
             await _abort(context, grpc.StatusCode.NOT_FOUND, f"no job {job_id!r}")
         return job
 
-    async def _request(self, event: ev.Event, context: Any) -> None:
+    async def _request(
+        self, event: ev.Event, context: Any, launch: LaunchData | None = None
+    ) -> None:
         try:
-            await self._service.request(event)
+            await self._service.request(event, launch)
         except JournalError as error:
             text = f"not accepted, it could not be stored: {error}"
             await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+
+
+async def _shown(picture: Awaitable[bytes], context: Any) -> bytes:
+    try:
+        return await picture
+    except NoPictureError as error:
+        await _abort(context, grpc.StatusCode.UNAVAILABLE, str(error))
+
+
+def _other_command(job_id: JobId) -> str:
+    return (
+        f"the idempotency key was used for job {job_id}, with another command or other sizes; "
+        "give another key for another job"
+    )
 
 
 async def _abort(context: Any, code: grpc.StatusCode, text: str) -> NoReturn:

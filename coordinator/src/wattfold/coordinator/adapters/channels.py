@@ -13,7 +13,9 @@ import grpc.aio
 
 OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.keepalive_time_ms", 5_000),
-    ("grpc.keepalive_timeout_ms", 2_000),
+    # Only for connections nobody will ever answer on: silence is judged by telemetry, less our own
+    # lag, and a ping that waits for a busy processor is no silence.
+    ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),

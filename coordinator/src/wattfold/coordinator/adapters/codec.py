@@ -10,6 +10,7 @@ from cattrs.preconf.json import JsonConverter, make_converter
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core import events
+from wattfold.coordinator.core.job import Ender, Job
 from wattfold.coordinator.core.state import State
 
 
@@ -24,7 +25,20 @@ def _converter() -> JsonConverter:
     converter = make_converter()
     converter.register_unstructure_hook(CpuSet, str)
     converter.register_structure_hook(CpuSet, lambda text, _: CpuSet.parse(text))
+    _read_older_jobs(converter)
     return converter
+
+
+def _read_older_jobs(converter: JsonConverter) -> None:
+    """A state stored before there were time limits says `cancelled` instead of who ended a job."""
+    structure = converter.get_structure_hook(Job)
+
+    def job(value: Any, kind: Any) -> Job:
+        if value.get("cancelled"):
+            value = {"ended_by": Ender.USER.value, **value}
+        return typing.cast(Job, structure(value, kind))
+
+    converter.register_structure_hook(Job, job)
 
 
 _CONVERTER = _converter()

@@ -9,14 +9,16 @@ from __future__ import annotations
 import difflib
 import math
 import os
-import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wattfold.contract.ids import NodeId, valid_name
+from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import ns_from_s, uw_from_w
+from wattfold.coordinator.adapters.audit_trail import ENTRIES_KEPT
+from wattfold.coordinator.adapters.submissions import TimeLimits
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
@@ -44,6 +46,7 @@ _TOP = {
     "token_file": Setting(kind=str),
     "agent_token_file": Setting(kind=str),
     "budget_w": Setting(kind=float, low=1, high=1e9, unit="W"),
+    "accept_outside_w": Setting(kind=float, low=0, high=1e9, unit="W"),
     "policy": Setting(kind=str, choices=POLICIES),
     "lease_s": Setting(kind=float, low=1, high=3600, unit="s"),
     "command_timeout_s": Setting(kind=float, low=0.1, high=60, unit="s"),
@@ -53,6 +56,7 @@ _TOP = {
     "telemetry_interval_s": Setting(kind=float, low=0.05, high=60, unit="s"),
     "solver_deadline_s": Setting(kind=float, low=0.1, high=600, unit="s"),
     "dram_cap_w": Setting(kind=float, low=0, high=10_000, unit="W"),
+    "audit_entries": Setting(kind=int, low=1000, high=10_000_000),
 }
 _PARM = {
     "alpha": Setting(kind=float, low=0, high=10),
@@ -63,6 +67,10 @@ _PARM = {
     "solver": Setting(kind=str, choices=("lagrangian", "glpk", "highs", "greedy")),
 }
 _FIFO = {"size": Setting(kind=str, choices=("min", "max"))}
+_JOBS = {
+    "time_limit_s": Setting(kind=float, low=0, high=1e9, unit="s"),
+    "time_limit_max_s": Setting(kind=float, low=0, high=1e9, unit="s"),
+}
 _NODE = {"id": Setting(kind=str), "address": Setting(kind=str)}
 
 
@@ -83,6 +91,7 @@ class Config:
     token_file: Path | None = None
     agent_token_file: Path | None = None
     budget_uw: int | None = None
+    accept_outside_uw: int = 0
     policy: Policy = field(default_factory=Parm)
     nodes: tuple[NodeEntry, ...] = ()
     lease_s: float = 10.0
@@ -93,6 +102,8 @@ class Config:
     telemetry_interval_s: float = 1.0
     solver_deadline_s: float = 15.0
     dram_cap_uw: int = 0
+    limits: TimeLimits = TimeLimits()  # noqa: RUF009 - immutable
+    audit_entries: int = ENTRIES_KEPT
 
 
 def default_state_dir() -> Path:
@@ -124,33 +135,38 @@ class _Source:
     where: str
     text: str
 
-    def at(self, key: str) -> str:
-        """File and line of a key, for messages."""
-        pattern = re.compile(rf"^\s*(\[+\s*)?{re.escape(key)}\s*(=|\])")
-        for number, line in enumerate(self.text.splitlines(), 1):
-            if pattern.match(line):
-                return f"{self.where}, line {number}"
-        return self.where
+    def at(self, key: str, table: str = "", index: int = 0) -> str:
+        """File and line of a key for messages, or of a table of that name.
+
+        ``index``: in which of the tables of one name, as [[node]].
+        """
+        line = line_of(self.text, key, table, index) or line_of(self.text, "", key)
+        line = line or (line_of(self.text, "", table, index) if table else 0)
+        return f"{self.where}, line {line}" if line else self.where
 
 
 def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
-    tables = {"parm", "fifo", "node"}
+    tables = {"parm", "fifo", "jobs", "node"}
     top = {key: value for key, value in raw.items() if key not in tables}
     checked = _check(source, top, _TOP, "", extra=tables)
     checked |= _check(_Source("command line", ""), flags, _TOP | {"nodes": Setting(kind=list)}, "")
     parm = _check(source, _table(source, raw, "parm"), _PARM, "parm.")
     fifo = _check(source, _table(source, raw, "fifo"), _FIFO, "fifo.")
+    jobs = _check(source, _table(source, raw, "jobs"), _JOBS, "jobs.")
     names = {f: checked[f] for f in _PLAIN if f in checked}
     for key in ("state_dir", "token_file", "agent_token_file"):
         if key in checked:
             names[key] = Path(checked[key]).expanduser()
     if "budget_w" in checked:
         names["budget_uw"] = uw_from_w(checked["budget_w"])
+    if "accept_outside_w" in checked:
+        names["accept_outside_uw"] = uw_from_w(checked["accept_outside_w"])
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
         policy=_policy(checked.get("policy", "parm-wse"), parm, fifo),
         nodes=_nodes(source, raw.get("node", []), checked.get("nodes", [])),
+        limits=_limits(source, jobs),
         **names,
     )
 
@@ -164,6 +180,7 @@ _PLAIN = (
     "term_grace_s",
     "telemetry_interval_s",
     "solver_deadline_s",
+    "audit_entries",
 )
 
 
@@ -180,17 +197,20 @@ def _check(
     known: dict[str, Setting],
     prefix: str,
     extra: set[str] | None = None,
+    index: int = 0,
 ) -> dict[str, Any]:
     out: dict[str, Any] = {}
+    table = prefix.rstrip(".")
     if not isinstance(values, dict):
-        raise ConfigError(f"{source.at(prefix.rstrip('.'))}: {prefix}... must be a table")
+        raise ConfigError(f"{source.at(table)}: {prefix}... must be a table")
     for key, value in values.items():
         setting = known.get(key)
         if setting is None:
             near = difflib.get_close_matches(key, [*known, *(extra or ())], n=1)
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
-            raise ConfigError(f"{source.at(key)}: unknown setting {prefix}{key}{hint}")
-        out[key] = _value(f"{source.at(key)}: {prefix}{key}", value, setting)
+            where = source.at(key, table, index)
+            raise ConfigError(f"{where}: unknown setting {prefix}{key}{hint}")
+        out[key] = _value(f"{source.at(key, table, index)}: {prefix}{key}", value, setting)
     return out
 
 
@@ -227,21 +247,32 @@ def _policy(name: str, parm: dict[str, Any], fifo: dict[str, Any]) -> Policy:
     )
 
 
+def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:
+    default_s, max_s = jobs.get("time_limit_s", 0.0), jobs.get("time_limit_max_s", 0.0)
+    if max_s and default_s > max_s:
+        raise ConfigError(
+            f"{source.at('time_limit_s')}: jobs.time_limit_s = {default_s:g} s is above "
+            f"jobs.time_limit_max_s = {max_s:g} s"
+        )
+    return TimeLimits(default_ns=ns_from_s(default_s), max_ns=ns_from_s(max_s))
+
+
 def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, ...]:
     if not isinstance(tables, list):
         raise ConfigError(f"{source.at('node')}: nodes are given as [[node]] with id and address")
-    entries = [_check(source, table, _NODE, "node.") for table in tables]
+    entries = [_check(source, t, _NODE, "node.", index=n) for n, t in enumerate(tables)]
     for text in flags:
         node_id, equals, address = text.partition("=")
         if not equals:
             raise ConfigError(f"command line: --node {text!r} is not ID=ADDRESS")
         entries.append({"id": node_id, "address": address})
     out: dict[str, NodeEntry] = {}
-    for entry in entries:
+    for index, entry in enumerate(entries):
+        where = source.at("id", "node", index) if index < len(tables) else "command line"
         node_id, address = entry.get("id", ""), entry.get("address", "")
         if not valid_name(node_id) or not address:
-            raise ConfigError(f"{source.at('id')}: node {node_id!r} at {address!r} needs both")
+            raise ConfigError(f"{where}: node {node_id!r} at {address!r} needs both")
         if node_id in out:
-            raise ConfigError(f"{source.at('id')}: node {node_id} is named twice")
+            raise ConfigError(f"{where}: node {node_id} is named twice")
         out[node_id] = NodeEntry(node_id=NodeId(node_id), address=address)
     return tuple(out.values())

@@ -4,37 +4,32 @@
 the disk. What is acknowledged to a user is committed first; events nobody waits for may be lost
 with a crash, but only from the end: the rest is still the true history. `load` gives the last
 checkpoint and the events after it.
+
+What only the start of a job needs and the audit trail stand beside the events, in the transaction
+of the event they belong to.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core.events import Event
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.adapters import audit_trail, codec, journal_file, launch_data
+from wattfold.coordinator.adapters.audit_trail import AuditEntry, AuditFilter
+from wattfold.coordinator.adapters.journal_file import SCHEMA_VERSION, JournalError, WriterLock
+from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.core.events import Event, JobSubmitted
 from wattfold.coordinator.core.state import State
 
-SCHEMA_VERSION = 1
 PENDING_MAX = 100_000
 KEPT_EVENTS = 200_000
 LOCK_WAIT_S = 2.0
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS events (
-    id INTEGER PRIMARY KEY, time_ns INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS checkpoint (
-    one INTEGER PRIMARY KEY CHECK (one = 1), event_id INTEGER NOT NULL, body TEXT NOT NULL
-) STRICT;
-"""
-
-
-class JournalError(Exception):
-    """The journal cannot be read or written; the message names the file and the reason."""
+__all__ = ["SCHEMA_VERSION", "Entry", "Journal", "JournalError"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +39,8 @@ class Entry:
     number: int
     time_ns: int
     event: Event
+    launch: LaunchData | None = None
+    asked: AuditEntry | None = None
 
 
 class Journal:
@@ -54,59 +51,68 @@ class Journal:
         path: Path,
         kept_events: int = KEPT_EVENTS,
         lock_wait_s: float = LOCK_WAIT_S,
+        kept_requests: int = audit_trail.ENTRIES_KEPT,
     ) -> None:
         """Opens or makes the file. Raises JournalError (in use, not a journal, no space).
 
-        ``kept_events`` stay before a checkpoint; another writer is waited for ``lock_wait_s``.
+        ``kept_events`` stay before a checkpoint, ``kept_requests`` in the audit trail; another
+        writer is waited for ``lock_wait_s``.
         """
         self.path = path
         self._kept_events = kept_events
+        self._kept_requests = kept_requests
         self._pending: list[Entry] = []
+        self._dropped: set[JobId] = set()
+        self._notes: list[AuditEntry] = []
+        self._scrub_due = False
         try:
-            self._db = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
-            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.executescript(_SCHEMA)
-            path.chmod(0o600)
-            self._check_version()
+            self._lock = WriterLock(path, lock_wait_s)
+        except OSError as error:
+            raise JournalError(f"journal {path}: unable to open: {error.strerror}") from error
+        try:
+            self._db = journal_file.open_database(path, lock_wait_s)
             row = self._db.execute("SELECT max(id), max(time_ns) FROM events").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError, JournalError) as error:
+            self._lock.release()
+            if isinstance(error, JournalError):
+                raise
             hint = " (is another coordinator running?)" if "locked" in str(error) else ""
             raise JournalError(f"journal {path}: {error}{hint}") from error
         self._last = row[0] or self._checkpoint_number()
         self.last_time_ns: int = row[1] or int(self.get_meta("checkpoint_time_ns") or 0)
 
-    def _check_version(self) -> None:
-        found = self.get_meta("schema")
-        if found is None:
-            self.put_meta("schema", str(SCHEMA_VERSION))
-        elif int(found) != SCHEMA_VERSION:
-            raise JournalError(
-                f"journal {self.path} has schema {found}, this version writes {SCHEMA_VERSION}",
-            )
-
     def get_meta(self, key: str) -> str | None:
         """A stored setting."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return row[0] if row else None
+        return journal_file.meta(self._db, key)
 
     def put_meta(self, key: str, value: str) -> None:
         """Stores a setting at once. Raises JournalError."""
         try:
-            self._put_meta(key, value)
+            journal_file.put_meta(self._db, key, value)
         except sqlite3.Error as error:
             raise JournalError(f"journal {self.path}: {error}") from error
 
-    def _put_meta(self, key: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+    def append(
+        self,
+        event: Event,
+        time_ns: int,
+        launch: LaunchData | None = None,
+        asked: AuditEntry | None = None,
+    ) -> int:
+        """Takes an event and gives it its number. On disk only after `commit`.
 
-    def append(self, event: Event, time_ns: int) -> int:
-        """Takes an event and gives it its number. On disk only after `commit`."""
+        ``launch`` belongs to the job of a submission; ``asked`` is the request that led to it.
+        """
         if len(self._pending) >= PENDING_MAX:
             raise JournalError(f"journal {self.path}: {PENDING_MAX} events could not be written")
         self._last += 1
-        self._pending.append(Entry(number=self._last, time_ns=time_ns, event=event))
+        entry = Entry(number=self._last, time_ns=time_ns, event=event, launch=launch, asked=asked)
+        self._pending.append(entry)
+        return self._last
+
+    @property
+    def last_number(self) -> int:
+        """Number of the event that was taken last."""
         return self._last
 
     @property
@@ -116,18 +122,31 @@ class Journal:
 
     def commit(self) -> None:
         """Writes what was taken. Raises JournalError; the events are kept for the next try."""
-        if not self._pending:
+        if not (self._pending or self._dropped or self._notes):
             return
         rows = [(e.number, e.time_ns, *codec.dump_event(e.event)) for e in self._pending]
         try:
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
-            self._db.execute("COMMIT")
+            with journal_file.transaction(self._db):
+                self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+                self._write_beside()
         except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
             raise JournalError(f"journal {self.path}: {error}") from error
         self._pending.clear()
+        self._dropped.clear()
+        self._notes.clear()
+
+    def _write_beside(self) -> None:
+        launches = [
+            (e.event.job_id, launch_data.dump(e.launch))
+            for e in self._pending
+            if e.launch is not None and isinstance(e.event, JobSubmitted)
+        ]
+        self._db.executemany("INSERT OR REPLACE INTO launch_data VALUES (?, ?)", launches)
+        gone = [(job_id,) for job_id in self._dropped]
+        self._db.executemany("DELETE FROM launch_data WHERE job = ?", gone)
+        asked = [entry.asked for entry in self._pending if entry.asked is not None]
+        audit_trail.write(self._db, [*asked, *self._notes], self._kept_requests)
+        self._scrub_due = self._scrub_due or bool(gone)
 
     def withdraw(self, number: int) -> bool:
         """Takes the last event back if it is not yet on disk."""
@@ -139,20 +158,19 @@ class Journal:
 
     def checkpoint(self, state: State, time_ns: int) -> None:
         """Stores the state after the last event, and drops events far behind it."""
+        self.store_checkpoint(self._last, time_ns, codec.dump_state(state))
+
+    def store_checkpoint(self, number: int, time_ns: int, body: str) -> None:
+        """Stores the text of the state after the event of a number. Raises JournalError."""
         self.commit()
-        body = codec.dump_state(state)
         try:
-            self._db.execute("BEGIN")
-            self._db.execute(
-                "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)",
-                (self._last, body),
-            )
-            self._db.execute("DELETE FROM events WHERE id <= ?", (self._last - self._kept_events,))
-            self._put_meta("checkpoint_time_ns", str(time_ns))
-            self._db.execute("COMMIT")
+            with journal_file.transaction(self._db):
+                self._db.execute(
+                    "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)", (number, body)
+                )
+                self._db.execute("DELETE FROM events WHERE id <= ?", (number - self._kept_events,))
+                journal_file.put_meta(self._db, "checkpoint_time_ns", str(time_ns))
         except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
             raise JournalError(f"journal {self.path}: {error}") from error
 
     def load_state(self) -> State | None:
@@ -182,7 +200,62 @@ class Journal:
         row = self._db.execute("SELECT event_id FROM checkpoint").fetchone()
         return row[0] if row else 0
 
-    def close(self) -> None:
-        """Commits and closes."""
-        self.commit()
+    # What only the start of a job needs.
+
+    def launch_data(self, job_id: JobId) -> LaunchData | None:
+        """The launch data of a job, None once it was dropped. Raises JournalError."""
+        for entry in reversed(self._pending):
+            submitted = isinstance(entry.event, JobSubmitted) and entry.event.job_id == job_id
+            if submitted and entry.launch is not None:
+                return entry.launch
+        try:
+            query = "SELECT body FROM launch_data WHERE job = ?"
+            row = self._db.execute(query, (job_id,)).fetchone()
+            return launch_data.load(row[0]) if row and job_id not in self._dropped else None
+        except (sqlite3.Error, ValueError) as error:
+            raise JournalError(f"journal {self.path}: job {job_id}: {error}") from error
+
+    def drop_launch_data(self, job_ids: Collection[JobId]) -> None:
+        """Forgets launch data of jobs with the next commit."""
+        self._dropped.update(job_ids)
+
+    def keep_launch_data(self, job_ids: Collection[JobId]) -> None:
+        """Forgets that of all other jobs with the next commit."""
+        stored = self._db.execute("SELECT job FROM launch_data").fetchall()
+        self.drop_launch_data({JobId(job) for (job,) in stored} - set(job_ids))
+
+    def scrub(self) -> None:
+        """Takes what was dropped out of the log beside the file; later while somebody reads."""
+        if not self._scrub_due:
+            return
+        try:
+            self._scrub_due = not journal_file.truncate_wal(self._db)
+        except sqlite3.Error as error:
+            raise JournalError(f"journal {self.path}: {error}") from error
+
+    # The audit trail.
+
+    def note(self, entry: AuditEntry) -> None:
+        """Takes a request that led to no event; on disk after the next commit."""
+        self._notes.append(entry)
+
+    def audit(self, wanted: AuditFilter) -> list[AuditEntry]:
+        """Stored requests, oldest first. Raises JournalError."""
+        try:
+            return audit_trail.read(self._db, wanted)
+        except sqlite3.Error as error:
+            raise JournalError(f"journal {self.path}: {error}") from error
+
+    def abandon(self) -> None:
+        """Closes without a commit, as a crash would."""
         self._db.close()
+        self._lock.release()
+
+    def close(self) -> None:
+        """Commits, takes all into the one file and closes."""
+        try:
+            self.commit()
+            with suppress(JournalError):
+                self.scrub()
+        finally:
+            self.abandon()

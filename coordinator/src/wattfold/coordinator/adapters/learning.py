@@ -3,8 +3,9 @@
 A job without a measured profile runs under a stated default. While it runs, its shim counts
 parallel regions, or the program reports progress itself: how fast that count grows at each size
 and cap is a measurement of its speed there. When the total is known (the program said it, or the
-job has ended) the points are fitted and the profile is stored, marked as learnt from progress.
-A profile that somebody measured on purpose is never replaced.
+job has ended) the points are fitted, together with those of earlier runs and with what is assumed
+of an unknown program (`models/learnt.py`), and the profile is stored, marked as learnt. A profile
+that somebody measured on purpose is never replaced.
 """
 
 from __future__ import annotations
@@ -13,17 +14,25 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from wattfold.contract.ids import JobId
-from wattfold.contract.units import w_from_uw
+from wattfold.contract.log_text import line
+from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample
+from wattfold.coordinator.adapters.profiles import LEARNT
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job, JobState
-from wattfold.coordinator.core.state import profile_key
-from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.core.state import StoredProfile, profile_key
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.power_curve import PowerCurve
+from wattfold.coordinator.models.seen_points import SeenPoint
 from wattfold.coordinator.policies.estimates import node_curve
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.models.fitting import FitResult
 
 log = logging.getLogger("wattfold.learning")
 
@@ -32,6 +41,8 @@ BUCKET_S_MIN = 2.0
 REPORT_STEP = 0.02
 JOBS_MAX = 10_000
 FITS_MAX = 8
+POINTS_KEPT = 64
+"""Points of earlier runs that a profile is fitted to, the newest."""
 
 
 @dataclass(slots=True)
@@ -53,28 +64,22 @@ class _Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LessonPoint:
-    """How fast a job went at a size and cap, and for how long that was seen."""
-
-    size: int
-    cap_w: float
-    rate: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What a finished job has shown; ``work`` is all of it, in the unit of the rates."""
+    """What jobs of a program have shown; ``work`` is all of the last one, in the unit of the rates.
+
+    ``size_max`` is the greatest size they may have.
+    """
 
     app: str
     unit: SizeUnit
-    curve: PowerCurve | None
+    curve: PowerCurve
     work: float
-    points: tuple[LessonPoint, ...]
+    size_max: int
+    points: tuple[SeenPoint, ...]
 
 
-Fitter = Callable[[Lesson], Awaitable[PassProfile | str]]
-"""Answers with a profile, or with the reason why there is none."""
+Fitter = Callable[[Lesson], Awaitable["FitResult | str"]]
+"""Answers with a fit, or with the reason why there is none."""
 
 
 class ProgressLearner:
@@ -85,7 +90,7 @@ class ProgressLearner:
         self._fitter = fitter
         self._tasks: set[asyncio.Task[None]] = set()
         self._traces: dict[JobId, _Trace] = {}
-        service.listeners.append(self._ended)
+        service.followers.append(self._ended)
 
     def take(self, sample: NodeSample) -> None:
         """Takes one telemetry message in."""
@@ -118,10 +123,12 @@ class ProgressLearner:
                 trace.reported = share
                 self._service.post(ev.ProgressReported(job_id=job.job_id, done=share))
 
-    def _ended(self) -> None:
+    def _ended(self, changes: Changes) -> None:
         """Fits the traces of jobs that have ended."""
         jobs = self._service.core.state.jobs
-        for job_id in list(self._traces):
+        for job_id in list(self._traces if changes.everything else changes.jobs):
+            if job_id not in self._traces:
+                continue
             job = jobs.get(job_id)
             if job is None or job.final:
                 trace = self._traces.pop(job_id)
@@ -133,7 +140,7 @@ class ProgressLearner:
         stored = state.profiles.get(profile_key(job.spec.app, job.spec.unit.value))
         node = state.nodes.get(next(iter(job.ranks)))
         points = tuple(
-            LessonPoint(
+            SeenPoint(
                 size=size,
                 cap_w=w_from_uw(cap_uw),
                 rate=bucket.count / bucket.seconds,
@@ -143,15 +150,18 @@ class ProgressLearner:
             if bucket.seconds >= BUCKET_S_MIN and bucket.count > 0
         )
         work = trace.total or trace.count
-        measured = stored is not None and stored.source != "progress"
+        measured = stored is not None and stored.source != LEARNT
         if measured or not points or work <= 0 or len(self._tasks) >= FITS_MAX:
+            return
+        if node is None or node.spec is None:
             return
         lesson = Lesson(
             app=job.spec.app,
             unit=job.spec.unit,
-            curve=node_curve(node.spec) if node and node.spec else None,
+            curve=node_curve(node.spec),
             work=work,
-            points=points,
+            size_max=job.spec.size_max,
+            points=(*_earlier(stored), *points)[-POINTS_KEPT:],
         )
         task = asyncio.create_task(self._fit(lesson))
         self._tasks.add(task)
@@ -160,10 +170,18 @@ class ProgressLearner:
     async def _fit(self, lesson: Lesson) -> None:
         found = await self._fitter(lesson)
         if isinstance(found, str):
-            log.warning("profile_not_learnt app=%s reason=%r", lesson.app, found)
+            log.warning(line("profile_not_learnt", app=lesson.app, reason=found))
             return
-        log.info("profile_learnt app=%s points=%d", lesson.app, len(lesson.points))
-        self._service.post(ev.ProfileStored(profile=found, source="progress"))
+        error = f"{found.rms_relative_error:.3f}"
+        log.info(line("profile_learnt", app=lesson.app, points=len(lesson.points), error=error))
+        self._service.post(
+            ev.ProfileStored(
+                profile=found.profile,
+                source=LEARNT,
+                rms_error=found.rms_relative_error,
+                points=_points(lesson, found),
+            ),
+        )
 
     async def idle(self) -> None:
         """Waits until every fit under way has ended."""
@@ -176,22 +194,44 @@ class ProgressLearner:
         await self.idle()
 
 
-def fit_lesson(lesson: Lesson) -> PassProfile:
+def fit_lesson(lesson: Lesson) -> FitResult:
     """Fits a profile to what was seen. Raises ValueError. Takes tenths of a second: runs in the
     worker process, which also pays for loading scipy."""
-    from wattfold.coordinator.models.fitting import RatePoint, fit_from_rates
+    from wattfold.coordinator.models.learnt import fit_learnt
 
-    points = [
-        RatePoint(size=p.size, cap_w=p.cap_w, rate=p.rate, weight=p.seconds) for p in lesson.points
-    ]
-    found = fit_from_rates(
-        points,
+    return fit_learnt(
+        lesson.points,
         app=lesson.app,
         unit=lesson.unit,
         curve=lesson.curve,
         work=lesson.work,
+        size_max=lesson.size_max,
     )
-    return found.profile
+
+
+def _earlier(stored: StoredProfile | None) -> list[SeenPoint]:
+    """What earlier runs have shown."""
+    points = stored.stored.points if stored else ()
+    return [
+        SeenPoint(size=p.size, cap_w=w_from_uw(p.cap_uw), rate=p.rate, seconds=p.observed_s)
+        for p in points
+        if p.rate > 0
+    ]
+
+
+def _points(lesson: Lesson, found: FitResult) -> tuple[ev.MeasuredPoint, ...]:
+    """What was seen, as it is stored: beside the model's time for each, of the last run's work."""
+    return tuple(
+        ev.MeasuredPoint(
+            size=p.size,
+            cap_uw=uw_from_w(p.cap_w),
+            seconds=lesson.work / p.rate,
+            fitted_seconds=lesson.work / p.rate * (1 + residual),
+            observed_s=p.seconds,
+            rate=p.rate,
+        )
+        for p, residual in zip(lesson.points, found.residuals, strict=True)
+    )
 
 
 def _on_target(job: Job) -> bool:

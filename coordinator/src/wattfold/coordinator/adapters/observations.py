@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 
 
@@ -69,7 +70,8 @@ class JobSample:
 
     ``core_ns`` are cores held times time; ``idle_energy_uj`` is the share of the idle energy for
     them, not in ``energy_uj``. ``excess_runnable_ns`` is the time integral of the threads ready to
-    run above the number of cores.
+    run above the number of cores. ``processes_left`` after the end of its first one are being
+    killed. ``stray_cpus``: cores outside its mask that its threads have set themselves to.
     """
 
     cpu_ns: int
@@ -94,6 +96,10 @@ class JobSample:
     placement: MapSample | None = None
     phase: str = ""
     cores_wanted: int = 0
+    shim_message: str = ""
+    processes_left: int = 0
+    stray_cpus: str = ""
+    stray_repairs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +133,27 @@ class NodeSample:
         """Power of the node: that of the platform, else its zones and its base power."""
         return self.unmeasured_uw + sum(zone.power_uw for zone in self.meters.values())
 
+    @property
+    def residual(self) -> CpuSet:
+        """Cores with more residual work than can be neglected."""
+        loads: dict[int, float] = {}
+        for job in self.jobs.values():
+            for core in job.residual:
+                loads[core.cpu] = loads.get(core.cpu, 0.0) + core.load
+        return CpuSet.of(cpu for cpu, load in loads.items() if load >= LOAD_MIN)
 
+
+LOAD_MIN = 0.01
+"""CPU seconds a second; the peaks of an idle residual process are about 0.02."""
 PLATFORM = ZoneName("psys")
 COMMON_NS = 1_000_000_000
 """The time over which the power of all nodes is taken."""
 READINGS_KEPT = 64
 PEAK_EVERY_NS = 100_000_000
-"""A mean over a second does not peak between two looks that close, and each looks at all nodes."""
+"""A mean over a second does not peak between two looks that close."""
+PEAK_EVERY_NS_A_NODE = 1_000_000
+"""A look is at all nodes, about 10 us each: of many nodes it is taken once in a millisecond for
+each, and one of them is too small a part of the sum to make it peak in between."""
 Readings = deque[tuple[int, int]]
 """(time in nanoseconds, energy in microjoules), ascending."""
 
@@ -144,18 +164,45 @@ class Observations:
 
     peak_uw: int = 0
     nodes: dict[NodeId, NodeSample] = field(default_factory=dict)
+    residual: dict[NodeId, CpuSet] = field(default_factory=dict)
+    """Cores with residual work of late, of the nodes that have any."""
     _peaked_ns: int = -PEAK_EVERY_NS
-    _energy: dict[tuple[NodeId, ZoneName], Readings] = field(default_factory=dict)
+    _energy: dict[NodeId, dict[ZoneName, Readings]] = field(default_factory=dict)
+    _of_job: dict[JobId, dict[NodeId, JobSample]] = field(default_factory=dict)
+    _power_uw: int | None = None
 
     def take(self, sample: NodeSample) -> None:
         """Replaces what is known of a node."""
+        self._forget_jobs(sample.node_id, but=sample)
         self.nodes[sample.node_id] = sample
+        for job_id, job in sample.jobs.items():
+            self._of_job.setdefault(job_id, {})[sample.node_id] = job
+        if residual := sample.residual:
+            self.residual[sample.node_id] = residual
+        else:
+            self.residual.pop(sample.node_id, None)
+        self._power_uw = None
         for name, zone in sample.meters.items():
             if zone.valid:
-                self._read(self._energy.setdefault((sample.node_id, name), deque()), zone)
-        if sample.taken_ns - self._peaked_ns >= PEAK_EVERY_NS:
+                energy = self._energy.setdefault(sample.node_id, {})
+                self._read(energy.setdefault(name, deque()), zone)
+        if sample.taken_ns - self._peaked_ns >= self._peak_every_ns:
             self._peaked_ns = sample.taken_ns
             self.peak_uw = max(self.peak_uw, self.power_uw)
+
+    @property
+    def _peak_every_ns(self) -> int:
+        return max(PEAK_EVERY_NS, len(self.nodes) * PEAK_EVERY_NS_A_NODE)
+
+    def _forget_jobs(self, node_id: NodeId, but: NodeSample | None) -> None:
+        """Forgets a node's samples of jobs that a newer one does not have."""
+        before = self.nodes.get(node_id)
+        for job_id in before.jobs if before else ():
+            if but is None or job_id not in but.jobs:
+                samples = self._of_job[job_id]
+                del samples[node_id]
+                if not samples:
+                    del self._of_job[job_id]
 
     @staticmethod
     def _read(readings: Readings, zone: ZoneSample) -> None:
@@ -168,8 +215,11 @@ class Observations:
 
     def drop(self, node_id: NodeId) -> None:
         """Forgets a node that fell silent."""
+        self._forget_jobs(node_id, but=None)
         self.nodes.pop(node_id, None)
-        self._energy = {key: value for key, value in self._energy.items() if key[0] != node_id}
+        self.residual.pop(node_id, None)
+        self._energy.pop(node_id, None)
+        self._power_uw = None
 
     @property
     def power_uw(self) -> int:
@@ -177,11 +227,17 @@ class Observations:
 
         A zone with too few readings yet counts with the figure of its agent.
         """
+        if self._power_uw is None:
+            self._power_uw = self._sum_uw()
+        return self._power_uw
+
+    def _sum_uw(self) -> int:
         total_uw = sum(node.unmeasured_uw for node in self.nodes.values())
-        until_ns = min((r[-1][0] for r in self._energy.values() if len(r) > 1), default=0)
+        meters = [r for zones in self._energy.values() for r in zones.values()]
+        until_ns = min((r[-1][0] for r in meters if len(r) > 1), default=0)
         for node_id, node in self.nodes.items():
             for name, zone in node.meters.items():
-                readings = self._energy.get((node_id, name))
+                readings = self._energy.get(node_id, {}).get(name)
                 mean_uw = _mean_uw(readings, until_ns) if readings else None
                 total_uw += zone.power_uw if mean_uw is None else mean_uw
         return total_uw
@@ -193,11 +249,11 @@ class Observations:
 
     def samples_of_job(self, job_id: JobId) -> list[tuple[NodeId, JobSample]]:
         """Samples of a job with the nodes they are from."""
-        return [(n, node.jobs[job_id]) for n, node in self.nodes.items() if job_id in node.jobs]
+        return list(self._of_job.get(job_id, {}).items())
 
     def of_job(self, job_id: JobId) -> list[JobSample]:
         """Samples of a job on all its nodes."""
-        return [node.jobs[job_id] for node in self.nodes.values() if job_id in node.jobs]
+        return list(self._of_job.get(job_id, {}).values())
 
 
 def _mean_uw(readings: Readings, until_ns: int) -> int | None:

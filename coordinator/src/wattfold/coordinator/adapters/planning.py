@@ -2,21 +2,90 @@
 
 The policy is asked first; if it crashed or was late, its fallback; if there is none, or that
 failed too, the last plan stays (PlanFailed). One canonical log line a round.
+
+The worker has a copy of the state (`replica`), makes the snapshot there, and answers with what the
+plan changes: neither the jobs that wait as before nor those that run on as before cost the loop
+anything.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
+from wattfold.contract.log_text import line
+from wattfold.coordinator.adapters.replica import Replica
+from wattfold.coordinator.adapters.replica_feed import ReplicaFeed
+from wattfold.coordinator.adapters.residual import with_cores
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy, Snapshot
-from wattfold.coordinator.solvers.worker import Crashed, SolverWorker, Success
+from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy
+from wattfold.coordinator.core.state import State, snapshot
+from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 
 log = logging.getLogger("wattfold.planning")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What the worker answers: a plan without what it leaves as it is, and the round's figures."""
+
+    plan: Plan
+    jobs: int
+    assigned: int
+    budget_uw: int
+    spendable_uw: int
+
+
+def propose(
+    replica: Replica,
+    policy: Policy,
+    now_ns: int,
+    residual: Mapping[NodeId, CpuSet],
+    deadline_s: float,
+) -> Proposal:
+    """Called in the worker: has a policy plan on the copy of the state there."""
+    replica.take_touched()
+    seen = with_cores(snapshot(replica.state, now_ns), residual)
+    plan = policy.propose(seen, now_ns, deadline_s)
+    return Proposal(
+        plan=news_of(plan, replica.state),
+        jobs=len(seen.jobs),
+        assigned=len(plan.assignments),
+        budget_uw=seen.budget_uw,
+        spendable_uw=seen.spendable_uw,
+    )
+
+
+def news_of(plan: Plan, state: State) -> Plan:
+    """A plan without jobs that wait for the reason they wait for already or run on as they do.
+
+    The core takes it as it would take the whole: who is not named keeps what it has. A job that
+    was accepted and has no process yet is always named, as it may still go elsewhere.
+    """
+    jobs = state.jobs
+    return replace(
+        plan,
+        assignments=tuple(
+            assignment
+            for assignment in plan.assignments
+            if (job := jobs.get(assignment.job_id)) is None
+            or not job.ranks
+            or job.reason
+            or job.target != assignment
+        ),
+        waiting=tuple(
+            waiting
+            for waiting in plan.waiting
+            if (job := jobs.get(waiting.job_id)) is None or job.reason != waiting.reason
+        ),
+    )
 
 
 class Planner:
@@ -25,14 +94,16 @@ class Planner:
     def __init__(
         self,
         policy: Policy,
-        worker: SolverWorker,
-        snapshot: Callable[[], Snapshot],
+        feed: ReplicaFeed,
+        now_ns: Callable[[], int],
+        residual: Callable[[], Mapping[NodeId, CpuSet]],
         post: Callable[[ev.Event], None],
         deadline_s: float,
     ) -> None:
         self.policy = policy
-        self._worker = worker
-        self._snapshot = snapshot
+        self._feed = feed
+        self._now_ns = now_ns
+        self._residual = residual
         self._post = post
         self._deadline_s = deadline_s
         self._task: asyncio.Task[None] | None = None
@@ -40,7 +111,7 @@ class Planner:
     def perform(self, action: act.Action) -> None:
         """Starts a planning round."""
         assert isinstance(action, act.Solve)
-        self._task = asyncio.create_task(self._round(action.round, self._snapshot()))
+        self._task = asyncio.create_task(self._round(action.round))
 
     async def close(self) -> None:
         """Gives a round under way up."""
@@ -48,79 +119,63 @@ class Planner:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _round(self, number: int, snapshot: Snapshot) -> None:
+    async def _round(self, number: int) -> None:
         started_ns = time.monotonic_ns()
         policy: Policy | None = self.policy
         reason = ""
         while policy is not None:
-            result = await self._worker.call(
-                policy.propose,
-                snapshot,
-                snapshot.now_ns,
-                self._deadline_s,
-                deadline_s=self._deadline_s + 1.0,
-            )
+            result = await self._ask(policy)
             if isinstance(result, Success):
-                plan: Plan = result.value
-                self._done(number, policy, snapshot, plan, time.monotonic_ns() - started_ns)
+                self._done(number, policy, result.value, time.monotonic_ns() - started_ns)
                 return
             reason = result.reason if isinstance(result, Crashed) else "no answer in time"
             details = result.details if isinstance(result, Crashed) else ""
-            log.warning("policy_failed policy=%s reason=%r\n%s", policy.name, reason, details)
+            log.warning("%s\n%s", line("policy_failed", policy=policy.name, reason=reason), details)
             policy = policy.fallback()
         elapsed_ns = time.monotonic_ns() - started_ns
-        record = self._record(number, snapshot, elapsed_ns, "none", "crashed")
-        self._post(ev.PlanFailed(round=record, reason=reason))
-
-    def _record(
-        self,
-        number: int,
-        snapshot: Snapshot,
-        elapsed_ns: int,
-        solver: str,
-        outcome: str,
-    ) -> PlanningRound:
-        return PlanningRound(
+        record = PlanningRound(
             number=number,
             policy=self.policy.name,
-            solver=solver,
-            outcome=outcome,
-            jobs=len(snapshot.jobs),
+            solver="none",
+            outcome="crashed",
+            jobs=0,
             solve_ns=elapsed_ns,
         )
+        self._post(ev.PlanFailed(round=record, reason=reason))
 
-    def _done(
-        self,
-        number: int,
-        policy: Policy,
-        snapshot: Snapshot,
-        plan: Plan,
-        elapsed_ns: int,
-    ) -> None:
+    async def _ask(self, policy: Policy) -> CallResult:
+        return await self._feed.ask(
+            propose,
+            lambda _anew: (policy, self._now_ns(), self._residual(), self._deadline_s),
+            deadline_s=self._deadline_s + 1.0,
+        )
+
+    def _done(self, number: int, policy: Policy, proposal: Proposal, elapsed_ns: int) -> None:
+        plan = proposal.plan
         outcome = plan.outcome if policy is self.policy else f"fallback {plan.outcome}"
         record = PlanningRound(
             number=number,
             policy=self.policy.name,
             solver=plan.solver,
             outcome=outcome,
-            jobs=len(snapshot.jobs),
+            jobs=proposal.jobs,
             solve_ns=elapsed_ns,
             objective=plan.objective,
             bound=plan.bound,
         )
         log.info(
-            "round number=%d policy=%s solver=%s outcome=%r jobs=%d assigned=%d solve_ms=%.1f "
-            "objective=%.4g bound=%.4g budget_w=%.1f spendable_w=%.1f",
+            "event=round number=%d policy=%s solver=%s outcome=%s jobs=%d assigned=%d "
+            "solve_ms=%.1f objective=%.4g bound=%.4g budget_w=%.1f spendable_w=%.1f",
             number,
             self.policy.name,
             plan.solver,
-            outcome,
-            len(snapshot.jobs),
-            len(plan.assignments),
+            json.dumps(outcome),
+            proposal.jobs,
+            proposal.assigned,
             elapsed_ns / 1e6,
             plan.objective,
             plan.bound,
-            snapshot.budget_uw / 1e6,
-            snapshot.spendable_uw / 1e6,
+            proposal.budget_uw / 1e6,
+            proposal.spendable_uw / 1e6,
         )
         self._post(ev.PlanProposed(plan=plan, round=record))

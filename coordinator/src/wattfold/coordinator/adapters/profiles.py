@@ -24,6 +24,8 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 POINTS_MAX = 10_000
 EVIDENCE_MAX = 1 << 18
+LEARNT = "progress"
+"""Source of a profile that was learnt from jobs."""
 CERTIFIED = "certified"
 """Source of a profile that is a certificate alone."""
 
@@ -56,6 +58,23 @@ def events_from(message: pb.Profile) -> list[ProfileStored | ProgramCertified]:
     if has_model or not events:
         events.append(stored_from(message))
     return events
+
+
+def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileResponse:
+    """What a request makes forgotten. Raises LookupError, and ValueError for a measured profile."""
+    known = [e for e in state.profiles.values() if e.profile.app == request.app]
+    certified = request.certificate and request.app in state.certificates
+    if not known and not certified:
+        raise LookupError(f"nothing is known of {request.app!r}; see `wattfold profiles`")
+    measured = [entry for entry in known if entry.source != LEARNT]
+    if request.learnt_only and measured:
+        raise ValueError(
+            f"the profile of {request.app} was measured, not learnt; `wattfold profile delete "
+            f"{request.app}` forgets it"
+        )
+    return pb.DropProfileResponse(
+        models=[SizeUnit(entry.profile.unit).value for entry in known], certificate=certified
+    )
 
 
 def certified_from(message: pb.Profile) -> ProgramCertified:
@@ -116,6 +135,8 @@ def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:
                 seconds=point.seconds,
                 power_uw=point.power_uw,
                 fitted_seconds=point.fitted_seconds,
+                observed_s=point.observed_s,
+                rate=point.rate,
             )
             for point in entry.stored.points
         ],
@@ -137,6 +158,8 @@ def stored_from(message: pb.Profile) -> ProfileStored:
                 seconds=point.seconds,
                 power_uw=point.power_uw,
                 fitted_seconds=point.fitted_seconds,
+                observed_s=point.observed_s,
+                rate=point.rate,
             )
             for point in message.points
         ),

@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 from typing import IO
 
+from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.core.state import State
@@ -36,7 +37,7 @@ class Recorder:
     def note(self, state: State) -> None:
         """Writes a line if anything changed."""
         ledger = state.ledger
-        line: dict[str, object] = {
+        picture: dict[str, object] = {
             "budget_w": ledger.budget_uw / 1e6,
             "committed_w": ledger.committed_uw / 1e6,
             "measured_w": self._seen.power_uw / 1e6,
@@ -49,21 +50,22 @@ class Recorder:
                 if job.ranks
             },
         }
-        if line != self._last:
-            self._last = line
+        if picture != self._last:
+            self._last = picture
             time_s = self._clock.wall_s(self._clock.now_ns())
-            self._write(json.dumps({"time_s": round(time_s, 6), **line}).encode() + b"\n")
+            self._write(json.dumps({"time_s": round(time_s, 6), **picture}).encode() + b"\n")
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         try:
             end = os.fstat(self._file.fileno()).st_size
-            if self._file.write(line) != len(line):
+            if self._file.write(data) != len(data):
                 self._file.truncate(end)  # Half a line would spoil the next one.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._failing = False
         except OSError as error:
             if not self._failing:
-                log.error("record_not_written path=%s reason=%r", self._file.name, error.strerror)
+                told = {"path": self._file.name, "reason": error.strerror}
+                log.error(line("record_not_written", **told))
             self._failing = True
 
     def close(self) -> None:

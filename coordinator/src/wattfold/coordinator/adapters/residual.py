@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
+from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.core.plan import Snapshot
-
-LOAD_MIN = 0.01
-"""CPU seconds a second; the peaks of an idle residual process are about 0.02."""
 
 log = logging.getLogger("wattfold.residual")
 
 
 def with_residual(snapshot: Snapshot, seen: Observations) -> Snapshot:
     """The snapshot with the cores on which residual work was measured of late."""
-    cores = {node_id: residual_cores(sample) for node_id, sample in seen.nodes.items()}
+    return with_cores(snapshot, seen.residual)
+
+
+def with_cores(snapshot: Snapshot, cores: Mapping[NodeId, CpuSet]) -> Snapshot:
+    """The snapshot with these cores as ones with residual work."""
     if not any(cores.values()):
         return snapshot
     nodes = tuple(
@@ -31,15 +34,6 @@ def with_residual(snapshot: Snapshot, seen: Observations) -> Snapshot:
         for node in snapshot.nodes
     )
     return dataclasses.replace(snapshot, nodes=nodes)
-
-
-def residual_cores(sample: NodeSample) -> CpuSet:
-    """Cores of a node with more residual work than can be neglected."""
-    loads: dict[int, float] = {}
-    for job in sample.jobs.values():
-        for core in job.residual:
-            loads[core.cpu] = loads.get(core.cpu, 0.0) + core.load
-    return CpuSet.of(cpu for cpu, load in loads.items() if load >= LOAD_MIN)
 
 
 class AlarmLog:
@@ -55,9 +49,8 @@ class AlarmLog:
         for job_id, job in sample.jobs.items():
             if job_id in now - before:
                 cores = " ".join(f"{c.cpu}:{c.load:.3f}" for c in job.residual if c.load)
-                log.warning(
-                    "residual_alarm node=%s job=%s load_by_cpu=%r", sample.node_id, job_id, cores
-                )
+                told = {"node": sample.node_id, "job": job_id, "load_by_cpu": cores}
+                log.warning(line("residual_alarm", **told))
         for name in sorted(before - now):
-            log.info("residual_alarm_over node=%s job=%s", sample.node_id, name)
+            log.info(line("residual_alarm_over", node=sample.node_id, job=name))
         self._raised[sample.node_id] = now

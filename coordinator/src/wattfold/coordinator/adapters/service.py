@@ -16,22 +16,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wattfold.contract.ids import Epoch
+from wattfold.contract.ids import Epoch, JobId
+from wattfold.contract.log_text import line
+from wattfold.coordinator.adapters import asking, event_log
+from wattfold.coordinator.adapters.audit_trail import AuditEntry, AuditFilter
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.journal import Journal, JournalError
+from wattfold.coordinator.adapters.launch_data import LaunchData, may_start
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import InvariantError
 
 log = logging.getLogger("wattfold.coordinator")
 
-BATCH_MAX = 256
+BATCH_MAX = 64
+"""Events of one transaction, and between two turns of everybody else: some 10 ms."""
 QUEUE_MAX = 100_000
 CHECKPOINT_EVERY = 20_000
 CHECKPOINT_RETRY = 1_000
 UNWRITTEN_MAX = 1_000
 RECORDER_LENGTH = 500
+NOTE_WITHIN_S = 0.05
+SCRUB_WITHIN_S = 5.0
+"""After that a dropped environment is gone from the files as well, unless a backup reads them."""
 HARMLESS = (act.RenewLease, act.Solve, act.WakeAt)
 """Actions that a coordinator need not know of after a crash: a restart allows for them."""
 
@@ -47,32 +56,61 @@ class Performer(Protocol):
 class _Item:
     event: ev.Event
     done: asyncio.Future[None] | None
+    launch: LaunchData | None = None
+    asked: AuditEntry | None = None
 
 
 class Service:
-    """Owns the core. ``listeners`` are called after each batch of events."""
+    """Owns the core.
+
+    After each batch of events ``followers`` are told what has changed, and then ``listeners`` that
+    something may have. What they do takes the time of leases: a follower looks at what it was
+    named and at nothing else, a listener at no job at all.
+    """
 
     def __init__(self, core: CoordinatorCore, journal: Journal, clock: Clock) -> None:
         self.core = core
         self.clock = clock
         self.listeners: list[Callable[[], None]] = []
+        self.followers: list[Callable[[Changes], None]] = []
         self.performers: dict[type, Performer] = {}
         self._journal = journal
         self._queue: asyncio.Queue[_Item] = asyncio.Queue(QUEUE_MAX)
         self._recorder: deque[str] = deque(maxlen=RECORDER_LENGTH)
         self._wake: asyncio.TimerHandle | None = None
+        self._tidying: asyncio.TimerHandle | None = None
         self._since_checkpoint = 0
         self._late = False
+        self._changes = Changes()
+        self.begin_checkpoint: Callable[[], None] = self._checkpoint_here
+        """Called every `CHECKPOINT_EVERY` events; a large state is written beside the loop."""
 
     def post(self, event: ev.Event) -> None:
         """Hands an event in; from the event loop's thread only."""
         self._queue.put_nowait(_Item(event, None))
 
-    async def request(self, event: ev.Event) -> None:
+    async def request(self, event: ev.Event, launch: LaunchData | None = None) -> None:
         """Hands an event in and waits until it is on disk and handled. Raises JournalError."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        await self._queue.put(_Item(event, done))
-        await done
+        await self._queue.put(_Item(event, done, launch, asking.entry_for(event)))
+        try:
+            await done
+        except JournalError:
+            asking.not_stored()
+            raise
+
+    def note(self, entry: AuditEntry) -> None:
+        """Has a request stored that led to no event, within a moment."""
+        self._journal.note(entry)
+        self._tidy_in(NOTE_WITHIN_S)
+
+    def launch_data(self, job_id: JobId) -> LaunchData | None:
+        """What the start of a job needs; None once it was dropped. Raises JournalError."""
+        return self._journal.launch_data(job_id)
+
+    def audit(self, wanted: AuditFilter) -> list[AuditEntry]:
+        """Requests of the past. Raises JournalError."""
+        return self._journal.audit(wanted)
 
     async def run(self) -> None:
         """Handles events until cancelled."""
@@ -81,8 +119,16 @@ class Service:
             while len(batch) < BATCH_MAX and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             self._take(batch)
-            for listener in self.listeners:
-                listener()
+            self._tell()
+            # The queue may be full of events all the time; others have to get their turn as well.
+            await asyncio.sleep(0)
+
+    def _tell(self) -> None:
+        changes, self._changes = self._changes, Changes()
+        for follower in self.followers:
+            follower(changes)
+        for listener in self.listeners:
+            listener()
 
     def start_epoch(
         self,
@@ -112,22 +158,32 @@ class Service:
 
     def _take(self, batch: list[_Item]) -> None:
         """Journals, handles, then acts. A batch in which somebody waits is synced first."""
-        numbered: list[tuple[int, int, _Item]] = []
-        for item in batch:
+        for part in _parts(batch):
+            self._take_part(part)
+        if self._since_checkpoint >= CHECKPOINT_EVERY:
+            self._since_checkpoint -= CHECKPOINT_EVERY
+            self.begin_checkpoint()
+
+    def _take_part(self, part: list[_Item]) -> None:
+        numbered = []
+        for item in part:
             now_ns = self.clock.now_ns()
-            numbered.append((self._journal.append(item.event, now_ns), now_ns, item))
+            if isinstance(item.event, ev.PlanProposed):
+                item.event = self.core.judged(item.event, now_ns)
+            numbered.append((self._append(item, now_ns), now_ns, item))
         numbered = self._sync(numbered)
         for number, now_ns, item in numbered:
             self._act(self._handle(number, now_ns, item))
         self._since_checkpoint += len(numbered)
-        if self._since_checkpoint >= CHECKPOINT_EVERY:
-            self._try_checkpoint()
 
-    def _try_checkpoint(self) -> None:
+    def _append(self, item: _Item, now_ns: int) -> int:
+        return self._journal.append(item.event, now_ns, item.launch, item.asked)
+
+    def _checkpoint_here(self) -> None:
         try:
             self.checkpoint()
         except JournalError as error:
-            log.error("checkpoint_failed reason=%s", error)
+            log.error(line("checkpoint_failed", reason=error))
             self._since_checkpoint = CHECKPOINT_EVERY - CHECKPOINT_RETRY
 
     def _sync(self, numbered: list[tuple[int, int, _Item]]) -> list[tuple[int, int, _Item]]:
@@ -139,7 +195,7 @@ class Service:
         try:
             self._journal.commit()
         except JournalError as error:
-            log.error("journal_write_failed reason=%s", error)
+            log.error(line("journal_write_failed", reason=error))
             return self._refuse(numbered, error)
         return numbered
 
@@ -155,19 +211,50 @@ class Service:
         for _, _, item in numbered:
             if item.done is not None and not item.done.done():
                 item.done.set_exception(error)
-        return [(self._journal.append(i.event, now_ns), now_ns, i) for _, now_ns, i in kept]
+        return [(self._append(item, now_ns), now_ns, item) for _, now_ns, item in kept]
 
     def _handle(self, number: int, now_ns: int, item: _Item) -> list[act.Action]:
         self._recorder.append(f"{number} {now_ns} {item.event!r}")
+        budget_uw = self.core.state.ledger.budget_uw
         try:
             actions = self.core.handle(item.event, now_ns, f"e{number}")
         except InvariantError:
-            log.critical("invariant_broken event=%d last_events:\n%s", number, self.recorded())
+            told = line("invariant_broken", number=number)
+            log.critical("%s last_events:\n%s", told, self.recorded())
             raise
+        self._changes.add(self.core.state, item.event, self.core.touched, actions)
         if item.done is not None and not item.done.done():
             item.done.set_result(None)
         self._watch_deadline(now_ns)
+        event_log.tell(item.event, self.core.state, f"e{number}", budget_uw)
+        self._drop_launch_data()
         return actions
+
+    def _drop_launch_data(self) -> None:
+        """Environments go when their job will not be started again, from the log file soon."""
+        jobs = self.core.state.jobs
+        gone = [job_id for job_id in self.core.state.index.news if not may_start(jobs[job_id])]
+        if gone:
+            self._journal.drop_launch_data(gone)
+            self._tidy_in(SCRUB_WITHIN_S)
+
+    def _tidy_in(self, delay_s: float) -> None:
+        """Has what is pending written and what was dropped scrubbed, at the latest by then."""
+        loop = asyncio.get_running_loop()
+        if self._tidying is not None and self._tidying.when() <= loop.time() + delay_s:
+            return
+        if self._tidying is not None:
+            self._tidying.cancel()
+        self._tidying = loop.call_later(delay_s, self._tidy)
+
+    def _tidy(self) -> None:
+        self._tidying = None
+        try:
+            self._journal.commit()
+            self._journal.scrub()
+        except JournalError as error:
+            log.error(line("journal_write_failed", reason=error))
+            self._tidy_in(SCRUB_WITHIN_S)
 
     def _watch_deadline(self, now_ns: int) -> None:
         """Says, once, when a lowered budget is not kept by its deadline: some node disobeys."""
@@ -175,9 +262,12 @@ class Service:
         late = 0 < ledger.over_deadline_ns <= now_ns
         if late and not self._late:
             log.error(
-                "budget_late budget_w=%.1f committed_w=%.1f: some node does not confirm its caps",
-                ledger.budget_uw / 1e6,
-                ledger.committed_uw / 1e6,
+                line(
+                    "budget_late",
+                    budget_w=f"{ledger.budget_uw / 1e6:.1f}",
+                    committed_w=f"{ledger.committed_uw / 1e6:.1f}",
+                    reason="some node does not confirm its caps",
+                )
             )
         self._late = late
 
@@ -194,14 +284,14 @@ class Service:
         for action in actions:
             if written or self._harmless_unwritten(action):
                 self._perform(action)
-            elif isinstance(action, act.Launch | act.SetCaps):
+            elif isinstance(action, act.Launch | act.SetCaps | act.Leave):
                 self.post(_put_off(action))
 
     def _commit(self) -> bool:
         try:
             self._journal.commit()
         except JournalError as error:
-            log.error("journal_write_failed reason=%s", error)
+            log.error(line("journal_write_failed", reason=error))
             return False
         return True
 
@@ -209,7 +299,7 @@ class Service:
         if isinstance(action, act.SetCaps):
             zones = self.core.state.ledger.accounts[action.node_id].zones
             return all(cap_uw <= zones[name].confirmed_uw for name, cap_uw in action.caps)
-        return not isinstance(action, act.Launch | act.ForgetProcess)
+        return not isinstance(action, act.Launch | act.ForgetProcess | act.Leave)
 
     def recorded(self) -> str:
         """The last events, for a defect report."""
@@ -229,8 +319,22 @@ class Service:
         self._wake = loop.call_later(delay_s + 0.0005, self.post, ev.TimePassed())
 
 
-def _put_off(action: act.Launch | act.SetCaps) -> ev.Event:
+def _parts(batch: list[_Item]) -> list[list[_Item]]:
+    """A plan is judged when all before it was handled, so it begins a part of its own."""
+    parts: list[list[_Item]] = []
+    for item in batch:
+        if not parts or isinstance(item.event, ev.PlanProposed):
+            parts.append([])
+        parts[-1].append(item)
+    return parts
+
+
+def _put_off(action: act.Launch | act.SetCaps | act.Leave) -> ev.Event:
     reason = "the journal cannot be written"
+    if isinstance(action, act.Leave):
+        return ev.LeaveFailed(
+            node_id=action.node_id, request_id=action.request_id, reason=reason, refused=True
+        )
     if isinstance(action, act.SetCaps):
         return ev.CapsUnconfirmed(
             node_id=action.node_id,
@@ -256,4 +360,5 @@ def replay(journal: Journal, core: CoordinatorCore) -> int:
     for entry in journal.events():
         core.handle(entry.event, entry.time_ns, f"e{entry.number}")
         count += 1
+    journal.keep_launch_data([job_id for job_id, job in core.state.jobs.items() if may_start(job)])
     return count

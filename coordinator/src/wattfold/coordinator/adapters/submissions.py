@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import pwd
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from wattfold.contract.ids import valid_name
+from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.core.charge import node_uw, share_uw
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
-from wattfold.coordinator.core.targets import dynamic_uw
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -40,20 +43,36 @@ MODES = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimits:
+    """What a site says of time limits: of a job without its own, and the greatest; 0 = none."""
+
+    default_ns: int = 0
+    max_ns: int = 0
+
+
+NO_LIMITS = TimeLimits()
+
+
 class InvalidRequestError(Exception):
     """A request that can never be met as it is; the message says which value and which limit."""
 
 
-def job_spec(message: pb.JobSpec) -> JobSpec:
+def launch_data(message: pb.JobSpec) -> LaunchData:
+    """The part of a submission that only its start needs. Raises InvalidRequestError."""
+    env_bytes = sum(len(key) + len(value) for key, value in message.env.items())
+    if env_bytes > ENV_BYTES_MAX:
+        raise InvalidRequestError(f"environment of {env_bytes} bytes, limit {ENV_BYTES_MAX} bytes")
+    return LaunchData(env=tuple(sorted(message.env.items())))
+
+
+def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
     """The submission as the core's JobSpec. Raises InvalidRequestError."""
     argv = tuple(message.argv)
     if not argv or not argv[0]:
         raise InvalidRequestError("no command given")
     if len(argv) > ARGV_MAX:
         raise InvalidRequestError(f"{len(argv)} arguments, at most {ARGV_MAX} are taken")
-    env_bytes = sum(len(key) + len(value) for key, value in message.env.items())
-    if env_bytes > ENV_BYTES_MAX:
-        raise InvalidRequestError(f"environment of {env_bytes} bytes, limit {ENV_BYTES_MAX} bytes")
     base = os.path.basename(argv[0])
     name = message.name or base
     app = message.app or base
@@ -82,7 +101,6 @@ def job_spec(message: pb.JobSpec) -> JobSpec:
         name=name,
         app=app,
         argv=argv,
-        env=tuple(sorted(message.env.items())),
         cwd=_cwd(message.cwd),
         stdout_path=message.stdout_path,
         stderr_path=message.stderr_path,
@@ -99,7 +117,38 @@ def job_spec(message: pb.JobSpec) -> JobSpec:
         tasks_per_node=tasks,
         own_launcher=message.own_launcher,
         mode_source=_mode_source(message.mode_source),
+        limit_ns=_limit_ns(message, limits),
     )
+
+
+def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
+    """Its own time limit, else the site's. An estimate beyond it would end the job half done."""
+    limit_ns = message.limit_ns or limits.default_ns or limits.max_ns
+    whose = "its time limit" if message.limit_ns else "the default time limit of this site"
+    if limits.max_ns and limit_ns > limits.max_ns:
+        raise InvalidRequestError(
+            f"time limit of {limit_ns / 1e9:g} s is above {limits.max_ns / 1e9:g} s, the greatest "
+            "of this site"
+        )
+    if limit_ns and message.time_ns > limit_ns:
+        raise InvalidRequestError(
+            f"estimated to run {message.time_ns / 1e9:g} s, which is above {whose} of "
+            f"{limit_ns / 1e9:g} s: give a greater --limit"
+        )
+    return limit_ns
+
+
+def fingerprint(request: pb.SubmitRequest) -> str:
+    """Of what a submission asks for, so that a key is not taken for another command.
+
+    Without the environment, which differs from one shell to the next and belongs in no digest, and
+    without what is there for people only.
+    """
+    stated = pb.JobSpec()
+    stated.CopyFrom(request.spec)
+    stated.ClearField("env")
+    stated.ClearField("mode_source")
+    return hashlib.sha256(stated.SerializeToString(deterministic=True)).hexdigest()[:32]
 
 
 def _mode_source(text: str) -> str:
@@ -156,8 +205,8 @@ def check_possible(spec: JobSpec, nodes: Iterable[NodeSpec], spendable_uw: int) 
 
 
 def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
-    low = max(node.package_floor_uw for node in nodes)
-    high = min(node.package_max_uw for node in nodes)
+    low = min(node.package_floor_uw for node in nodes)
+    high = max(node.package_max_uw for node in nodes)
     if not low <= cap_uw <= high:
         raise InvalidRequestError(
             f"cap of {cap_uw / 1e6:.3f} W per node is outside the range of the nodes, "
@@ -168,11 +217,11 @@ def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
 def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int) -> None:
     """A job with a cap of its own must fit the budget when it is alone."""
     if spec.unit is SizeUnit.NODES:
-        each = sorted(dynamic_uw(node, len(node.cpus), spec.cap_uw) for node in nodes)
+        each = sorted(node_uw(node.kind, spec.cap_uw) for node in nodes)
         needed_uw = sum(each[: spec.size_min])
     else:
         large = [node for node in nodes if len(node.cpus) >= spec.size_min]
-        needed_uw = min(dynamic_uw(node, spec.size_min, spec.cap_uw) for node in large)
+        needed_uw = min(share_uw(node.kind, spec.size_min, spec.cap_uw) for node in large)
     if needed_uw > spendable_uw:
         raise InvalidRequestError(
             f"{spec.size_min} {spec.unit.value} at {spec.cap_uw / 1e6:.3f} W per node need "

@@ -5,8 +5,10 @@ from __future__ import annotations
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.map_views import add_map
+from wattfold.coordinator.adapters.node_views import add_duty, add_outside
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
 from wattfold.coordinator.core.job import Job, JobSpec, JobState, RankEnd
@@ -33,12 +35,11 @@ def job_state(state: JobState) -> pb.JobState:
 
 
 def spec_message(spec: JobSpec) -> pb.JobSpec:
-    """A submission as it was taken."""
+    """A submission as it was taken, without its environment: that is nobody's to list."""
     return pb.JobSpec(
         name=spec.name,
         app=spec.app,
         argv=spec.argv,
-        env=dict(spec.env),
         cwd=spec.cwd,
         stdout_path=spec.stdout_path,
         stderr_path=spec.stderr_path,
@@ -54,12 +55,20 @@ def spec_message(spec: JobSpec) -> pb.JobSpec:
         mode_source=spec.mode_source,
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
+        limit_ns=spec.limit_ns,
     )
 
 
 def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.Job:
     """A job with what was measured of it, and its share done by ``now_ns``."""
-    done = job.done_by(now_ns)
+    message = job_without_spec(job, seen, clock, now_ns)
+    message.spec.CopyFrom(spec_message(job.spec))
+    return message
+
+
+def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.Job:
+    """What changes of `job_message`: a submission stays as it was taken."""
+    done, over_ns = job.done_by(now_ns), job.over_ns(now_ns)
     samples = seen.of_job(job.job_id)
     # Processes that have ended are in the journal, the others in the newest telemetry.
     over = {rank.node_id for rank in job.ranks.values() if rank.end}
@@ -69,7 +78,6 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
     total_s = job.target.expected_total_s if job.target else 0.0
     message = pb.Job(
         job_id=job.job_id,
-        spec=spec_message(job.spec),
         state=_STATES[job.state],
         submitted_at_s=clock.wall_s(job.submitted_ns),
         started_at_s=clock.wall_s(job.started_ns),
@@ -93,20 +101,42 @@ def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.J
         memory_bytes=sum(s.memory_bytes for s in samples),
         memory_bytes_max=sum(s.memory_bytes_max for s in samples),
         done=done,
-        remaining_s=total_s * (1 - done),
+        remaining_s=0.0 if over_ns else total_s * (1 - done),
+        over_s=over_ns / 1e9,
         reason=job.reason,
         team_size=max((s.team_size for s in samples), default=0),
         confined=any(rank.confined for rank in job.ranks.values()),
         progress=_progress(samples),
         phase=next((s.phase for s in samples if s.phase), ""),
         cores_wanted=sum(s.cores_wanted for s in samples),
+        shim_message=next((s.shim_message for s in samples if s.shim_message), ""),
     )
     add_map(message, job, seen.samples_of_job(job.job_id))
+    if not job.final:
+        message.message = notes(job, seen.samples_of_job(job.job_id))
     for rank in job.ranks.values():
         message.shares.add(node_id=rank.node_id, cpus=str(rank.held))
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
     return message
+
+
+def notes(job: Job, samples: list[tuple[NodeId, JobSample]]) -> str:
+    """What agents tell of a job that has not ended and that people should know of."""
+    said = []
+    for node_id, sample in samples:
+        rank = job.ranks.get(node_id)
+        if rank is None or rank.end is not None:
+            continue
+        if sample.processes_left:
+            alive = f"{sample.processes_left} process{'es' * (sample.processes_left > 1)}"
+            said.append(f"ending: {alive} still alive on {node_id}")
+        if sample.stray_cpus:
+            times = f"set back {sample.stray_repairs} time{'s' * (sample.stray_repairs > 1)}"
+            said.append(
+                f"its threads bind themselves to CPUs {sample.stray_cpus} of {node_id}, {times}"
+            )
+    return "; ".join(said)
 
 
 def residuals(node_id: NodeId, job_id: JobId, sample: JobSample) -> list[pb.Residual]:
@@ -154,15 +184,16 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         drift_count=sample.drift_count if sample else 0,
         power_source=_power_source(sample),
     )
+    add_duty(message, state, node)
     for job_id, found in sample.jobs.items() if sample else ():
         message.residual.extend(r for r in residuals(node.node_id, job_id, found) if r.load > 0)
-    for job in state.placed():
+    for job in state.on_node(node.node_id):
         if node.node_id in job.ranks and job.ranks[node.node_id].end is None:
             message.job_ids.append(job.job_id)
     spec = node.spec
     if spec is None:
         return message
-    free = spec.cpus - state.occupied(node.node_id) if node.usable else CpuSet()
+    free = spec.cpus - state.occupied(node.node_id) if node.takes_jobs else CpuSet()
     message.cpus, message.free_cpus = str(spec.cpus), str(free)
     message.base_power_uw, message.emulated = spec.base_power_uw, spec.emulated
     message.mask_mechanism = spec.mask_mechanism
@@ -185,7 +216,7 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         held = account.zones.get(zone.name) if account else None
         message.zones.add(
             name=zone.name,
-            cap_uw=held.confirmed_uw if held else 0,
+            cap_uw=held.confirmed_uw if held else node.read_uw.get(zone.name, 0),
             cap_uw_min=zone.cap_uw_min,
             cap_uw_max=zone.cap_uw_max,
             floor_uw=zone.floor_uw,
@@ -205,7 +236,7 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
     """Budget, committed and measured power."""
     ledger = state.ledger
     pending = ledger.over_deadline_ns
-    return pb.Power(
+    message = pb.Power(
         budget_uw=ledger.budget_uw,
         committed_uw=ledger.committed_uw,
         measured_uw=seen.power_uw,
@@ -216,6 +247,24 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
         pending_deadline_s=clock.wall_s(pending) if pending else 0.0,
         energy_uj=seen.energy_uj,
         policy=policy,
+    )
+    add_outside(message, state)
+    return message
+
+
+def audit_message(entry: AuditEntry) -> pb.AuditEntry:
+    """A request as it was stored."""
+    return pb.AuditEntry(
+        time_s=entry.time_s,
+        account=entry.account,
+        uid=entry.uid,
+        peer=entry.peer,
+        action=entry.action,
+        job_id=entry.job,
+        node_id=entry.node,
+        detail=entry.detail,
+        outcome=entry.outcome,
+        message=entry.message,
     )
 
 

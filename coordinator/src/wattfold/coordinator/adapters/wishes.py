@@ -11,6 +11,7 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job, JobKind, JobState, SizeUnit
 
 INTERVAL_NS = 2 * NS_PER_S
@@ -23,7 +24,7 @@ class WishReporter:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._told: dict[JobId, tuple[int, int]] = {}
-        service.listeners.append(self._forget_ended)
+        service.followers.append(self._forget_ended)
 
     def take(self, sample: NodeSample) -> None:
         """Takes one telemetry message in."""
@@ -40,10 +41,10 @@ class WishReporter:
         self._told[job.job_id] = seen.cores_wanted, now_ns
         self._service.post(ev.SizeWanted(job_id=job.job_id, size=seen.cores_wanted))
 
-    def _forget_ended(self) -> None:
+    def _forget_ended(self, changes: Changes) -> None:
         jobs = self._service.core.state.jobs
-        for job_id in list(self._told):
-            if job_id not in jobs or jobs[job_id].final:
+        for job_id in list(self._told if changes.everything else changes.jobs):
+            if job_id in self._told and (job_id not in jobs or jobs[job_id].final):
                 del self._told[job_id]
 
 

@@ -63,9 +63,10 @@ class CoordinatorClient:
         answer: pb.SubmitResponse = self._call(self._stub.Submit, request)
         return answer.job_id
 
-    def cancel(self, job_id: str) -> pb.CancelResponse:
-        """Cancels a job; the answer has its state."""
-        answer: pb.CancelResponse = self._call(self._stub.Cancel, pb.CancelRequest(job_id=job_id))
+    def cancel(self, job_id: str, force: bool = False) -> pb.CancelResponse:
+        """Cancels a job, by force also where its nodes are out of reach; answers with its state."""
+        request = pb.CancelRequest(job_id=job_id, force=force)
+        answer: pb.CancelResponse = self._call(self._stub.Cancel, request)
         return answer
 
     def hold(self, job_id: str) -> None:
@@ -84,19 +85,59 @@ class CoordinatorClient:
         answer: pb.ListJobsResponse = self._call(self._stub.ListJobs, request)
         return answer
 
+    def environment(self, job_id: str) -> dict[str, str]:
+        """What a job of ours will be started with."""
+        answer: pb.GetEnvironmentResponse = self._call(
+            self._stub.GetEnvironment, pb.GetEnvironmentRequest(job_id=job_id)
+        )
+        return dict(answer.env)
+
+    def list_audit(self, request: pb.ListAuditRequest) -> pb.ListAuditResponse:
+        """Who asked what."""
+        answer: pb.ListAuditResponse = self._call(self._stub.ListAudit, request)
+        return answer
+
     def list_nodes(self) -> pb.ListNodesResponse:
         """All nodes."""
         answer: pb.ListNodesResponse = self._call(self._stub.ListNodes, pb.ListNodesRequest())
         return answer
+
+    def drain_node(self, node_id: str, reason: str, cancel_jobs: bool) -> pb.Node:
+        """Gives a node no new jobs."""
+        request = pb.DrainNodeRequest(node_id=node_id, reason=reason, cancel_jobs=cancel_jobs)
+        answer: pb.DrainNodeResponse = self._call(self._stub.DrainNode, request)
+        return answer.node
+
+    def resume_node(self, node_id: str, reason: str) -> pb.Node:
+        """Takes a node in again."""
+        request = pb.ResumeNodeRequest(node_id=node_id, reason=reason)
+        answer: pb.ResumeNodeResponse = self._call(self._stub.ResumeNode, request)
+        return answer.node
+
+    def leave_node(self, node_id: str, reason: str, at_once: bool) -> pb.Node:
+        """Gives a node back, as soon as that is safe, or at once or not at all."""
+        request = pb.LeaveNodeRequest(node_id=node_id, reason=reason, at_once=at_once)
+        answer: pb.LeaveNodeResponse = self._call(self._stub.LeaveNode, request)
+        return answer.node
+
+    def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.Node:
+        """Takes a node out of the sum by an operator's word."""
+        request = pb.ForgetNodeRequest(node_id=node_id, reason=reason, word=word)
+        answer: pb.ForgetNodeResponse = self._call(self._stub.ForgetNode, request)
+        return answer.node
 
     def power(self) -> pb.Power:
         """Budget, committed and measured power."""
         answer: pb.Power = self._call(self._stub.GetPower, pb.GetPowerRequest())
         return answer
 
-    def set_budget(self, budget_uw: int, deadline_ns: int) -> pb.SetBudgetResponse:
+    def set_budget(
+        self, budget_uw: int, deadline_ns: int, accept_outside: bool = False
+    ) -> pb.SetBudgetResponse:
         """Changes the budget; a lower one is kept by the deadline (0 = the coordinator's own)."""
-        request = pb.SetBudgetRequest(budget_uw=budget_uw, deadline_ns=deadline_ns)
+        request = pb.SetBudgetRequest(
+            budget_uw=budget_uw, deadline_ns=deadline_ns, accept_outside=accept_outside
+        )
         answer: pb.SetBudgetResponse = self._call(self._stub.SetBudget, request)
         return answer
 
@@ -118,6 +159,14 @@ class CoordinatorClient:
         """Stores a profile under the name of its application."""
         self._call(self._stub.PutProfile, pb.PutProfileRequest(profile=profile))
 
+    def drop_profile(
+        self, app: str, *, learnt_only: bool = False, certificate: bool = False
+    ) -> pb.DropProfileResponse:
+        """Forgets what is known of an application."""
+        request = pb.DropProfileRequest(app=app, learnt_only=learnt_only, certificate=certificate)
+        answer: pb.DropProfileResponse = self._call(self._stub.DropProfile, request)
+        return answer
+
     def watch(self, interval_ns: int) -> Iterator[pb.ClusterView]:
         """The whole picture, then again whenever it changed, until the connection ends."""
         stream = self._stub.Watch(pb.WatchRequest(interval_ns=interval_ns), metadata=self._metadata)
@@ -130,7 +179,13 @@ class CoordinatorClient:
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
-            return method(request, timeout=self._timeout_s, metadata=self._metadata)
+            try:
+                return method(request, timeout=self._timeout_s, metadata=self._metadata)
+            except grpc.RpcError as error:
+                if not _cut(error):
+                    raise
+                # Asked once more: it is there or is starting again, and no call does harm twice.
+                return method(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise self._failure(error) from error
 
@@ -138,6 +193,12 @@ class CoordinatorClient:
         return from_status(
             error.code(), error.details() or "", address=self.address, timeout_s=self._timeout_s
         )
+
+
+def _cut(error: Any) -> bool:
+    """Whether a connection that was there has ended under a call."""
+    unavailable = error.code() is grpc.StatusCode.UNAVAILABLE
+    return unavailable and "Socket closed" in (error.details() or "")
 
 
 def read_token(path: Path) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import click
 
 from wattfold.coordinator.cli.client import CoordinatorClient
-from wattfold.coordinator.cli.errors import CliError, UnreachableError
+from wattfold.coordinator.cli.errors import CliError, NotFoundError, UnreachableError
 from wattfold.coordinator.cli.exit_codes import ExitCode
 from wattfold.coordinator.cli.formatting import job_state
 from wattfold.coordinator.cli.session import Session, session_command
@@ -18,10 +19,16 @@ Action = Callable[[CoordinatorClient, str], str]
 """Does it to one job and says in a word what became of it."""
 
 
-def _cancel(client: CoordinatorClient, job_id: str) -> str:
-    state = client.cancel(job_id).state
+Order = Callable[[CoordinatorClient, Sequence[str]], list[str]]
+"""In which order the jobs are taken."""
+
+
+def _cancel(client: CoordinatorClient, job_id: str, force: bool) -> str:
+    answer = client.cancel(job_id, force)
     # An ended job is not cancelled again; a running one ends a moment later.
-    return "cancelling" if state == pb.JOB_STATE_ENDING else job_state(state)
+    if answer.state != pb.JOB_STATE_ENDING:
+        return job_state(answer.state)
+    return f"cancelling: it {answer.message}" if answer.message else "cancelling"
 
 
 def _hold(client: CoordinatorClient, job_id: str) -> str:
@@ -36,10 +43,15 @@ def _release(client: CoordinatorClient, job_id: str) -> str:
 
 @click.command()
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also where their nodes are out of reach: what runs there is lost.",
+)
 @session_command
-def cancel(session: Session, job_ids: Sequence[str]) -> None:
-    """Cancel jobs, waiting or running."""
-    _for_each(session, job_ids, _cancel)
+def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
+    """Cancel jobs, waiting or running: those that wait first, so that none of them starts."""
+    _for_each(session, job_ids, partial(_cancel, force=force), order=_waiting_first)
 
 
 @click.command()
@@ -58,12 +70,36 @@ def release(session: Session, job_ids: Sequence[str]) -> None:
     _for_each(session, job_ids, _release)
 
 
-def _for_each(session: Session, job_ids: Sequence[str], action: Action) -> None:
+def _waiting_first(client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
+    """What is cancelled makes room: the ones that hold something come last, in the order given."""
+    waiting = (pb.JOB_STATE_HELD, pb.JOB_STATE_PENDING)
+    waits = {job.job_id for job in _known(client, job_ids) if job.state in waiting}
+    return sorted(job_ids, key=lambda job_id: job_id not in waits)
+
+
+def _known(client: CoordinatorClient, job_ids: Sequence[str]) -> list[pb.Job]:
+    """Those of the jobs that there are; an unknown one is told when its turn comes."""
+    if len(job_ids) < 2:
+        return []
+    try:
+        return list(client.list_jobs(job_ids, include_ended=True, limit=len(job_ids)).jobs)
+    except NotFoundError:
+        half = len(job_ids) // 2
+        return _known(client, job_ids[:half]) + _known(client, job_ids[half:])
+
+
+def _as_given(_client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
+    return list(job_ids)
+
+
+def _for_each(
+    session: Session, job_ids: Sequence[str], action: Action, order: Order = _as_given
+) -> None:
     """One refusal does not keep the others from being tried; the first one gives the exit code."""
     results: list[dict[str, Any]] = []
     code = ExitCode.OK
     with session.connect() as client:
-        for job_id in dict.fromkeys(job_ids):
+        for job_id in order(client, list(dict.fromkeys(job_ids))):
             try:
                 result, error = action(client, job_id), None
             except UnreachableError:

@@ -21,6 +21,7 @@ JOB_STYLES = {
     pb.JOB_STATE_FAILED: "red",
     pb.JOB_STATE_CANCELLED: "dim",
     pb.JOB_STATE_LOST: "red",
+    pb.JOB_STATE_TIMED_OUT: "red",
 }
 NODE_STYLES = {
     pb.NODE_STATE_CONNECTING: "yellow",
@@ -35,6 +36,7 @@ ENDED_STATES = frozenset(
         pb.JOB_STATE_FAILED,
         pb.JOB_STATE_CANCELLED,
         pb.JOB_STATE_LOST,
+        pb.JOB_STATE_TIMED_OUT,
     }
 )
 
@@ -62,6 +64,38 @@ def node_state(state: pb.NodeState) -> str:
     if state not in pb.NodeState.values():
         return f"state-{int(state)}"
     return enum_word(pb.NodeState.Name(state), "NODE_STATE_")
+
+
+_FORGOTTEN = {pb.NODE_DUTY_UNPOWERED: "no power", pb.NODE_DUTY_OUTSIDE: "outside budget"}
+
+
+def node_duty(node: pb.Node) -> str:
+    """What operators want of a node, in a word or two."""
+    if node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING):
+        return "in service"
+    if node.duty == pb.NODE_DUTY_DRAINING and not node.job_ids:
+        return "drained"
+    if node.duty in _FORGOTTEN:
+        return f"forgotten ({_FORGOTTEN[node.duty]})"
+    if node.duty not in pb.NodeDuty.values():
+        return f"duty-{int(node.duty)}"
+    return enum_word(pb.NodeDuty.Name(node.duty), "NODE_DUTY_")
+
+
+def node_status(node: pb.Node) -> str:
+    """The state of a node for a column: its duty where an operator has given one."""
+    if node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING):
+        return node_state(node.state)
+    duty = "forgotten" if node.duty in _FORGOTTEN else node_duty(node)
+    away = node.state in (pb.NODE_STATE_SILENT, pb.NODE_STATE_DOWN)
+    return f"{duty} {node_state(node.state)}" if away and duty != "forgotten" else duty
+
+
+def styled_node_status(node: pb.Node) -> Text:
+    """`node_status` in its colour; orders of operators stand out."""
+    served = node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING)
+    style = NODE_STYLES.get(node.state, "") if served else "magenta"
+    return Text(node_status(node), style=style)
 
 
 def job_kind(kind: pb.JobKind) -> str:

@@ -74,7 +74,9 @@ def done(job: pb.Job) -> str:
 
 
 def left_s(job: pb.Job) -> str:
-    """The estimate of what remains."""
+    """The estimate of what remains, or by how much that was too short."""
+    if job.over_s > 0:
+        return f"over {f.duration(job.over_s)}"
     running = job.state in (pb.JOB_STATE_STARTING, pb.JOB_STATE_RUNNING)
     return f.duration(job.remaining_s) if running and job.remaining_s > 0 else f.NONE
 
@@ -84,13 +86,18 @@ def where_or_reason(job: pb.Job) -> str:
 
     Of another one, in brackets, why it holds none.
     """
-    if job.shares:
+    if job.shares and not (job.state in f.ENDED_STATES and ending(job)):
         wish = f"asks for {job.cores_wanted}" if job.cores_wanted else ""
         said = ", ".join(filter(None, [job.phase, wish]))
         where = f"{f.where(job)} ({said})" if said else f.where(job)
-        return ", ".join(filter(None, [where, brief(job)]))
+        return ", ".join(filter(None, [where, brief(job), note(job)]))
     text = ending(job) if job.state in f.ENDED_STATES else job.reason
     return f"({text})" if text else ""
+
+
+def note(job: pb.Job) -> str:
+    """What its nodes tell of a job that has not ended."""
+    return "" if job.state in f.ENDED_STATES else job.message
 
 
 def ending(job: pb.Job) -> str:
@@ -127,6 +134,7 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("ended", _when(job.ended_at_s)),
         ("run time", f.duration(elapsed_s(job, now_s)) if job.started_at_s else f.NONE),
         ("time asked", f.duration(s_from_ns(spec.time_ns)) if spec.time_ns else f.NONE),
+        ("time limit", f.duration(s_from_ns(spec.limit_ns)) if spec.limit_ns else f.NONE),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
         ("phase", job.phase or f.NONE),
@@ -138,6 +146,7 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("off its cores", _residual(job)),
         ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
         ("threads", str(job.team_size or f.NONE)),
+        *([("shims", f"some may be kept out: {job.shim_message}")] if job.shim_message else []),
         *_process_fields(job),
         *sheet_fields(job),
     ]
@@ -146,6 +155,8 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         fields.append(("ending", ending(job) or f.NONE))
     elif job.reason:
         fields.append(("waits for", job.reason))
+    if note(job):
+        fields.append(("note", note(job)))
     return field_table(fields)
 
 

@@ -40,9 +40,18 @@ def queue(session: Session, include_ended: bool, limit: int) -> None:
 
 @click.command()
 @click.argument("job_id", metavar="JOB")
+@click.option(
+    "--env",
+    "environment",
+    is_flag=True,
+    help="Its environment instead: for its owner, and until it has been started.",
+)
 @session_command
-def show(session: Session, job_id: str) -> None:
-    """Show everything about one job."""
+def show(session: Session, job_id: str, environment: bool) -> None:
+    """Show everything about one job but its environment, which may hold secrets."""
+    if environment:
+        _show_environment(session, job_id)
+        return
     with session.connect() as client:
         answer = client.list_jobs([job_id], include_ended=True)
     if not answer.jobs:
@@ -51,6 +60,16 @@ def show(session: Session, job_id: str) -> None:
         session.print_json(as_dict(answer.jobs[0]))
     else:
         session.print(job_sheet(answer.jobs[0], now_s=time.time()))
+
+
+def _show_environment(session: Session, job_id: str) -> None:
+    with session.connect() as client:
+        env = client.environment(job_id)
+    if session.json:
+        session.print_json({"job_id": job_id, "env": env})
+        return
+    for name, value in sorted(env.items()):
+        click.echo(f"{name}={value}")
 
 
 @click.command()

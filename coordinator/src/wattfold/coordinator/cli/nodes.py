@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import click
 from rich.table import Table
-from rich.text import Text
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.cli import formatting as f
@@ -22,8 +21,9 @@ def nodes(session: Session) -> None:
     """List nodes: state, cores, caps, power and jobs.
 
     CAP W and its range are summed over the zones of the node. COMMIT is the most it may draw, base
-    power included; DRAW is measured, by the meter of the whole node where it has one. JOBS also
-    tells which jobs still work on cores that they have lost, and how much of late.
+    power included, of a node that is in no sum with a + before it; DRAW is measured, by the meter
+    of the whole node where it has one. JOBS also tells which jobs still work on cores that they
+    have lost, and how much of late.
     """
     with session.connect() as client:
         answer = client.list_nodes()
@@ -63,15 +63,20 @@ def _node_table(listed: Iterable[pb.Node]) -> Table:
         add_row(
             table,
             node.node_id,
-            Text(f.node_state(node.state), style=f.NODE_STYLES.get(node.state, "")),
+            f.styled_node_status(node),
             f"{cpu_count(node.free_cpus)}/{cpu_count(node.cpus)}",
             f.watts(cap_uw(node)),
             _range(node),
             f.watts(node.measured_uw),
-            f.watts(node.committed_uw),
+            commit(node),
             _notes(node),
         )
     return table
+
+
+def commit(node: pb.Node) -> str:
+    """The most a node may draw; `+` before what is in no sum."""
+    return f"+{f.watts(node.outside_uw)}" if node.outside_uw else f.watts(node.committed_uw)
 
 
 def _range(node: pb.Node) -> str:
@@ -82,6 +87,9 @@ def _range(node: pb.Node) -> str:
 
 def _notes(node: pb.Node) -> str:
     notes = [node.message] if node.message else []
+    notes += [text for text in (node.duty_reason, node.waits_for) if text]
+    if node.outside_uw and node.duty != pb.NODE_DUTY_OUTSIDE:
+        notes.append(f"in no sum, may draw {f.power(node.outside_uw)}")
     if node.emulated:
         notes.append("emulated")
     if node.drift_count:

@@ -55,14 +55,22 @@ def budget_show(session: Session) -> None:
     metavar="DURATION",
     help="By when a lower budget must be kept, from now. Default: the coordinator's.",
 )
+@click.option(
+    "--accept-outside",
+    is_flag=True,
+    help="Accept what nodes in no sum may draw now beside the budget.",
+)
 @session_command
-def budget_set(session: Session, budget_uw: int, deadline_ns: int | None) -> None:
+def budget_set(
+    session: Session, budget_uw: int, deadline_ns: int | None, accept_outside: bool
+) -> None:
     """Change the budget, for example `wattfold budget set 1.2kW`.
 
-    A higher budget holds at once; a lower one as soon as the nodes have confirmed lower caps.
+    A higher budget holds at once; a lower one as soon as the nodes have confirmed lower caps. One
+    that does not hold the nodes outside the sum as well is refused without --accept-outside.
     """
     with session.connect() as client:
-        answer = client.set_budget(budget_uw, deadline_ns or 0).power
+        answer = client.set_budget(budget_uw, deadline_ns or 0, accept_outside).power
     if session.json:
         session.print_json(_budget(answer))
         return
@@ -70,10 +78,44 @@ def budget_set(session: Session, budget_uw: int, deadline_ns: int | None) -> Non
         click.echo(f"Budget goes down to {_pending(answer)}.")
     else:
         click.echo(f"Budget {f.power(answer.budget_uw)}.")
+    if answer.outside_uw:
+        click.echo(f"Beside it: {outside(answer)}.")
+
+
+def outside(answer: pb.Power) -> str:
+    """What is drawn in no sum, by which nodes, and what that means."""
+    nodes = list(answer.outside_node_ids)
+    more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
+    text = f"outside the sum {f.power(answer.outside_uw)} ({', '.join(nodes[:5])}{more})"
+    if answer.outside_accepted_uw:
+        text += f", {f.power(answer.outside_accepted_uw)} of it accepted"
+    if answer.over_uw:
+        text += f", OVER THE BUDGET BY {f.power(answer.over_uw)}"
+    return text
+
+
+def _outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
+    fields: list[tuple[str, str | Text]] = []
+    if answer.outside_uw:
+        style = "bold red" if answer.over_uw else "yellow"
+        fields.append(("outside", Text(outside(answer).removeprefix("outside the sum "), style)))
+    if answer.unheard_node_ids:
+        names = ", ".join(answer.unheard_node_ids[:5])
+        fields.append(("never heard of", f"{names}: what they draw is not known"))
+    return fields
 
 
 def _budget(answer: pb.Power) -> dict[str, object]:
-    names = ("budget_uw", "pending_budget_uw", "pending_deadline_s", "floor_uw", "committed_uw")
+    names = (
+        "budget_uw",
+        "pending_budget_uw",
+        "pending_deadline_s",
+        "floor_uw",
+        "committed_uw",
+        "outside_uw",
+        "outside_accepted_uw",
+        "over_uw",
+    )
     whole = as_dict(answer)
     return {name: whole[name] for name in names}
 
@@ -85,7 +127,7 @@ def _budget_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
     ]
     if answer.pending_budget_uw:
         fields.append(("on its way", _pending(answer)))
-    return fields
+    return fields + _outside_fields(answer)
 
 
 def _pending(answer: pb.Power) -> str:
@@ -120,7 +162,7 @@ def _power_sheet(answer: pb.Power) -> Table:
     ]
     if answer.pending_budget_uw:
         fields.insert(1, ("going down to", _pending(answer)))
-    return field_table(fields)
+    return field_table(fields + _outside_fields(answer))
 
 
 def share(value_uw: int, budget_uw: int) -> str:

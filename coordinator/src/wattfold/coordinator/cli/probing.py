@@ -61,6 +61,17 @@ def default_sizes(nodes: Iterable[pb.Node]) -> tuple[int, ...]:
     return tuple(sorted({*powers, most}))
 
 
+def check_sizes(sizes: Sequence[int], nodes: Iterable[pb.Node], unit: pb.SizeUnit) -> None:
+    """Refuses sizes that no usable node, or not enough of them, could hold: before any run."""
+    usable = _usable(nodes)
+    whole = unit == pb.SIZE_UNIT_NODES
+    most = len(usable) if whole else max((cpu_count(node.cpus) for node in usable), default=0)
+    above = [str(size) for size in sizes if size > most]
+    if above:
+        there = f"{most} nodes are up" if whole else f"the largest node that is up has {most} cores"
+        raise CliError(f"size {', '.join(above)} cannot be measured: {there}")
+
+
 def default_caps_uw(nodes: Iterable[pb.Node], levels: int) -> tuple[int, ...]:
     """Evenly spaced package caps a node, in the range every usable node accepts."""
     ranges = [_package_range_uw(node) for node in _usable(nodes)]

@@ -20,12 +20,13 @@ from wattfold.coordinator.cli.parsing import POWERS_UW, SIZES
 from wattfold.coordinator.cli.probing import (
     Probe,
     Program,
+    check_sizes,
     default_caps_uw,
     default_sizes,
     plan_probes,
     run_probe,
 )
-from wattfold.coordinator.cli.profile_tables import parameter_sheet, point_table
+from wattfold.coordinator.cli.profile_tables import misfit, parameter_sheet, point_table
 from wattfold.coordinator.cli.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -116,6 +117,7 @@ def profile(
     with session.connect() as client:
         nodes = client.list_nodes().nodes
         counts = node_counts or sizes or default_sizes(nodes)
+        check_sizes(counts, nodes, unit)
         caps = caps_uw or default_caps_uw(nodes, levels)
         probes = plan_probes(counts, caps, repeat, unit)
         points = _measure(session.console(stderr=True), client, program, probes)
@@ -209,11 +211,15 @@ def _show(session: Session, fitted: Fitted, plot_path: Path | None, stored: bool
             {
                 "profile": as_dict(fitted.profile),
                 "notes": list(fitted.result.notes),
+                "warning": misfit(fitted.profile) or None,
                 "stored": stored,
                 "plot_path": str(plot_path) if plot_path else None,
             }
         )
         return
+    warning = misfit(fitted.profile)
+    if warning:
+        click.echo(f"warning: {warning}", err=True)
     session.print(parameter_sheet(fitted.profile))
     session.print(point_table(fitted.profile))
     for note in fitted.result.notes:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.figures.profile_plot import write_png
 from wattfold.coordinator.models.fitting import FitResult, ProfilePoint, fit
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.power_curve import PowerCurve
-from wattfold.coordinator.models.profile_plot import write_png
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli import formatting as f
 from wattfold.coordinator.cli.tables import add_row, field_table, plain_table, right
+from wattfold.coordinator.models.fit_noise import fit_warning
+from wattfold.coordinator.models.seen_points import weight_of
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -30,8 +33,30 @@ def parameter_sheet(profile: pb.Profile) -> Table:
                 f"{profile.p_high_w:.1f} W ({profile.f_high_ghz:.2f} GHz)",
             ),
             ("error of the fit", f"{profile.rms_error * 100:.2f} % (root mean square, relative)"),
+            *_confidence(profile),
         ]
     )
+
+
+def _confidence(profile: pb.Profile) -> list[tuple[str, str]]:
+    """How much of a learnt profile is observed, and how much still assumed."""
+    observed_s = sum(point.observed_s for point in profile.points)
+    if not observed_s:
+        return []
+    sizes = len({point.size for point in profile.points})
+    return [
+        (
+            "confidence",
+            f"{weight_of(observed_s):.0%}: seen for {f.duration(observed_s)} at {sizes} "
+            f"{'size' if sizes == 1 else 'sizes'}, the rest is assumed",
+        )
+    ]
+
+
+def misfit(profile: pb.Profile) -> str:
+    """What to say of a profile whose error is above its noise; empty where there is nothing."""
+    points = [(p.size, w_from_uw(p.cap_uw), p.seconds) for p in profile.points if p.seconds > 0]
+    return fit_warning(points, profile.rms_error) if points else ""
 
 
 def point_table(profile: pb.Profile) -> Table:

@@ -11,7 +11,7 @@ from wattfold.coordinator.cli import certificates
 from wattfold.coordinator.cli import formatting as f
 from wattfold.coordinator.cli.errors import NotFoundError
 from wattfold.coordinator.cli.json_output import as_dict
-from wattfold.coordinator.cli.profile_tables import parameter_sheet, point_table
+from wattfold.coordinator.cli.profile_tables import misfit, parameter_sheet, point_table
 from wattfold.coordinator.cli.session import Session, session_command
 from wattfold.coordinator.cli.tables import add_row, flexible, left, plain_table, right
 from wattfold.v1 import coordinator_pb2 as pb
@@ -43,6 +43,9 @@ def _show(session: Session, profile: pb.Profile) -> None:
     if has_model(profile):
         session.print(parameter_sheet(profile))
         session.print(point_table(profile))
+        warning = misfit(profile)
+        if warning:
+            click.echo(f"warning: {warning}", err=True)
     if certified is not None:
         if has_model(profile):
             click.echo()

@@ -27,6 +27,7 @@ from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
 from wattfold.coordinator.simulation.sweep.progress import progress_on
 from wattfold.coordinator.simulation.sweep.store import ResultStore
+from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
 
 LOG_NAME = "mira_2018.swf.gz"
 SEEDS = 3
@@ -209,12 +210,17 @@ def _log(path: Path | None) -> Log:
         apart = Path(folder) / "workloads" / LOG_NAME
         path = apart if apart.is_file() else Path(folder) / LOG_NAME
     try:
-        return Log(path=path.absolute(), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        log = Log(path=path.absolute(), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     except OSError as error:
         raise NotFoundError(
             f"no log of jobs at {path}: {error.strerror or error}; fetch one with `wattfold "
             "workload fetch NAME --to DIR` and name it with --log FILE"
         ) from error
+    with expected_failures():
+        # Here once, not by each of hundreds of simulations.
+        if not len(read_swf(path).workload):
+            raise BadRequestError(f"{path} has no jobs; name another log with --log FILE")
+    return log
 
 
 def _cores() -> int:

@@ -14,6 +14,7 @@ from wattfold.coordinator.cli.exit_codes import ExitCode
 from wattfold.coordinator.cli.parsing import DURATION_NS
 from wattfold.coordinator.cli.session import Session, session_command
 from wattfold.coordinator.cli.simulate_check import StartCheck, check_starts, read_starts
+from wattfold.coordinator.cli.simulate_elsewhere import OUTCOME
 from wattfold.coordinator.cli.simulate_messages import (
     message_options,
     response_table,
@@ -24,6 +25,7 @@ from wattfold.coordinator.cli.simulate_options import (
     job_options,
     machine_options,
     policy_options,
+    refuse_unused,
     seed_options,
 )
 from wattfold.coordinator.cli.simulate_outcome import Finished, Stopped
@@ -38,7 +40,8 @@ from wattfold.coordinator.cli.workload_options import (
 )
 from wattfold.coordinator.simulation.pool.engine import SimulationError
 from wattfold.coordinator.simulation.results.table import metrics_document, metrics_table
-from wattfold.coordinator.simulation.runs.execute import CheckpointError
+from wattfold.coordinator.simulation.runs.case import SimulationCase
+from wattfold.coordinator.simulation.runs.execute import CHECKPOINT, CheckpointError
 from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
 
 
@@ -91,9 +94,11 @@ def simulate(session: Session, **options: Any) -> None:
     folder: Path | None = options["out"]
     if options["resume"] and folder is None:
         raise BadRequestError("--resume needs the --out DIR of the run that was stopped")
+    refuse_unused(click.get_current_context(), options)
     formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
     with expected_failures(), _simulation_failures():
         cases = cases_of(options, folder)
+        _check_resumable(cases, resume=options["resume"])
         expected = read_starts(options["check_path"]) if options["check_path"] else None
         finished = run_cases(
             session,
@@ -114,6 +119,15 @@ def simulate(session: Session, **options: Any) -> None:
     _show(session, finished, checks, pictures, folder)
     if any(not check.agrees for check in checks):
         raise click.exceptions.Exit(ExitCode.REFUSED)
+
+
+def _check_resumable(cases: Sequence[SimulationCase], *, resume: bool) -> None:
+    folders = [case.folder for case in cases if case.folder is not None]
+    left = (folder / name for folder in folders for name in (CHECKPOINT, OUTCOME))
+    if resume and not any(path.exists() for path in left):
+        raise BadRequestError(
+            f"nothing to resume in {folders[0].parent}: no run of these options was stopped there"
+        )
 
 
 class _simulation_failures:  # noqa: N801 - a context, used as a function

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.cli.errors import BadRequestError
@@ -271,6 +272,42 @@ seed_options = _options(
         "--seeds", type=click.IntRange(1, MAX_SEEDS), default=1, help="So many seeds from --seed."
     ),
 )
+
+
+OF_PARM = (
+    "alpha",
+    "sizes_count",
+    "levels_count",
+    "caps",
+    "resize_interval",
+    "gap",
+    "solver",
+    "dram_levels",
+    "price_resizes",
+)
+OF_BACKFILLING = ("size", "cap")
+
+
+def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options that none of the policies or models chosen would look at."""
+    names = options["policies"] or ("easy",)
+    backfills = [name in BACKFILL_POLICIES for name in names]
+    chosen = ", ".join(names)
+    if all(backfills):
+        _refuse_given(context, OF_PARM, f"is for PARM, and not for {chosen}")
+    if not any(backfills):
+        _refuse_given(context, OF_BACKFILLING, f"is for backfilling, and not for {chosen}")
+    if options["model"] != "poisson":
+        _refuse_given(context, ("load",), "is for --model poisson")
+    if options["log"] is not None:
+        _refuse_given(context, ("jobs",), "is for models; --count takes so many jobs of a log")
+
+
+def _refuse_given(context: click.Context, names: Sequence[str], why: str) -> None:
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if parameter.name in names and given:
+            raise BadRequestError(f"{parameter.opts[0]} {why}")
 
 
 def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCase]:

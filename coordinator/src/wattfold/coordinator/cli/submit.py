@@ -50,6 +50,13 @@ from wattfold.v1 import coordinator_pb2 as pb
     metavar="DURATION",
     help="Estimate of the run time at the greatest size: 90s, 5m, 1h30m, HH:MM:SS.",
 )
+@click.option(
+    "--limit",
+    "limit_ns",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="End the job when it has run so long. Default: the limit of the site, if it has one.",
+)
 @click.option("--name", default="", metavar="NAME", help="Name of the job. Default: the program.")
 @click.option(
     "--app",
@@ -123,7 +130,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--idempotency-key",
     default="",
     metavar="KEY",
-    help="A second submission with the same key gives the first job again.",
+    help="A second submission with the same key gives the first job again; one with another "
+    "command is refused.",
 )
 @click.option(
     "--wait", is_flag=True, help="Wait for its end and exit with its exit code. Ctrl-C detaches."
@@ -171,6 +179,7 @@ def _spec(
     output: str,
     error: str,
     time_ns: int | None,
+    limit_ns: int | None,
     cap_uw: int | None,
     **options: Any,
 ) -> pb.JobSpec:
@@ -192,6 +201,7 @@ def _spec(
         size_min=size.least,
         size_max=size.greatest,
         time_ns=time_ns or 0,
+        limit_ns=limit_ns or 0,
         priority=options["priority"],
         exclusive=options["exclusive"],
         tasks_per_node=options["tasks_per_node"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import select
 import termios
 import threading
@@ -19,6 +20,11 @@ from wattfold.coordinator.cli.client import CoordinatorClient
 from wattfold.coordinator.cli.errors import CliError, UnreachableError
 from wattfold.v1 import coordinator_pb2 as pb
 
+ESCAPE = b"\x1b"
+_SEQUENCE = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)")
+"""Arrows, function keys and the like; Escape alone is none (ECMA-48)."""
+SEQUENCE_S = 0.05
+"""The rest of a key of several bytes comes within this time; Escape alone has none."""
 RETRY_S = 1.0
 QUEUE_LENGTH = 64
 
@@ -122,8 +128,12 @@ def _read_keys(descriptor: int, wake: int, events: Events) -> None:
         if wake in ready:
             return
         pressed = os.read(descriptor, 64)
+        if pressed == ESCAPE and select.select([descriptor], [], [], SEQUENCE_S)[0]:
+            # An arrow or another key of several bytes that came in two parts.
+            pressed += os.read(descriptor, 64)
         if not pressed:
             return
         # A full queue means the screen is behind; losing a key press then harms nobody.
         with contextlib.suppress(queue.Full):
-            events.put_nowait(Key(pressed.decode("utf-8", "replace")[:1]))
+            for key in _SEQUENCE.sub(b"", pressed).decode("utf-8", "replace"):
+                events.put_nowait(Key(key))

@@ -7,6 +7,7 @@ from datetime import datetime
 from wattfold.coordinator.cli import formatting as f
 from wattfold.coordinator.cli.job_tables import done, where_or_reason
 from wattfold.coordinator.cli.nodes import cap_uw
+from wattfold.coordinator.cli.power import outside
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -18,6 +19,8 @@ def snapshot_lines(view: pb.ClusterView) -> list[str]:
         f"{moment} budget {f.power(power.budget_uw)} committed {f.power(power.committed_uw)} "
         f"measured {f.power(power.measured_uw)} policy {power.policy or f.NONE}"
     ]
+    if power.outside_uw:
+        lines.append(f"  {outside(power)}")
     lines += [_node_line(node) for node in view.nodes]
     lines += [_job_line(job) for job in view.jobs]
     return lines
@@ -25,7 +28,7 @@ def snapshot_lines(view: pb.ClusterView) -> list[str]:
 
 def _node_line(node: pb.Node) -> str:
     return (
-        f"  node {node.node_id} {f.node_state(node.state)} cap {f.power(cap_uw(node))} "
+        f"  node {node.node_id} {f.node_status(node)} cap {f.power(cap_uw(node))} "
         f"draw {f.power(node.measured_uw)} commit {f.power(node.committed_uw)} "
         f"free {node.free_cpus or f.NONE}"
     )

@@ -15,7 +15,7 @@ from rich.text import Text
 from wattfold.coordinator.cli import formatting as f
 from wattfold.coordinator.cli.job_marks import JobMarks
 from wattfold.coordinator.cli.job_tables import queue_table
-from wattfold.coordinator.cli.nodes import cap_uw
+from wattfold.coordinator.cli.nodes import cap_uw, commit
 from wattfold.coordinator.cli.power import share
 from wattfold.coordinator.cli.power_bar import power_bar
 from wattfold.coordinator.cli.power_graph import PowerHistory, power_graph
@@ -81,6 +81,8 @@ class WatchScreen:
         if self._view.power.pending_budget_uw:
             going = f.power(self._view.power.pending_budget_uw)
             line.append(f"  budget going down to {going}", style="not bold yellow")
+        if self._view.power.over_uw:
+            line.append(f"  OVER BY {f.power(self._view.power.over_uw)}", style="bold red")
         if not self._trouble:
             line.append(f"  {self._address}", style="not bold dim")
         return line
@@ -121,10 +123,10 @@ class WatchScreen:
             add_row(
                 table,
                 node.node_id,
-                Text(f.node_state(node.state), style=f.NODE_STYLES.get(node.state, "")),
+                f.styled_node_status(node),
                 f.watts(cap_uw(node)),
                 f.watts(node.measured_uw),
-                f.watts(node.committed_uw),
+                commit(node),
                 self._marks.core_map(node, jobs, cells) if usable else node.message,
             )
         return table

@@ -20,6 +20,15 @@ class SetCaps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """Put the original limits of a node back and enforce nothing there any more."""
+
+    node_id: NodeId
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetMask:
     """Move a job to these cores of a node; mode map: with this processor map, else empty."""
 
@@ -108,4 +117,6 @@ class WakeAt:
     cause: str
 
 
-Action = SetCaps | SetMask | Launch | Terminate | ForgetProcess | RenewLease | Solve | WakeAt
+Action = (
+    SetCaps | Leave | SetMask | Launch | Terminate | ForgetProcess | RenewLease | Solve | WakeAt
+)

@@ -12,18 +12,10 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.charge import assigned_on_uw
 from wattfold.coordinator.core.job import Assignment, Job, JobState, Share, SizeUnit
-from wattfold.coordinator.core.plan import Plan
-from wattfold.coordinator.core.state import State, snapshot
-from wattfold.coordinator.core.targets import assigned_on_uw
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A part of a plan that was not taken, and why."""
-
-    job_id: JobId
-    reason: str
+from wattfold.coordinator.core.plan import Plan, Refusal
+from wattfold.coordinator.core.state import State, without_jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +32,12 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
     refusals: dict[JobId, str] = {}
     changes: list[Assignment] = []
     starts: list[Assignment] = []
+    strays = state.strays()
     for assignment in plan.assignments:
         job = state.jobs.get(assignment.job_id)
         reason = _individual(assignment, job, state)
+        if assignment.job_id in strays:
+            reason = "a process of it runs already, which this journal has not started"
         if reason or job is None:
             refusals[assignment.job_id] = reason
         elif not job.ranks:
@@ -133,7 +128,7 @@ def _starts(
 ) -> list[Assignment]:
     # Power is counted as the policy saw it: what nodes out of reach and jobs on their way out
     # draw is reserved in the snapshot already.
-    seen = snapshot(state, now_ns)
+    seen = without_jobs(state, now_ns)
     specs = {view.spec.node_id: view.spec for view in seen.nodes}
     left_uw = seen.spendable_uw
     taken = _Claims(state)
@@ -202,6 +197,8 @@ def _wrong_nodes(assignment: Assignment, job: Job, state: State) -> str:
         seen.add(share.node_id)
         if not node.usable and (not job.target or share.cpus != job.target.on(share.node_id)):
             return f"node {share.node_id} is {node.state.value}"
+        if not job.ranks and not node.takes_jobs:
+            return f"node {share.node_id} is {node.duty.value}"
         if not share.cpus or not share.cpus <= node.spec.cpus:
             return f"cores {share.cpus} are not all cores of {share.node_id} ({node.spec.cpus})"
         for foreign in node.foreign.values():

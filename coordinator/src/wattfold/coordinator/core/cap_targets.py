@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.node import Node, NodeSpec
-from wattfold.coordinator.core.targets import clipped_uw, node_fixed_uw, zone_targets
+from wattfold.coordinator.core.charge import clipped_uw, node_fixed_uw
+from wattfold.coordinator.core.leave import reserve_uw
+from wattfold.coordinator.core.node import IN_SERVICE, Node, NodeSpec
+from wattfold.coordinator.core.outside import counted_uw
+from wattfold.coordinator.core.targets import zone_targets
 
 if TYPE_CHECKING:
     from wattfold.coordinator.core.state import State
@@ -28,6 +31,10 @@ class _Entry:
     """None: no caps are wanted there."""
     scalable: bool = False
     taken_uw: int = 0
+    outside_uw: int = 0
+    """May be drawn by a node outside the ledger that stays there."""
+    entering_uw: int = 0
+    """May be drawn by a node that is on its way into the ledger; ``taken_uw`` is what it will."""
     fixed_uw: int = 0
     dynamic_uw: int = 0
 
@@ -43,6 +50,7 @@ class CapTargets:
         """Nodes to be raised once the ledger has this much room."""
         self._entries: dict[NodeId, _Entry] = {}
         self._taken_uw = self._fixed_uw = self._dynamic_uw = 0
+        self._outside_uw = self._entering_uw = 0
         self._scale: tuple[int, int] | None = None
         """(room, wanted) where less is left than the nodes want."""
 
@@ -50,7 +58,13 @@ class CapTargets:
         """Takes in what changed about some nodes; True if the caps of all others did as well."""
         for node_id in nodes:
             self._put(node_id, _entry(state, state.nodes[node_id]))
-        left_uw = state.ledger.budget_uw - self._taken_uw
+        drawn_uw = self._outside_uw + self._entering_uw
+        state.ledger.outside_uw = max(drawn_uw - state.accepted_outside_uw, 0)
+        for node_id, node in state.index.leaving.items():
+            # Whether it will ever fit depends on all others.
+            self._put(node_id, _entry(state, node))
+        outside_uw = max(self._outside_uw - state.accepted_outside_uw, 0)
+        left_uw = state.ledger.budget_uw - self._taken_uw - outside_uw
         room_uw = max(left_uw - self._fixed_uw, 0)
         before = self._scale
         self._scale = (room_uw, self._dynamic_uw) if self._dynamic_uw > room_uw else None
@@ -66,6 +80,8 @@ class CapTargets:
         before = self._entries.get(node_id, _NOTHING)
         self._entries[node_id] = entry
         self._taken_uw += entry.taken_uw - before.taken_uw
+        self._outside_uw += entry.outside_uw - before.outside_uw
+        self._entering_uw += entry.entering_uw - before.entering_uw
         self._fixed_uw += entry.fixed_uw - before.fixed_uw
         self._dynamic_uw += entry.dynamic_uw - before.dynamic_uw
 
@@ -98,7 +114,7 @@ def _entry(state: State, node: Node) -> _Entry:
         return _Entry(
             caps=caps,
             scalable=True,
-            fixed_uw=node_fixed_uw(node, spec, dram_cap_uw),
+            fixed_uw=max(node_fixed_uw(node, spec, dram_cap_uw), reserve_uw(state, node)),
             dynamic_uw=sum(
                 caps[zone.name] - zone.floor_uw
                 for zone in spec.packages
@@ -108,10 +124,12 @@ def _entry(state: State, node: Node) -> _Entry:
         )
     if account is not None:
         floors = None
-        if node.reachable and spec is not None:
+        if node.reachable and spec is not None and node.duty in IN_SERVICE:
             # A zone there does not obey: the others go down, and it is asked again.
             floors = {zone.name: zone.floor_uw for zone in spec.zones if zone.can_cap}
         return _Entry(caps=floors, taken_uw=account.charge_uw)
+    drawn_uw = counted_uw(node)
     if node.awaits_room and spec is not None:
-        return _Entry(taken_uw=node_fixed_uw(node, spec, dram_cap_uw))
-    return _NOTHING
+        fixed = node_fixed_uw(node, spec, dram_cap_uw)
+        return _Entry(taken_uw=fixed, entering_uw=drawn_uw)
+    return _Entry(outside_uw=drawn_uw)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
-from wattfold.coordinator.core.job import JobSpec, ResizeMode
+from wattfold.coordinator.core.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec
-from wattfold.coordinator.core.plan import Plan, PlanningRound
+from wattfold.coordinator.core.plan import Plan, PlanningRound, Refusal, Waiting
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -22,11 +23,27 @@ class CoordinatorStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRestored:
+    """A backup took the place of the journal: what has happened since it was made is not known.
+
+    Nodes obey epochs up to about ``epoch``; jobs up to number ``submissions`` may exist.
+    """
+
+    epoch: Epoch
+    submissions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetChanged:
-    """The budget is another one, to be kept by ``deadline_ns`` after the event."""
+    """The budget is another one, to be kept by ``deadline_ns`` after the event.
+
+    ``accepted_outside_uw``: so much may be drawn by nodes outside the ledger by an operator's word;
+    None leaves what was accepted before.
+    """
 
     budget_uw: int
     deadline_ns: int = 0
+    accepted_outside_uw: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +61,25 @@ class NodeRetired:
     node_id: NodeId
 
 
+class NodeOrder(enum.Enum):
+    """What an operator may want of a node. The two ways to forget say why nothing is charged."""
+
+    DRAIN = "drain"
+    RESUME = "resume"
+    LEAVE = "leave"
+    FORGET_UNPOWERED = "forget-unpowered"
+    FORGET_OUTSIDE = "forget-outside"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOrdered:
+    """An operator has given an order about a node."""
+
+    node_id: NodeId
+    order: NodeOrder
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
     """A job was accepted."""
@@ -52,13 +88,16 @@ class JobSubmitted:
     spec: JobSpec
     held: bool = False
     key: str = ""
+    fingerprint: str = ""
+    """Of what was asked for under ``key``; empty = not known, from an earlier version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelRequested:
-    """A user wants a job gone."""
+    """A user wants a job gone; by ``force`` also where its nodes are out of reach."""
 
     job_id: JobId
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +116,18 @@ class JobReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
-    """A run a profile was fitted to: so long, with such a size and cap per node."""
+    """A run a profile was fitted to: so long, with such a size and cap per node.
+
+    Learnt from jobs: seen for ``observed_s``, at ``rate`` units of work of the program a second.
+    """
 
     size: int
     cap_uw: int
     seconds: float
     power_uw: int = 0
     fitted_seconds: float = 0.0
+    observed_s: float = 0.0
+    rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +138,15 @@ class ProfileStored:
     source: str
     rms_error: float = 0.0
     points: tuple[MeasuredPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileDropped:
+    """What is known of an application is to be forgotten: its model, or what certified it."""
+
+    app: str
+    model: bool = True
+    certificate: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +166,7 @@ class ZoneReading:
     """A cap read back from a node, and after how long it holds on average.
 
     ``not_held_uw``: the mean power of a zone that draws more than its cap, as far as was told.
+    ``original_uw``: the most it may draw once its original limit is put back, 0 = not told.
     """
 
     zone: ZoneName
@@ -120,6 +174,7 @@ class ZoneReading:
     settles_in_ns: int = 0
     error: str = ""
     not_held_uw: int = 0
+    original_uw: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +197,15 @@ class ProcessReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConnected:
-    """An agent answered: what its node is, the caps it enforces and the processes it has."""
+    """An agent answered: what its node is, the caps it enforces and the processes it has.
+
+    ``left``: it enforces nothing, its original limits hold.
+    """
 
     spec: NodeSpec
     caps: tuple[ZoneReading, ...]
     processes: tuple[ProcessReading, ...]
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +253,25 @@ class CapsUnconfirmed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveAnswered:
+    """An agent has put original limits back. A reading with an error is of a zone that has not."""
+
+    node_id: NodeId
+    request_id: str
+    caps: tuple[ZoneReading, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveFailed:
+    """A command to leave was refused, or got no answer and may or may not have been obeyed."""
+
+    node_id: NodeId
+    request_id: str
+    reason: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CapsNotHeld:
     """All zones of a node that draw more than their caps, and their mean powers, microwatts."""
 
@@ -203,7 +281,7 @@ class CapsNotHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskConfirmed:
-    """A job is on exactly these cores of a node."""
+    """A job is on exactly these cores of a node; more than it was sent to: it does not leave."""
 
     node_id: NodeId
     job_id: JobId
@@ -265,10 +343,23 @@ class SizeWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProposed:
-    """A policy answered the round of that number."""
+    """A policy answered the round of that number. Of journals since version 2 only what was taken
+    of it is a fact (`PlanAccepted`): a replay by other rules could take something else."""
 
     plan: Plan
     round: PlanningRound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAccepted:
+    """The parts of a plan that were taken, of running jobs and of ones to start, and the others."""
+
+    round: PlanningRound
+    changes: tuple[Assignment, ...] = ()
+    starts: tuple[Assignment, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    revisit_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,14 +377,19 @@ class TimePassed:
 
 Event = (
     CoordinatorStarted
+    | JournalRestored
     | BudgetChanged
     | NodeRegistered
     | NodeRetired
+    | NodeOrdered
+    | LeaveAnswered
+    | LeaveFailed
     | JobSubmitted
     | JobCancelRequested
     | JobHeld
     | JobReleased
     | ProfileStored
+    | ProfileDropped
     | ProgramCertified
     | NodeConnected
     | NodeSilent
@@ -310,6 +406,7 @@ Event = (
     | ProgressReported
     | SizeWanted
     | PlanProposed
+    | PlanAccepted
     | PlanFailed
     | TimePassed
 )

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import PLACED_STATES, Job
-from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.node import Duty, Node
 
 
 @dataclass(slots=True)
@@ -29,17 +29,30 @@ class Touched:
     nodes: set[NodeId] = field(default_factory=set)
     jobs: set[JobId] = field(default_factory=set)
     """Jobs to look at on all their nodes; of others only what is on touched nodes."""
+    shown: dict[JobId, None] = field(default_factory=dict)
+    """Jobs that only look different (a reason): nothing follows from it."""
 
 
 class Index:
     """See the module. Orders are those of the state's own dictionaries."""
 
-    def __init__(self, jobs: Iterable[Job] = (), nodes: Iterable[Node] = ()) -> None:
+    def __init__(
+        self,
+        jobs: Iterable[Job] = (),
+        nodes: Iterable[Node] = (),
+        keys: Mapping[str, JobId] | None = None,
+    ) -> None:
         self.touched = Touched()
+        self.news: list[JobId] = []
+        """Jobs of which the last event said that they run, are on their way out or have ended."""
         self.open: dict[JobId, Job] = {}
         """Jobs that have not ended, in order of submission."""
+        self.ended: dict[JobId, None] = {}
+        """The others, in order of their ends."""
         self.unadmitted: dict[NodeId, Node] = {}
         self.retired: dict[NodeId, Node] = {}
+        self.leaving: dict[NodeId, Node] = {}
+        """Nodes that are to be given back and are not yet."""
         self.fixed_uw = 0
         """Sum of `set_fixed` over all nodes."""
         self._fixed_uw: dict[NodeId, int] = {}
@@ -51,13 +64,28 @@ class Index:
         self._nodes_of: dict[JobId, tuple[NodeId, ...]] = {}
         self._due: dict[NodeId, int] = {}
         self._queue: list[tuple[int, NodeId]] = []
+        self._limits: list[tuple[int, JobId]] = []
         for node in nodes:
             self.add_node(node)
+        over: list[Job] = []
         for job in jobs:
-            if not job.final:
-                self.add_job(job)
+            if job.final:
+                over.append(job)
+                continue
+            self.add_job(job)
+            self.add_limit(job)
             if job.state in PLACED_STATES:
                 self.place(job)
+        self.ended.update((job.job_id, None) for job in sorted(over, key=lambda j: j.ended_ns))
+        self.key_of: dict[JobId, str] = {}
+        """The idempotency key of a job that has one."""
+        self.spent_keys: dict[str, None] = {}
+        """Keys of jobs that are forgotten, in the order in which they were."""
+        for key, job_id in (keys or {}).items():
+            if job_id in self.open or job_id in self.ended:
+                self.key_of[job_id] = key
+            else:
+                self.spent_keys[key] = None
 
     # Jobs.
 
@@ -88,6 +116,33 @@ class Index:
         self.displace(job)
         self.open.pop(job.job_id, None)
         self._job_order.pop(job.job_id, None)
+        self.ended[job.job_id] = None
+
+    def forget_job(self, job_id: JobId) -> None:
+        """A job that had ended is not in the state any more."""
+        self.ended.pop(job_id, None)
+        self.touched.shown[job_id] = None
+
+    def add_limit(self, job: Job) -> None:
+        """A job runs: its time limit is due some day."""
+        if job.limit_at_ns >= 0:
+            heapq.heappush(self._limits, (job.limit_at_ns, job.job_id))
+
+    def next_limit_ns(self) -> int | None:
+        """When the next running job has had its time."""
+        while self._limits and not self._runs(self._limits[0][1]):
+            heapq.heappop(self._limits)
+        return self._limits[0][0] if self._limits else None
+
+    def take_over_limit(self, now_ns: int) -> list[Job]:
+        """The running jobs that have had their time by now, each once."""
+        out: list[Job] = []
+        while (due_ns := self.next_limit_ns()) is not None and due_ns <= now_ns:
+            out.append(self.open[heapq.heappop(self._limits)[1]])
+        return out
+
+    def _runs(self, job_id: JobId) -> bool:
+        return job_id in self.open and self.open[job_id].limit_at_ns >= 0
 
     def ordered(self, jobs: Iterable[Job]) -> list[Job]:
         """Open jobs in order of submission."""
@@ -96,6 +151,10 @@ class Index:
     def placed(self) -> list[Job]:
         """Jobs that hold or are about to hold cores, in order of submission."""
         return self.ordered(job for job in self._placed.values() if job.state in PLACED_STATES)
+
+    def is_placed(self, job: Job) -> bool:
+        """Whether `placed` has this job."""
+        return self._placed.get(job.job_id) is job
 
     def on_node(self, node_id: NodeId) -> list[Job]:
         """Those of `placed` with a process or a share on a node."""
@@ -113,6 +172,14 @@ class Index:
             self.unadmitted[node.node_id] = node
         if node.retired:
             self.retired[node.node_id] = node
+        self.note_duty(node)
+
+    def note_duty(self, node: Node) -> None:
+        """The duty of a node is another one."""
+        if node.duty in (Duty.LEAVING, Duty.RESTORING):
+            self.leaving[node.node_id] = node
+        else:
+            self.leaving.pop(node.node_id, None)
 
     def drop_node(self, node_id: NodeId) -> None:
         """A node is gone."""
@@ -120,6 +187,7 @@ class Index:
         self.set_due(node_id, None)
         self.unadmitted.pop(node_id, None)
         self.retired.pop(node_id, None)
+        self.leaving.pop(node_id, None)
         self._node_order.pop(node_id, None)
         self.touched.nodes.discard(node_id)
 
@@ -142,6 +210,10 @@ class Index:
         """What is wanted of a job may have changed, and with it the caps of its nodes."""
         self.touched.jobs.add(job.job_id)
         self.touched.nodes.update(self._nodes_of.get(job.job_id, ()))
+
+    def show_job(self, job_id: JobId) -> None:
+        """Something about a job that only people read may have changed."""
+        self.touched.shown[job_id] = None
 
     def touch_everything(self) -> None:
         """Look at all of it."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core import leave, outside
 from wattfold.coordinator.core.job import PLACED_STATES, Job, SizeUnit
-from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.node import FORGOTTEN, Duty, Node
 from wattfold.coordinator.core.state import InvariantError, State
 
 
@@ -22,6 +24,67 @@ def check_invariants(state: State) -> None:
     check_part(state, state.nodes, state.jobs.values())
 
 
+class Rota:
+    """Checks all of the state in turn, a few jobs and nodes after every event.
+
+    All at once takes a tenth of a second with 100,000 jobs, in the task that renews leases.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: Iterator[JobId] = iter(())
+        self._nodes: Iterator[NodeId] = iter(())
+
+    def check_next(self, state: State, within: int) -> None:
+        """Checks the next ones, so many that all have had their turn within ``within`` events."""
+        some = 1 + len(state.jobs) // within
+        job_ids = list(itertools.islice(self._jobs, some))
+        if len(job_ids) < some:
+            self._jobs = iter(list(state.jobs))
+        some = 1 + len(state.nodes) // within
+        node_ids = list(itertools.islice(self._nodes, some))
+        if len(node_ids) < some:
+            self._nodes = iter(list(state.nodes))
+            _check_sums(state)
+        jobs = [state.jobs[job_id] for job_id in job_ids if job_id in state.jobs]
+        for job in jobs:
+            _check_index_of(state, job)
+        check_part(state, [node_id for node_id in node_ids if node_id in state.nodes], jobs)
+
+
+def _check_sums(state: State) -> None:
+    ledger = state.ledger
+    if ledger.committed_uw != ledger.recounted_uw():
+        raise InvariantError(
+            f"the ledger has {ledger.committed_uw} uW, its accounts {ledger.recounted_uw()} uW"
+        )
+    index = state.index
+    counted_uw = sum(outside.counted_uw(node) for node in state.nodes.values())
+    if ledger.outside_uw != max(counted_uw - state.accepted_outside_uw, 0):
+        raise InvariantError(f"{counted_uw} uW outside the ledger, it has {ledger.outside_uw} uW")
+    wanted = {n.node_id for n in state.nodes.values() if n.duty in (Duty.LEAVING, Duty.RESTORING)}
+    if set(index.leaving) != wanted:
+        raise InvariantError("the index has lost a node that is to leave")
+    if len(index.open) + len(index.ended) != len(state.jobs):
+        raise InvariantError("the index has lost a job, or kept one that is forgotten")
+
+
+def _check_index_of(state: State, job: Job) -> None:
+    index = state.index
+    if (job.job_id in index.open) is job.final or (job.job_id in index.ended) is not job.final:
+        raise InvariantError(f"the index has job {job.job_id} on the wrong side of its end")
+    if job.state in PLACED_STATES:
+        _check_placed(state, job)
+
+
+def _check_placed(state: State, job: Job) -> None:
+    if not state.index.is_placed(job):
+        raise InvariantError(f"the index has lost job {job.job_id}, which is placed")
+    shares = job.target.shares if job.target else ()
+    for node_id in {*job.ranks, *(share.node_id for share in shares)}:
+        if all(other is not job for other in state.index.on_node(node_id)):
+            raise InvariantError(f"the index has lost job {job.job_id} on {node_id}")
+
+
 def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> None:
     """The same for the budget, some nodes and some jobs."""
     ledger = state.ledger
@@ -32,11 +95,28 @@ def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> 
         )
     for node_id in nodes:
         _check_masks(state, state.nodes[node_id])
+        _check_duty(state, state.nodes[node_id])
     for job in jobs:
         if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
             raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
         if job.target and job.spec.unit is SizeUnit.CORES and len(job.target.shares) != 1:
             raise InvariantError(f"job {job.job_id} counts cores but has not one node")
+
+
+def _check_duty(state: State, node: Node) -> None:
+    """What was forgotten is in no sum; what was given back is charged with its original limits."""
+    account = state.ledger.accounts.get(node.node_id)
+    if (account is not None) != node.admitted:
+        raise InvariantError(f"node {node.node_id} is in the ledger or admitted, not both")
+    if node.duty in FORGOTTEN and (account or leave.jobs_there(state, node)):
+        raise InvariantError(f"node {node.node_id} was forgotten and is still charged or has jobs")
+    if node.duty is Duty.LEFT and account is not None and node.spec is not None:
+        least_uw = leave.given_back_uw(node, node.spec)
+        if account.charge_uw < least_uw:
+            raise InvariantError(
+                f"node {node.node_id} has left and may draw {least_uw} uW, "
+                f"it is charged with {account.charge_uw} uW"
+            )
 
 
 def _check_masks(state: State, node: Node) -> None:
@@ -54,22 +134,16 @@ def _check_masks(state: State, node: Node) -> None:
 
 def check_derived(state: State) -> None:
     """Raises InvariantError where the index or a sum has lost something of the state."""
-    ledger, index = state.ledger, state.index
-    if ledger.committed_uw != ledger.recounted_uw():
-        raise InvariantError(
-            f"the ledger has {ledger.committed_uw} uW, its accounts {ledger.recounted_uw()} uW"
-        )
+    _check_sums(state)
+    index = state.index
     jobs = state.jobs.values()
     if list(index.open) != [job.job_id for job in jobs if not job.final]:
         raise InvariantError("the index has lost a job that has not ended, or kept one that has")
     placed = [job for job in jobs if job.state in PLACED_STATES]
     if index.placed() != placed:
         raise InvariantError("the index has lost a job that is placed")
-    for job in placed:
-        shares = job.target.shares if job.target else ()
-        for node_id in {*job.ranks, *(share.node_id for share in shares)}:
-            if all(other is not job for other in index.on_node(node_id)):
-                raise InvariantError(f"the index has lost job {job.job_id} on {node_id}")
+    for job in jobs:
+        _check_index_of(state, job)
     if set(index.unadmitted) != {n.node_id for n in state.nodes.values() if not n.admitted}:
         raise InvariantError("the index has lost a node that is not admitted")
     if set(index.retired) != {n.node_id for n in state.nodes.values() if n.retired}:

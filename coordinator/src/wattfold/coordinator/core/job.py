@@ -29,7 +29,7 @@ class ResizeMode(enum.Enum):
 
 
 class JobState(enum.Enum):
-    """Life of a job. HELD and PENDING wait; the last four are final."""
+    """Life of a job. HELD and PENDING wait; the last five are final."""
 
     HELD = "held"
     PENDING = "pending"
@@ -40,10 +40,25 @@ class JobState(enum.Enum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     LOST = "lost"
+    TIMED_OUT = "timed-out"
+
+
+class Ender(enum.Enum):
+    """Who has a job ended that has not ended by itself."""
+
+    NOBODY = "nobody"
+    USER = "user"
+    TIME_LIMIT = "time limit"
 
 
 FINAL_STATES = frozenset(
-    {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.LOST},
+    {
+        JobState.COMPLETED,
+        JobState.FAILED,
+        JobState.CANCELLED,
+        JobState.LOST,
+        JobState.TIMED_OUT,
+    },
 )
 PLACED_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.ENDING})
 
@@ -54,13 +69,14 @@ class JobSpec:
 
     ``tasks_per_node`` processes on a node get cores of their own, one at least. With
     ``own_launcher`` the command runs on the first node only and starts the rest of the job itself.
-    ``mode_source`` says for people where the mode came from.
+    ``mode_source`` says for people where the mode came from. ``time_ns`` is an estimate;
+    ``limit_ns`` is how long it may run before it is ended, 0 = as long as it takes.
+    What only a start needs and nobody else may see, its environment, is not part of it.
     """
 
     name: str
     app: str
     argv: tuple[str, ...]
-    env: tuple[tuple[str, str], ...] = ()
     cwd: str = "/"
     stdout_path: str = ""
     stderr_path: str = ""
@@ -77,6 +93,7 @@ class JobSpec:
     tasks_per_node: int = 1
     own_launcher: bool = False
     mode_source: str = ""
+    limit_ns: int = 0
 
     @property
     def least_size(self) -> int:
@@ -194,7 +211,11 @@ class Job:
     exit_code: int = 0
     message: str = ""
     reason: str = ""
-    cancelled: bool = False
+    ended_by: Ender = Ender.NOBODY
+    over_since_ns: int = -1
+    """Since when it has run longer than its model said, as of the last change of its speed."""
+    # In which the job was submitted; 0 = before version 2.
+    epoch: int = 0
 
     @property
     def final(self) -> bool:
@@ -216,8 +237,30 @@ class Job:
             return min(self.done + elapsed_s / self.target.expected_total_s, MAX_DONE)
         return self.done
 
+    def over_ns(self, now_ns: int) -> int:
+        """For how long it has run past its estimated end; 0 before it, and without an estimate."""
+        if self.final:
+            return 0
+        since_ns = self._over_since(now_ns)
+        return max(now_ns - since_ns, 0) if since_ns >= 0 else 0
+
+    def _over_since(self, now_ns: int) -> int:
+        if self.state is not JobState.RUNNING or self.over_since_ns >= 0:
+            return self.over_since_ns
+        total_s = self.target.expected_total_s if self.target else 0.0
+        end_ns = self.done_at_ns + round((1 - self.done) * total_s * 1e9)
+        return end_ns if total_s > 0 and end_ns <= now_ns else -1
+
+    @property
+    def limit_at_ns(self) -> int:
+        """When it has run for its time limit; -1 = it has none, or does not run."""
+        if self.state is not JobState.RUNNING or not self.spec.limit_ns:
+            return -1
+        return self.started_ns + self.spec.limit_ns
+
     def advance_progress(self, now_ns: int) -> None:
         """Fixes the share done by now, because the speed changes. For the handlers of events."""
+        self.over_since_ns = self._over_since(now_ns)
         self.done, self.done_at_ns = self.done_by(now_ns), now_ns
 
 
@@ -229,6 +272,7 @@ __all__ = [
     "MAX_DONE",
     "PLACED_STATES",
     "Assignment",
+    "Ender",
     "Job",
     "JobKind",
     "JobSpec",

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import adoption
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reconcile import next_request
 from wattfold.coordinator.core.state import State
 
@@ -22,11 +24,14 @@ def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Act
         submitted_ns=now_ns,
         done_at_ns=now_ns,
         reason="held by its user" if event.held else "new",
+        epoch=state.epoch,
     )
     state.index.add_job(state.jobs[event.job_id])
     state.submissions += 1
     if event.key:
         state.keys[event.key] = event.job_id
+        state.index.key_of[event.job_id] = event.key
+        state.key_prints[event.key] = event.fingerprint
     if not event.held:
         state.plan_needed = "job submitted"
     _drop_oldest(state)
@@ -38,11 +43,40 @@ def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) ->
     job = state.jobs.get(event.job_id)
     if job is None or job.final:
         return []
-    job.cancelled = True
+    job.ended_by = Ender.USER
     job.advance_progress(now_ns)
     if not job.ranks:
+        ours = adoption.forgotten(state, job)
+        strays = adoption.astray(state, job.job_id) if ours else []
         _finish(state, job, now_ns)
-        return []
+        return [end_process(state, job, node) for node in strays if node.reachable]
+    out = _begin_ending(state, job, now_ns)
+    if event.force and not job.final:
+        _give_up(state, job, now_ns)
+    return out
+
+
+def _give_up(state: State, job: Job, now_ns: int) -> None:
+    """Its processes on nodes out of reach count as lost; what they hold there stays blocked."""
+    for rank in job.ranks.values():
+        node = state.nodes[rank.node_id]
+        if rank.end is not None or node.reachable:
+            continue
+        node.foreign[job.job_id] = rank.occupied
+        why = f"given up on {rank.node_id}, which was out of reach"
+        rank.end = RankEnd(exit_code=0, cpu_ns=0, energy_uj=0, lost=True, message=why)
+        rank.launching = rank.running = False
+        rank.moving_to = None
+        state.index.touch(rank.node_id)
+    if all(rank.end for rank in job.ranks.values()):
+        _finish(state, job, now_ns)
+
+
+def end_at_limit(state: State, job: Job, now_ns: int) -> list[act.Action]:
+    """A running job has had its time: it is ended as by its user."""
+    job.ended_by = Ender.TIME_LIMIT
+    job.reason = f"ended at its time limit of {job.spec.limit_ns / 1e9:g} s"
+    job.advance_progress(now_ns)
     return _begin_ending(state, job, now_ns)
 
 
@@ -53,6 +87,7 @@ def _begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
     """
     job.state = JobState.ENDING
     state.index.touch_job(job)
+    state.index.news.append(job.job_id)
     out: list[act.Action] = []
     for rank in job.ranks.values():
         if not (rank.launching or rank.running or rank.end):
@@ -64,16 +99,18 @@ def _begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
 
 
 def _end_process(state: State, job: Job, rank: Rank) -> list[act.Action]:
-    if not state.nodes[rank.node_id].reachable:
-        return []
-    return [
-        act.Terminate(
-            node_id=rank.node_id,
-            job_id=job.job_id,
-            request_id=next_request(state),
-            cause=job.job_id,
-        ),
-    ]
+    node = state.nodes[rank.node_id]
+    return [end_process(state, job, node)] if node.reachable else []
+
+
+def end_process(state: State, job: Job, node: Node) -> act.Action:
+    """Ends the process of a job on a node, whatever the core knows of it."""
+    return act.Terminate(
+        node_id=node.node_id,
+        job_id=job.job_id,
+        request_id=next_request(state),
+        cause=job.job_id,
+    )
 
 
 def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
@@ -114,8 +151,10 @@ def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Actio
 def _all_running(state: State, job: Job, now_ns: int) -> None:
     if job.state is JobState.STARTING and all(r.running or r.end for r in job.ranks.values()):
         job.state = JobState.RUNNING
+        state.index.news.append(job.job_id)
         job.started_ns = now_ns
         job.done_at_ns = now_ns
+        state.index.add_limit(job)
         # While it was being started its size stood; now it may make room for one that waits.
         if job.resizable and _anyone_waits(state):
             state.plan_needed = "job running"
@@ -142,11 +181,20 @@ def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act
 
 
 def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[act.Action]:
-    """A job is on these cores and no others of the node."""
-    del now_ns
-    _, rank = _rank(state, event.job_id, event.node_id)
-    if rank is not None and rank.end is None:
-        rank.held, rank.moving_to, rank.confined = event.cpus, None, event.confined
+    """A job is on these cores and no others of the node.
+
+    More than it was sent to are those it has not left: they stay its own, and it is sent again.
+    """
+    job, rank = _rank(state, event.job_id, event.node_id)
+    if job is None or rank is None or rank.end is not None:
+        return []
+    asked = event.cpus if rank.moving_to is None else rank.moving_to
+    kept = (event.cpus & rank.occupied) - asked
+    job.reason = ""
+    if kept:
+        rank.retry_ns = now_ns + state.settings.retry_ns
+        job.reason = f"its threads do not leave CPUs {kept} of {rank.node_id}"
+    rank.held, rank.moving_to, rank.confined = asked | kept, None, event.confined
     return []
 
 
@@ -165,6 +213,7 @@ def progress_reported(state: State, event: ev.ProgressReported, now_ns: int) -> 
     job = state.jobs.get(event.job_id)
     if job is not None and job.state is JobState.RUNNING:
         job.done, job.done_at_ns = min(max(event.done, 0.0), 1.0), now_ns
+        job.over_since_ns = -1
     return []
 
 
@@ -191,8 +240,10 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
             cause=reading.job_id,
         ),
     ]
-    state.nodes[event.node_id].foreign.pop(reading.job_id, None)
     job, rank = _rank(state, reading.job_id, event.node_id)
+    if job is not None and adoption.unstarted(job) and adoption.forgotten(state, job):
+        rank = _unseen(state, job, event)
+    state.nodes[event.node_id].foreign.pop(reading.job_id, None)
     if job is None or rank is None or rank.end is not None:
         return forget
     rank.launching = rank.running = False
@@ -212,6 +263,25 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
     )
     rank.end = _judged(job, rank, end)
     return forget + _one_ended(state, job, now_ns)
+
+
+def _unseen(state: State, job: Job, event: ev.ProcessEnded) -> Rank | None:
+    """What has become of a waiting job of which a process ran all the same, and has ended.
+
+    Where that was all of it, so has the job. Else it is held: run twice would be worse than late.
+    """
+    if adoption.adopt_ended(state, job, state.nodes[event.node_id]):
+        return job.ranks[event.node_id]
+    end = event.process
+    told = "lost" if end.lost else f"exit status {end.exit_code}"
+    job.state, job.target = JobState.HELD, None
+    job.reason = (
+        f"a process of it, not started by this journal, ended on {event.node_id} ({told}); "
+        "release it to run it again, or cancel it"
+    )
+    state.index.displace(job)
+    state.plan_needed = "job held"
+    return None
 
 
 def _judged(job: Job, rank: Rank, end: RankEnd) -> RankEnd:
@@ -251,8 +321,11 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
         ends = [*ends[1:], *ends[:1]]
     failed = next((end for end in ends if end.exit_code), None)
     lost = next((end for end in ends if end.lost), None)
-    if job.cancelled:
+    if job.ended_by is Ender.USER:
         job.state = JobState.CANCELLED
+    elif job.ended_by is Ender.TIME_LIMIT:
+        job.state = JobState.TIMED_OUT
+        job.message = f"time limit of {job.spec.limit_ns / 1e9:g} s reached"
     elif lost:
         job.state, job.message = JobState.LOST, lost.message or "its process vanished"
     elif failed:
@@ -262,6 +335,7 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
     job.exit_code = failed.exit_code if failed else 0
     job.ended_ns, job.target, job.reason = now_ns, None, ""
     state.index.end_job(job)
+    state.index.news.append(job.job_id)
     state.plan_needed = "job ended"
 
 
@@ -271,9 +345,19 @@ def _rank(state: State, job_id: JobId, node_id: NodeId) -> tuple[Job | None, Ran
 
 
 def _drop_oldest(state: State) -> None:
-    """Bounds the memory of ended jobs."""
-    surplus = len(state.jobs) - state.settings.kept_ended_jobs
-    if surplus > 0:
-        gone = {job.job_id for job in [j for j in state.jobs.values() if j.final][:surplus]}
-        state.jobs = {key: job for key, job in state.jobs.items() if key not in gone}
-        state.keys = {key: job_id for key, job_id in state.keys.items() if job_id not in gone}
+    """Bounds the memory of ended jobs, and of the keys of those it has let go.
+
+    Open jobs do not count: however many there are, one that has just ended is still known.
+    """
+    ended, limit = state.index.ended, state.settings.kept_ended_jobs
+    while len(ended) > limit:
+        job_id = next(iter(ended))
+        del state.jobs[job_id]
+        state.index.forget_job(job_id)
+        key = state.index.key_of.pop(job_id, "")
+        if key:
+            state.index.spent_keys[key] = None
+    while len(state.index.spent_keys) > state.settings.kept_keys:
+        key = next(iter(state.index.spent_keys))
+        del state.index.spent_keys[key], state.keys[key]
+        state.key_prints.pop(key, None)

@@ -80,6 +80,9 @@ class PowerLedger:
     over_deadline_ns: int = 0
     breaches: int = 0
     in_breach: bool = False
+    outside_uw: int = field(init=False, compare=False, repr=False, default=0)
+    """What nodes without an account may draw beside the budget; derived, see `CapTargets`. Raises
+    leave room for it, as far as there is any."""
     touched: set[NodeId] = field(init=False, compare=False, repr=False, default_factory=set)
     """Nodes whose accounts have changed, or may be judged anew; derived, for `reconcile`."""
     _sum_uw: int = field(init=False, compare=False, repr=False, default=0)
@@ -119,6 +122,11 @@ class PowerLedger:
         """What may still be committed; negative while a lowered budget is not yet kept."""
         return self.budget_uw - self.committed_uw
 
+    @property
+    def free_uw(self) -> int:
+        """What a raise may use: the room, less what nodes outside the ledger may draw."""
+        return max(self.room_uw - self.outside_uw, 0)
+
     def open(self, node_id: NodeId, base_uw: int, caps_uw: dict[ZoneName, int]) -> None:
         """Admits a node with the caps that it holds. Raises LedgerError when they do not fit."""
         account = NodeAccount(
@@ -154,7 +162,7 @@ class PowerLedger:
 
     def may_raise(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> bool:
         """Whether these caps, once in flight, keep the sum within the budget."""
-        return self.increase_uw(node_id, caps_uw) <= max(self.room_uw, 0)
+        return self.increase_uw(node_id, caps_uw) <= self.free_uw
 
     def send(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> None:
         """Charges caps on their way. Raises LedgerError for a raise that does not fit."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import job_events, node_events
+from wattfold.coordinator.core import job_events, node_events, node_orders
+from wattfold.coordinator.core.adoption import unstarted
 from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.index import Touched
-from wattfold.coordinator.core.invariants import check_invariants, check_part
+from wattfold.coordinator.core.invariants import Rota, check_invariants, check_part
 from wattfold.coordinator.core.job import Assignment, Job, JobState
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node, NodeState
@@ -43,40 +44,49 @@ class CoordinatorCore:
             settings=settings or CoreSettings(),
             ledger=PowerLedger(budget_uw=budget_uw),
         )
-        self._unchecked = 0
+        self.touched = Touched()
+        """What the last event touched."""
+        self._rota = Rota()
 
     def handle(self, event: ev.Event, now_ns: int, cause: str = "") -> list[act.Action]:
         """Takes one event in and returns what to do, checked against all invariants."""
         state = self.state
+        state.index.news = []
         if state.index.touched.everything:
             node_events.recount_fixed(state)
         state.index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
+        for job in state.index.take_over_limit(now_ns):
+            out += job_events.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
         if node_id is not None:
             state.index.touch(node_id)
-        out += _HANDLERS[type(event)](state, event, now_ns)
-        part = state.index.touched
+        if node_id is None or node_id in state.nodes or isinstance(event, ev.NodeRegistered):
+            out += _HANDLERS[type(event)](state, event, now_ns)
+        self.touched = state.index.touched
         out += reconcile(state, now_ns, cause)
         out += _solve(state, now_ns, cause)
         out += _wake(state, now_ns, cause)
-        self._check(part)
+        self._check(self.touched)
         return out
+
+    def judged(self, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepted:
+        """What holds of a proposal, as the fact to store and handle next; changes nothing."""
+        return _judged(self.state, event, now_ns)
 
     def look_at_everything(self) -> None:
         """Lets the next event look at all nodes and jobs; the answer is the same."""
         self.state.index.touch_everything()
 
     def _check(self, touched: Touched) -> None:
-        """All of the state from time to time, and after every event what it touched."""
+        """What an event touched, and in turn a part of all the rest."""
         state = self.state
-        self._unchecked += 1
-        if touched.everything or self._unchecked >= state.settings.check_every:
-            self._unchecked = 0
+        if touched.everything or state.settings.check_every <= 1:
             check_invariants(state)
             return
         jobs = [state.jobs[job_id] for job_id in touched.jobs if job_id in state.jobs]
         check_part(state, [n for n in touched.nodes if n in state.nodes], jobs)
+        self._rota.check_next(state, state.settings.check_every)
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """What a policy may plan with now."""
@@ -110,7 +120,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """Asks for the next time at which something is due without an event."""
     times: list[int | None] = [state.ledger.next_settling_ns(now_ns), state.revisit_ns or None]
     times.append(state.ledger.over_deadline_ns or None)
-    times.append(state.index.next_due_ns())
+    times += [state.index.next_due_ns(), state.index.next_limit_ns()]
     due = [time for time in times if time is not None and time > now_ns]
     if not due:
         return []
@@ -140,8 +150,25 @@ def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[ac
     return []
 
 
+def _restored(state: State, event: ev.JournalRestored, now_ns: int) -> list[act.Action]:
+    """Of jobs that were to start nobody knows whether they have; an operator decides."""
+    del now_ns
+    state.epoch = max(state.epoch, event.epoch)
+    state.submissions = max(state.submissions, event.submissions)
+    for job in list(state.index.open.values()):
+        unheard = not any(rank.running or rank.end for rank in job.ranks.values())
+        if job.state is JobState.PENDING or (job.state is JobState.STARTING and unheard):
+            state.index.displace(job)
+            job.state, job.target = JobState.HELD, None
+            job.ranks.clear()
+            job.reason = "of a backup, it may have run since: release it to start it, or cancel it"
+    return []
+
+
 def _budget(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Action]:
     state.ledger.budget_uw = event.budget_uw
+    if event.accepted_outside_uw is not None:
+        state.accepted_outside_uw = event.accepted_outside_uw
     state.ledger.over_deadline_ns = 0
     if state.ledger.room_uw < 0:
         state.ledger.over_deadline_ns = now_ns + max(event.deadline_ns, 1)
@@ -178,31 +205,62 @@ def _retired(state: State, event: ev.NodeRetired, now_ns: int) -> list[act.Actio
 
 
 def _proposed(state: State, event: ev.PlanProposed, now_ns: int) -> list[act.Action]:
+    return _accepted(state, _judged(state, event, now_ns), now_ns)
+
+
+def _judged(state: State, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepted:
+    if event.round.number != state.solving:
+        return ev.PlanAccepted(round=event.round)
+    accepted = accept(event.plan, state, now_ns)
+    return ev.PlanAccepted(
+        round=event.round,
+        changes=accepted.changes,
+        starts=accepted.starts,
+        refusals=accepted.refusals,
+        waiting=event.plan.waiting,
+        revisit_ns=event.plan.revisit_ns,
+    )
+
+
+def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Action]:
     if event.round.number != state.solving:
         return []
     state.solving, state.last_round = 0, event.round
-    state.revisit_ns = event.plan.revisit_ns
-    accepted = accept(event.plan, state, now_ns)
-    for waiting in event.plan.waiting:
-        if waiting.job_id in state.jobs:
-            state.jobs[waiting.job_id].reason = waiting.reason
-    for refusal in accepted.refusals:
-        if refusal.job_id in state.jobs:
-            state.jobs[refusal.job_id].reason = f"left out of the last plan: {refusal.reason}"
-    if accepted.refusals:
+    state.revisit_ns = event.revisit_ns
+    for waiting in event.waiting:
+        _explain(state, waiting.job_id, waiting.reason)
+    for refusal in event.refusals:
+        _explain(state, refusal.job_id, f"left out of the last plan: {refusal.reason}")
+    if event.refusals:
         state.revisit_ns = state.revisit_ns or now_ns + state.settings.retry_ns
-    for assignment in accepted.changes:
-        _retarget(state, state.jobs[assignment.job_id], assignment, now_ns)
-    starting = {assignment.job_id for assignment in accepted.starts}
+    # Jobs are looked up: this may be a replay by other rules, for which one has ended.
+    for assignment in event.changes:
+        job = state.index.open.get(assignment.job_id)
+        if job is not None and job.ranks:
+            _retarget(state, job, assignment, now_ns)
+    _displace_others(state, event.starts)
+    for assignment in event.starts:
+        job = state.index.open.get(assignment.job_id)
+        if job is not None and unstarted(job):
+            job.state, job.target, job.reason = JobState.STARTING, assignment, ""
+            state.index.place(job)
+    return []
+
+
+def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
+    """What was to start by the last plan, and is not by this one, waits again."""
+    starting = {assignment.job_id for assignment in starts}
     for job in state.placed():
         if job.state is JobState.STARTING and not job.ranks and job.job_id not in starting:
             job.state, job.target = JobState.PENDING, None
             state.index.displace(job)
-    for assignment in accepted.starts:
-        job = state.jobs[assignment.job_id]
-        job.state, job.target, job.reason = JobState.STARTING, assignment, ""
-        state.index.place(job)
-    return []
+
+
+def _explain(state: State, job_id: JobId, reason: str) -> None:
+    job = state.jobs.get(job_id)
+    if job is not None and job.reason != reason:
+        job.reason = reason
+        state.index.show_job(job_id)
 
 
 def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> None:
@@ -213,6 +271,7 @@ def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> No
     before, job.target = job.target, assignment
     if before is None or (before.shares, before.cap_uw) != (assignment.shares, assignment.cap_uw):
         state.index.touch_job(job)
+    state.index.show_job(job.job_id)
     job.reason = ""
 
 
@@ -222,7 +281,7 @@ def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Ac
         state.revisit_ns = now_ns + state.settings.retry_ns
         for job in state.index.open.values():
             if job.state is JobState.PENDING:
-                job.reason = f"no plan: {event.reason}"
+                _explain(state, job.job_id, f"no plan: {event.reason}")
     return []
 
 
@@ -231,6 +290,17 @@ def _profile(state: State, event: ev.ProfileStored, now_ns: int) -> list[act.Act
     entry = StoredProfile(stored=event, stored_ns=now_ns)
     state.profiles[profile_key(profile.app, profile.unit)] = entry
     if any(job.spec.app == profile.app for job in state.index.open.values()):
+        state.plan_needed = "profile changed"
+    return []
+
+
+def _dropped(state: State, event: ev.ProfileDropped, now_ns: int) -> list[act.Action]:
+    del now_ns
+    if event.certificate:
+        state.certificates.pop(event.app, None)
+    keys = [key for key, entry in state.profiles.items() if entry.profile.app == event.app]
+    for key in keys if event.model else ():
+        del state.profiles[key]
         state.plan_needed = "profile changed"
     return []
 
@@ -247,12 +317,18 @@ def _nothing(state: State, event: ev.TimePassed, now_ns: int) -> list[act.Action
 
 _HANDLERS: dict[type, Handler] = {
     ev.CoordinatorStarted: _started,
+    ev.JournalRestored: _restored,
     ev.BudgetChanged: _budget,
     ev.NodeRegistered: _registered,
     ev.NodeRetired: _retired,
+    ev.NodeOrdered: node_orders.ordered,
+    ev.LeaveAnswered: node_orders.leave_answered,
+    ev.LeaveFailed: node_orders.leave_failed,
     ev.ProfileStored: _profile,
+    ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,
     ev.PlanProposed: _proposed,
+    ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,
     ev.TimePassed: _nothing,
     ev.NodeConnected: node_events.connected,

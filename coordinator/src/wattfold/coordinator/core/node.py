@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
@@ -47,6 +48,32 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeKind:
+    """What like nodes have in common for power and speed: cores, range of caps, power curve.
+
+    ``floor_uw`` is the part of a level that idle nodes pay as well. It may be below zero: an idle
+    node is then charged less than a job's node without its packages. ``least_uw`` is the least cap
+    the packages take at all; zero where that is of no interest.
+    """
+
+    cores: int
+    floor_uw: int
+    most_uw: int
+    least_uw: int = 0
+    curve: Curve | None = None
+
+    def __hash__(self) -> int:
+        # It is part of what policies remember by, many times a round; curves seldom tell apart.
+        return hash((self.cores, self.floor_uw, self.most_uw))
+
+
+@lru_cache(maxsize=1024)
+def interned(kind: NodeKind) -> NodeKind:
+    """One object for all equal kinds, so that those of many nodes are told apart by identity."""
+    return kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
     """What an agent says of its node. ``zones`` are the ones charged to the budget.
 
@@ -73,12 +100,24 @@ class NodeSpec:
     """Sum of the floors of the packages."""
     package_max_uw: int = field(init=False, compare=False, repr=False)
     """Sum of the greatest caps of the packages."""
+    kind: NodeKind = field(init=False, compare=False, repr=False)
+    """What it has in common with others like it."""
 
     def __post_init__(self) -> None:
         packages = tuple(z for z in self.zones if z.kind is ZoneKind.PACKAGE and z.can_cap)
         object.__setattr__(self, "packages", packages)
-        object.__setattr__(self, "package_floor_uw", sum(z.floor_uw for z in packages))
-        object.__setattr__(self, "package_max_uw", sum(z.cap_uw_max for z in packages))
+        floor_uw = sum(z.floor_uw for z in packages)
+        most_uw = sum(z.cap_uw_max for z in packages)
+        object.__setattr__(self, "package_floor_uw", floor_uw)
+        object.__setattr__(self, "package_max_uw", most_uw)
+        kind = NodeKind(
+            cores=len(self.cpus),
+            floor_uw=floor_uw,
+            most_uw=most_uw,
+            least_uw=sum(z.cap_uw_min for z in packages),
+            curve=self.curve,
+        )
+        object.__setattr__(self, "kind", interned(kind))
 
 
 def like(one: NodeSpec, other: NodeSpec) -> bool:
@@ -101,6 +140,34 @@ class NodeState(enum.Enum):
     REFUSED = "refused"
 
 
+class Duty(enum.Enum):
+    """What its operators want of a node, and how far that has come.
+
+    The first three are in service: leases, caps and jobs as ever, new jobs for SERVING only. A node
+    that is RESTORING or LEFT is charged with its original limits, and nothing is sent to it that
+    would take it in again. The last three were forgotten: they are outside the ledger.
+    """
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    LEAVING = "leaving"
+    """Draining; then it goes, once there is room for its original limits."""
+    RESTORING = "restoring"
+    """Told to put its original limits back; told again until it says that it has."""
+    LEFT = "left"
+    UNPOWERED = "no-power"
+    """Forgotten: an operator says that it has no power."""
+    OUTSIDE = "outside"
+    """Forgotten: an operator says that what it draws is no part of this budget."""
+    RETURNED = "returned"
+    """Forgotten as without power, and heard of: it waits for an operator to resume it."""
+
+
+IN_SERVICE = frozenset({Duty.SERVING, Duty.DRAINING, Duty.LEAVING})
+GIVEN_BACK = frozenset({Duty.RESTORING, Duty.LEFT})
+FORGOTTEN = frozenset({Duty.UNPOWERED, Duty.OUTSIDE, Duty.RETURNED})
+
+
 @dataclass(slots=True, kw_only=True)
 class Node:
     """State of a node. ``spec`` is None before the first contact.
@@ -110,7 +177,8 @@ class Node:
     ``not_held_uw`` is what zones are charged with that draw more than their caps.
     ``read_uw`` are the caps last read of a node that is not admitted. ``foreign`` are the cores of
     processes the journal does not know. A ``retired`` node is not in the configuration any more
-    and goes when nothing it was granted can still hold.
+    and goes when nothing it was granted can still hold. ``original_uw`` are the most its zones may
+    draw once their original limits are put back, as far as it is known.
     """
 
     node_id: NodeId
@@ -132,11 +200,22 @@ class Node:
     dead_zones: set[ZoneName] = field(default_factory=set)
     not_held_uw: dict[ZoneName, int] = field(default_factory=dict)
     foreign: dict[JobId, CpuSet] = field(default_factory=dict)
+    duty: Duty = Duty.SERVING
+    duty_reason: str = ""
+    leave_from_ns: int = 0
+    """A lost command may take a node in again until then that was told to leave before."""
+    original_uw: dict[ZoneName, int] = field(default_factory=dict)
 
     @property
     def usable(self) -> bool:
-        """Whether new work may go there."""
-        return self.state is NodeState.UP and self.admitted and self.spec is not None
+        """Whether jobs may be there: it is in service and obeys."""
+        known = self.admitted and self.spec is not None
+        return self.state is NodeState.UP and known and self.duty in IN_SERVICE
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether new jobs may go there."""
+        return self.usable and self.duty is Duty.SERVING
 
     @property
     def gone(self) -> bool:
@@ -147,4 +226,5 @@ class Node:
     @property
     def awaits_room(self) -> bool:
         """Whether it will be admitted once the other nodes have made room for it."""
-        return self.reachable and not self.admitted and self.state is not NodeState.REFUSED
+        waits = self.reachable and not self.admitted and self.duty not in FORGOTTEN
+        return waits and self.state is not NodeState.REFUSED

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from wattfold.contract.ids import NodeId, ZoneName
+from dataclasses import replace
+
+from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import adoption, job_events, leave
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import job_events
+from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.job import Job, JobState
-from wattfold.coordinator.core.node import Node, NodeSpec, NodeState
-from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.node import (
+    FORGOTTEN,
+    GIVEN_BACK,
+    Duty,
+    Node,
+    NodeSpec,
+    NodeState,
+)
 from wattfold.coordinator.core.state import State
-from wattfold.coordinator.core.targets import node_fixed_uw
 
 _HELD_WINDOWS = 5
 """An agent needs two to find that a cap is not held: one that was started again, or a load that
 came back, must not be charged less in between."""
 _WINDOW_NS_MIN = 1_000_000_000
+_JOB_DIGITS_MAX = 12
 
 
 def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Action]:
@@ -35,12 +44,16 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
     node.foreign.clear()
     powers_uw = {caps.zone: caps.not_held_uw for caps in event.caps if caps.not_held_uw}
     _overdraw(state, node, event.spec, powers_uw, now_ns)
+    node.original_uw = {caps.zone: caps.original_uw for caps in event.caps if caps.original_uw}
     if node.admitted:
+        leave.met(state, node, event.left)
         _count_fixed(state, node, event.spec)
-        _read_caps(state, node, event.caps, now_ns)
+        (read_left if event.left else _read_caps)(state, node, event.caps, now_ns)
         node.state, node.message = NodeState.UP, ""
     else:
         node.read_uw = {caps.zone: caps.cap_uw for caps in event.caps}
+        if node.duty is Duty.UNPOWERED:
+            leave.set_duty(state, node, Duty.RETURNED)
         admit(state, node)
     out = _take_processes(state, node, event.processes, now_ns)
     state.plan_needed = "node connected"
@@ -77,6 +90,9 @@ def admit(state: State, node: Node) -> None:
     spec = node.spec
     if spec is None or not node.reachable:
         return
+    if node.duty in FORGOTTEN:
+        _refuse(node, "it was forgotten; `wattfold node resume` takes it in again")
+        return
     fixed = node_fixed_uw(node, spec, state.settings.dram_cap_uw)
     others_uw = state.index.fixed_uw
     if not spec.packages:
@@ -99,8 +115,7 @@ def recount_fixed(state: State) -> None:
 
 
 def _count_fixed(state: State, node: Node, spec: NodeSpec) -> None:
-    fixed = node_fixed_uw(node, spec, state.settings.dram_cap_uw)
-    state.index.set_fixed(node.node_id, fixed)
+    state.index.set_fixed(node.node_id, leave.least_uw(state, node, spec))
 
 
 def _refuse(node: Node, reason: str) -> None:
@@ -143,21 +158,23 @@ def _take_processes(
 ) -> list[act.Action]:
     """Brings the ranks of this node in line with the processes the agent has."""
     out: list[act.Action] = []
-    for reading in processes:
+    # Known ones first: a stray is adopted only on cores that none of them is on.
+    for reading in sorted(processes, key=lambda reading: _stray(state, node, reading)):
         job = state.jobs.get(reading.job_id)
+        if job is None:
+            _keep_number(state, reading.job_id)
         if not reading.running:
             ended = ev.ProcessEnded(node_id=node.node_id, process=reading)
             out += job_events.process_ended(state, ended, now_ns)
         elif job is None:
             node.foreign[reading.job_id] = reading.cpus
             node.message = f"runs {reading.job_id}, which this journal does not know"
-        elif node.node_id in job.ranks and job.ranks[node.node_id].end is None:
+        elif _stray(state, node, reading):
+            out += _take_stray(state, node, job, reading, now_ns)
+        else:
             _adopt(job, node.node_id, reading)
             launch = ev.JobLaunched(node_id=node.node_id, job_id=job.job_id, pid=reading.pid)
             out += job_events.launched(state, launch, now_ns)
-        else:
-            node.foreign[reading.job_id] = reading.cpus
-            out.append(_end_stray(state, node, reading))
     there = {reading.job_id for reading in processes}
     for job in state.on_node(node.node_id):
         if job.job_id not in there:
@@ -170,14 +187,45 @@ def _adopt(job: Job, node_id: NodeId, reading: ev.ProcessReading) -> None:
     rank.held, rank.moving_to, rank.signalled, rank.retry_ns = reading.cpus, None, False, 0
 
 
-def _end_stray(state: State, node: Node, reading: ev.ProcessReading) -> act.Action:
-    """A process of a job that has ended for us meanwhile."""
-    return act.Terminate(
-        node_id=node.node_id,
-        job_id=reading.job_id,
-        request_id=next_request(state),
-        cause=reading.job_id,
-    )
+def _keep_number(state: State, job_id: JobId) -> None:
+    """No job gets the number of one that another journal has given and a node still knows."""
+    if job_id.isascii() and job_id.isdecimal() and len(job_id) <= _JOB_DIGITS_MAX:
+        state.submissions = max(state.submissions, int(job_id))
+
+
+def _stray(state: State, node: Node, reading: ev.ProcessReading) -> bool:
+    """Whether a process is none that the core has started, or has given up."""
+    job = state.jobs.get(reading.job_id)
+    rank = job.ranks.get(node.node_id) if job else None
+    return rank is None or rank.end is not None
+
+
+def _take_stray(
+    state: State, node: Node, job: Job, reading: ev.ProcessReading, now_ns: int
+) -> list[act.Action]:
+    """Ends a process of a job that is over for good; any other may be one we have acknowledged."""
+    node.foreign[job.job_id] = reading.cpus
+    ours = job.ranks or adoption.forgotten(state, job)
+    if ours and (job.final or job.state is JobState.ENDING):
+        # Of a node that was forgotten nothing is ended before an operator resumes it.
+        return [] if node.duty in FORGOTTEN else [job_events.end_process(state, job, node)]
+    state.index.touch(node.node_id)
+    elsewhere = f"it is on other nodes: {', '.join(job.ranks)}"
+    reason = elsewhere if job.ranks else "it is of another journal"
+    if adoption.unstarted(job):
+        reason = adoption.adopt(state, job, now_ns)
+    if reason:
+        told = "which this journal has not started; it goes on, its cores are given to nobody"
+        node.message = f"runs {job.job_id}, {told}: {reason}"
+        if adoption.unstarted(job):
+            job.reason = f"not started, a process of it runs on {node.node_id}: {reason}"
+        return []
+    out: list[act.Action] = []
+    for rank in job.ranks.values():
+        pid = reading.pid if rank.node_id == node.node_id else 0
+        launch = ev.JobLaunched(node_id=rank.node_id, job_id=job.job_id, pid=pid)
+        out += job_events.launched(state, launch, now_ns)
+    return out
 
 
 def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action]:
@@ -223,6 +271,8 @@ def lose_contact(state: State, node: Node, now_ns: int) -> None:
     """Forgets what was under way with a node; what it may hold stays charged."""
     was_known = node.admitted
     node.reachable = node.leased = False
+    if node.caps_request or node.lease_request:
+        node.leave_from_ns = seen_by_ns(state, now_ns)
     node.caps_request = node.lease_request = ""
     state.ledger.lose(node.node_id, seen_by_ns(state, now_ns))
     if was_known:
@@ -259,6 +309,8 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
     for node in [state.nodes[node_id] for node_id in due if node_id in state.nodes]:
         if node.state is NodeState.SILENT and now_ns >= node.lease_until_ns and node.spec:
             node.state = NodeState.DOWN
+            if node.duty in GIVEN_BACK:
+                continue  # Nothing lowers its limits any more.
             node.message = f"its lease has run out; {node.message}"
             settled_ns = {zone.name: now_ns + zone.window_ns for zone in node.spec.zones}
             state.ledger.fall_to_floor(node.node_id, _floors(node.spec), settled_ns)
@@ -281,20 +333,27 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
 
 def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
     """Takes a retired node out of the ledger; what ran there is lost."""
+    why = f"its node {node.node_id} was taken out of the configuration"
+    out = lose_jobs(state, node, why, now_ns)
+    state.ledger.close(node.node_id)
+    del state.nodes[node.node_id]
+    state.index.drop_node(node.node_id)
+    state.cap_targets.drop(node.node_id)
+    return out
+
+
+def lose_jobs(state: State, node: Node, why: str, now_ns: int) -> list[act.Action]:
+    """What ran on a node counts as lost. Answers with what that means for other nodes."""
     out: list[act.Action] = []
     for job in state.on_node(node.node_id):
+        state.index.show_job(job.job_id)
         rank = job.ranks.get(node.node_id)
         if rank is not None and rank.end is None:
-            why = f"its node {node.node_id} was taken out of the configuration"
             out += job_events.process_ended(
                 state,
                 ev.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
                 now_ns,
             )
-    state.ledger.close(node.node_id)
-    del state.nodes[node.node_id]
-    state.index.drop_node(node.node_id)
-    state.cap_targets.drop(node.node_id)
     return [action for action in out if getattr(action, "node_id", "") != node.node_id]
 
 
@@ -329,6 +388,7 @@ def lease_unconfirmed(state: State, event: ev.LeaseUnconfirmed, now_ns: int) -> 
     if event.request_id == node.lease_request:
         node.lease_request = ""
         node.lease_next_ns = now_ns + state.settings.retry_ns // 4
+        node.leave_from_ns = seen_by_ns(state, now_ns)
         node.message = f"lease not renewed: {event.reason}"
     return []
 
@@ -378,6 +438,7 @@ def caps_unconfirmed(state: State, event: ev.CapsUnconfirmed, now_ns: int) -> li
     node = state.nodes[event.node_id]
     if event.request_id == node.caps_request:
         node.caps_request, node.lease_next_ns = "", now_ns
+        node.leave_from_ns = seen_by_ns(state, now_ns)
         node.caps_retry_ns = now_ns + state.settings.retry_ns
         state.ledger.lose(node.node_id, seen_by_ns(state, now_ns))
     return []
@@ -408,6 +469,18 @@ def _overdraw(
     windows_ns = [max(zone.window_ns, _WINDOW_NS_MIN) for zone in spec.zones]
     settled_ns = now_ns + _HELD_WINDOWS * max(windows_ns, default=_WINDOW_NS_MIN)
     state.ledger.overdraw(node.node_id, node.not_held_uw, settled_ns)
+
+
+def read_left(state: State, node: Node, caps: tuple[ev.ZoneReading, ...], now_ns: int) -> None:
+    """Takes in what zones hold that nobody enforces: up to their original limits they may draw."""
+    told_uw = leave.originals_uw(node, node.spec) if node.spec else {}
+    held = [
+        replace(reading, cap_uw=max(reading.cap_uw, told_uw.get(reading.zone, 0)))
+        for reading in caps
+        if not reading.error
+    ]
+    failed = [reading for reading in caps if reading.error and reading.cap_uw]
+    _read_caps(state, node, (*held, *failed), now_ns)
 
 
 def _read_caps(

@@ -32,7 +32,8 @@ class JobView:
 
     ``done`` is the share done (0..1), ``resized_ns`` the last resize (-1 = never), ``movable``
     whether its sizes may change now at all (its nodes answer). ``wanted`` are the cores its program
-    asks for (0 = it does not), since ``wanted_ns``.
+    asks for (0 = it does not), since ``wanted_ns``. ``over_ns``: for how long it has run past its
+    estimated end.
     """
 
     job_id: JobId
@@ -46,6 +47,7 @@ class JobView:
     movable: bool = True
     wanted: int = 0
     wanted_ns: int = -1
+    over_ns: int = 0
 
     @property
     def greatest_size(self) -> int:
@@ -77,6 +79,14 @@ class Waiting:
     job_id: JobId
     reason: str
     never: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A part of a plan that was not taken, and why."""
+
+    job_id: JobId
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import leave
 from wattfold.coordinator.core.cap_targets import Caps
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, Rank, SizeUnit
-from wattfold.coordinator.core.node import Node, NodeState
+from wattfold.coordinator.core.node import IN_SERVICE, Duty, Node, NodeState
 from wattfold.coordinator.core.processor_map import map_of
 from wattfold.coordinator.core.state import State
 
@@ -49,6 +50,7 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """
     look = _take_touched(state)
     out = _leases(state, look.nodes, now_ns, cause)
+    out += _leaves(state, now_ns, cause)
     anew = state.cap_targets.update(state, look.node_ids)
     capped = state.nodes.keys() if anew else look.node_ids
     out += _lower(state, state.cap_targets.in_order(state, capped), now_ns, cause)
@@ -68,11 +70,12 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
 def _take_touched(state: State) -> _Look:
     index, ledger = state.index, state.ledger
     touched, index.touched = index.touched, Touched(everything=False)
+    touched.nodes |= ledger.touched
     if touched.everything:
         nodes = tuple(state.nodes.values())
         jobs = frozenset(job.job_id for job in state.placed())
     else:
-        known = [n for n in touched.nodes | ledger.touched if n in state.nodes]
+        known = [n for n in touched.nodes if n in state.nodes]
         nodes = tuple(state.nodes[n] for n in sorted(known, key=index.node_order))
         jobs = frozenset(touched.jobs)
     ledger.touched.clear()
@@ -91,7 +94,7 @@ def _jobs(state: State, look: _Look) -> list[Job]:
 
 def _due_ns(state: State, node: Node, now_ns: int) -> int | None:
     """When something about a node is due without an event."""
-    times = [node.caps_retry_ns]
+    times = [node.caps_retry_ns, node.leave_from_ns]
     if node.reachable and node.admitted and not node.lease_request:
         times.append(node.lease_next_ns)
     if node.state is NodeState.SILENT:
@@ -113,7 +116,8 @@ def _leases(state: State, nodes: Iterable[Node], now_ns: int, cause: str) -> lis
     out: list[act.Action] = []
     for node in nodes:
         # Without a lease, a node that is not admitted stays at or falls to its floor.
-        free = node.reachable and node.admitted and not node.lease_request
+        obeys = node.reachable and node.admitted and node.duty in IN_SERVICE
+        free = obeys and not node.lease_request
         if free and now_ns >= node.lease_next_ns:
             node.lease_request = next_request(state)
             node.lease_reads = not node.caps_request
@@ -134,9 +138,25 @@ def _leases(state: State, nodes: Iterable[Node], now_ns: int, cause: str) -> lis
     return out
 
 
+def _leaves(state: State, now_ns: int, cause: str) -> list[act.Action]:
+    """Has nodes put their original limits back that are to leave and for which there is room."""
+    out: list[act.Action] = []
+    for node in sorted(
+        state.index.leaving.values(), key=lambda node: state.index.node_order(node.node_id)
+    ):
+        if node.spec is None or not leave.due(state, node, now_ns):
+            continue
+        state.ledger.send(node.node_id, leave.originals_uw(node, node.spec))
+        leave.set_duty(state, node, Duty.RESTORING)
+        node.caps_request, node.lease_reads = next_request(state), False
+        out.append(act.Leave(node_id=node.node_id, request_id=node.caps_request, cause=cause))
+    return out
+
+
 def _settable(state: State, node: Node, now_ns: int) -> bool:
     return (
         node.reachable
+        and node.duty in IN_SERVICE
         and node.node_id in state.ledger.accounts
         and not node.caps_request
         and now_ns >= node.caps_retry_ns
@@ -196,7 +216,7 @@ def _lower_strangers(
     out: list[act.Action] = []
     for node in nodes:
         idle = node.reachable and not node.caps_request and now_ns >= node.caps_retry_ns
-        if node.admitted or not idle or node.spec is None:
+        if node.admitted or not idle or node.spec is None or node.duty is Duty.OUTSIDE:
             continue
         lower = {
             zone.name: zone.floor_uw
@@ -212,8 +232,7 @@ def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) ->
     """Raises into the room there is; a node without room waits until there is enough for it."""
     out: list[act.Action] = []
     waiting, ledger = state.cap_targets.waiting_uw, state.ledger
-    room_uw = max(ledger.room_uw, 0)
-    ready = {node_id for node_id, need_uw in waiting.items() if need_uw <= room_uw}
+    ready = {node_id for node_id, need_uw in waiting.items() if need_uw <= ledger.free_uw}
     for node_id in state.cap_targets.in_order(state, ready.union(capped)):
         waiting.pop(node_id, None)
         node = state.nodes[node_id]
@@ -297,7 +316,7 @@ def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> l
     fresh = not job.ranks
     if fresh:
         ready = all(
-            state.nodes[s.node_id].usable
+            state.nodes[s.node_id].takes_jobs
             and state.nodes[s.node_id].reachable
             and _free(state, s.node_id, job, s.cpus)
             for s in job.target.shares

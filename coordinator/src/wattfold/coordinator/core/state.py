@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.cap_targets import CapTargets
+from wattfold.coordinator.core.charge import assigned_on_uw, fixed_uw, node_fixed_uw
 from wattfold.coordinator.core.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.index import Index
 from wattfold.coordinator.core.job import Job, JobState
+from wattfold.coordinator.core.leave import given_back_uw, jobs_there, reserve_uw
 from wattfold.coordinator.core.ledger import PowerLedger
-from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.node import GIVEN_BACK, Node
+from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
-from wattfold.coordinator.core.targets import assigned_on_uw, fixed_uw, node_fixed_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -28,8 +30,11 @@ class CoreSettings:
     lease_slack_ns: int = 1_500_000_000
     retry_ns: int = 1_000_000_000
     kept_ended_jobs: int = 10_000
-    check_every: int = 1000
-    """Every so many events all of the state is checked; on the others what they touched."""
+    kept_keys: int = 100_000
+    """Idempotency keys kept of jobs that have ended so long ago that they are forgotten."""
+    check_every: int = 5000
+    """Within so many events all of the state is checked, a part of it after each of them beside
+    what it touched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,8 @@ class State:
     certificates: dict[str, StoredCertificate] = field(default_factory=dict)
     """By application: how a program may be resized does not depend on what its size counts."""
     keys: dict[str, JobId] = field(default_factory=dict)
+    key_prints: dict[str, str] = field(default_factory=dict)
+    """What was asked for under a key; empty = not known, from an earlier version."""
     requests: int = 0
     submissions: int = 0
     rounds: int = 0
@@ -86,11 +93,13 @@ class State:
     revisit_ns: int = 0
     last_round: PlanningRound | None = None
     woken_at_ns: int = 0
+    accepted_outside_uw: int = 0
+    """What nodes outside the ledger may draw beside the budget, by an operator's word."""
     index: Index = field(init=False, compare=False, repr=False)
     cap_targets: CapTargets = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.index = Index(self.jobs.values(), self.nodes.values())
+        self.index = Index(self.jobs.values(), self.nodes.values(), self.keys)
         self.cap_targets = CapTargets()
 
     def placed(self) -> list[Job]:
@@ -117,10 +126,17 @@ class State:
                 cpus |= held
         return cpus
 
+    def strays(self) -> frozenset[JobId]:
+        """Jobs with a process somewhere that is not one of their own."""
+        return frozenset(job_id for node in self.nodes.values() for job_id in node.foreign)
+
     def floor_uw(self) -> int:
-        """Base power and standing caps of all nodes heard of: no budget below it can be kept."""
+        """The least the nodes of the ledger draw, and those that wait for it: no budget below it
+        can be kept."""
         return sum(
             fixed_uw(node.spec, self.settings.dram_cap_uw)
+            if node.duty not in GIVEN_BACK
+            else given_back_uw(node, node.spec)
             for node in self.nodes.values()
             if node.spec is not None and (node.admitted or node.awaits_room)
         )
@@ -133,13 +149,23 @@ class State:
 
 def snapshot(state: State, now_ns: int) -> Snapshot:
     """What a policy may plan with: usable nodes, jobs that wait or run, power left for them."""
+    strays = state.strays()
+    jobs = [
+        _job_view(state, job, now_ns)
+        for job in state.index.open.values()
+        if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING)
+        # One with a stray process must not run a second time.
+        and (job.ranks or job.job_id not in strays)
+    ]
+    return replace(without_jobs(state, now_ns), jobs=tuple(jobs))
+
+
+def without_jobs(state: State, now_ns: int) -> Snapshot:
+    """The nodes and the power of `snapshot`, which cost nothing for jobs that wait."""
     views, reserved_uw = _nodes(state)
     specs = {view.spec.node_id: view.spec for view in views}
-    jobs: list[JobView] = []
-    for job in state.index.open.values():
-        if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
-            jobs.append(_job_view(state, job, now_ns))
-        elif job.state is JobState.ENDING and job.target is not None:
+    for job in state.placed():
+        if job.state is JobState.ENDING and job.target is not None:
             # It draws until it has ended, though no policy sees it any more.
             reserved_uw += assigned_on_uw(job.target, specs)
     return Snapshot(
@@ -147,33 +173,51 @@ def snapshot(state: State, now_ns: int) -> Snapshot:
         budget_uw=state.ledger.budget_uw,
         reserved_uw=reserved_uw,
         nodes=tuple(views),
-        jobs=tuple(jobs),
+        jobs=(),
     )
 
 
 def _nodes(state: State) -> tuple[list[NodeView], int]:
     views: list[NodeView] = []
-    reserved_uw = 0
+    reserved_uw = outside_uw = 0
     for node in state.nodes.values():
-        if node.usable and node.spec is not None and not node.dead_zones:
+        if node.spec is not None and _planned(state, node):
             fixed = node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
             views.append(NodeView(spec=node.spec, fixed_uw=fixed, blocked=_blocked(state, node)))
         elif node.node_id in state.ledger.accounts:
-            reserved_uw += state.ledger.accounts[node.node_id].charge_uw
+            charge_uw = state.ledger.accounts[node.node_id].charge_uw
+            reserved_uw += max(charge_uw, reserve_uw(state, node))
         elif node.awaits_room and node.spec is not None:
             # Waits for admission: its share is kept free, so that the next plan makes room.
-            reserved_uw += node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
-    return views, reserved_uw
+            fixed = node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
+            reserved_uw += fixed
+        else:
+            outside_uw += counted_uw(node)
+    return views, reserved_uw + max(outside_uw - state.accepted_outside_uw, 0)
+
+
+def _planned(state: State, node: Node) -> bool:
+    """Whether policies see a node: it obeys, and takes new jobs or still has some."""
+    if not node.usable or node.dead_zones:
+        return False
+    return node.takes_jobs or bool(jobs_there(state, node))
 
 
 def _blocked(state: State, node: Node) -> CpuSet:
-    """Cores of jobs on their way out and of processes the journal does not know."""
-    cpus = CpuSet()
+    """Cores of jobs on their way out and of processes the journal does not know; of a node that
+    takes no new jobs, all but those of the jobs that run there."""
+    cpus, running = CpuSet(), CpuSet()
     for held in node.foreign.values():
         cpus |= held
     for job in state.on_node(node.node_id):
-        if job.state is JobState.ENDING and node.node_id in job.ranks:
+        if node.node_id not in job.ranks:
+            continue
+        if job.state is JobState.ENDING:
             cpus |= job.ranks[node.node_id].occupied
+        elif job.target is not None:
+            running |= job.target.on(node.node_id)
+    if not node.takes_jobs and node.spec is not None:
+        cpus |= node.spec.cpus - running
     return cpus
 
 
@@ -192,8 +236,9 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         profile=state.profile_of(job),
         wanted=job.wanted,
         wanted_ns=job.wanted_ns,
+        over_ns=job.over_ns(now_ns),
         movable=job.state is JobState.RUNNING
-        and all(node.usable and not node.dead_zones for node in nodes),
+        and all(node.takes_jobs and not node.dead_zones for node in nodes),
     )
 
 

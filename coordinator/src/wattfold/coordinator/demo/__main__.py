@@ -184,6 +184,7 @@ def _run_policy(
         policy=policy,
         coordinator_settings=_SETTINGS,
         omp_shim=setup.shim,
+        restore_on_stop=True,
     )
     logs = setup.out / policy
     with Site(plan, logs) as site, CoordinatorClient(site.address) as client:

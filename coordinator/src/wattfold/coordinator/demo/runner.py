@@ -26,6 +26,7 @@ ENDED = frozenset(
         pb.JOB_STATE_FAILED,
         pb.JOB_STATE_CANCELLED,
         pb.JOB_STATE_LOST,
+        pb.JOB_STATE_TIMED_OUT,
     },
 )
 

@@ -1,7 +1,8 @@
 """A small site on this machine: agents and a coordinator as processes of their own.
 
 Everything lives in one private folder and ends with the `with` block, whatever happened inside:
-first the coordinator, then the agents, which end their jobs and restore their limits.
+first the coordinator, then the agents, which end their jobs. As nobody is left to keep a budget,
+they may be told to put back the limits they found (``restore_on_stop``); else floors stay.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class SitePlan:
     policy: str
     coordinator_settings: str = ""
     omp_shim: Path | None = None
+    restore_on_stop: bool = False
 
 
 class Site:
@@ -139,6 +141,7 @@ class Site:
             f'run_dir = "{home}"\n'
             f'cpus = "{node.cpus}"\n'
             "kill_jobs_on_exit = true\n"
+            f"restore_on_stop = {str(self.plan.restore_on_stop).lower()}\n"
             f"{shim}{node.settings}",
             encoding="utf-8",
         )

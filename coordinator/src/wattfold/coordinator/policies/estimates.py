@@ -2,18 +2,22 @@
 
 The user's estimate, where there is one, is the time at the greatest size and full power; a profile
 gives the shape of the curve. A job with neither is taken for one of an hour, half as sensitive to
-size and frequency as possible (`default_profile`), until its own progress says more.
+size and frequency as possible (`default_profile`), until its own progress says more. It is taken
+to need that time on nodes of any kind, each at its own full power; what a profile says of caps is
+of the processors it was measured on, which it does not name, and counts for all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.core.job import JobSpec, SizeUnit
-from wattfold.coordinator.core.node import NodeSpec
-from wattfold.coordinator.core.plan import JobView, NodeView
+from wattfold.coordinator.core.charge import held_uw
+from wattfold.coordinator.core.job import SizeUnit
+from wattfold.coordinator.core.node import NodeKind, NodeSpec
+from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.models.pass_model import PassProfile, default_profile
 from wattfold.coordinator.models.power_curve import PowerCurve
 
@@ -30,16 +34,23 @@ class Estimate:
     source: str
 
 
-def estimate(view: JobView, nodes: tuple[NodeView, ...]) -> Estimate:
-    """The profile to plan a job with."""
-    return estimate_at(view.profile, view.spec, node_curve(nodes[0].spec))
+def estimate(view: JobView, kind: NodeKind) -> Estimate:
+    """The profile to plan a job with on such nodes. Remembered."""
+    spec = view.spec
+    if view.profile is None:
+        return _default(spec.app, spec.unit, spec.size_max, spec.time_ns, kind_curve(kind))
+    return _profiled(view.profile, spec.app, spec.size_max, spec.time_ns)
 
 
-def estimate_at(profile: PassProfile | None, spec: JobSpec, curve: PowerCurve) -> Estimate:
-    """`estimate` for callers that know the curve of the nodes. Remembered."""
-    if profile is None:
-        return _default(spec.app, spec.unit, spec.size_max, spec.time_ns, curve)
-    return _profiled(profile, spec.app, spec.size_max, spec.time_ns)
+def run_time_s(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: int) -> float:
+    """Time of the whole job on nodes of these kinds, at the level that each really holds, s.
+
+    The slowest node decides.
+    """
+    return max(
+        estimate(view, kind).profile.time_s(size, w_from_uw(held_uw(kind, level_uw)))
+        for kind in kinds
+    )
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -63,21 +74,26 @@ def _profiled(profile: PassProfile, app: str, size_max: int, time_ns: int) -> Es
 
 
 def node_curve(node: NodeSpec) -> PowerCurve:
-    """Power by frequency of a node: what its agent says, or a cubic through its cap range.
+    """`kind_curve` of a node."""
+    return kind_curve(node.kind)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def kind_curve(kind: NodeKind) -> PowerCurve:
+    """Power by frequency of such nodes: what their agents say, or a cubic through the cap range.
 
     Without a model the frequency is only a scale: 1 at the least cap and 2 at the greatest, all
     growth in the cubic term.
     """
-    if node.curve is not None:
+    if kind.curve is not None:
         return PowerCurve(
-            a=node.curve.a,
-            b=node.curve.b,
-            c=node.curve.c,
-            f_low_ghz=node.curve.f_low_ghz,
-            f_high_ghz=node.curve.f_high_ghz,
+            a=kind.curve.a,
+            b=kind.curve.b,
+            c=kind.curve.c,
+            f_low_ghz=kind.curve.f_low_ghz,
+            f_high_ghz=kind.curve.f_high_ghz,
         )
-    low_w = w_from_uw(sum(zone.cap_uw_min for zone in node.packages))
-    high_w = w_from_uw(node.package_max_uw)
+    low_w, high_w = w_from_uw(kind.least_uw), w_from_uw(kind.most_uw)
     # F(1) = a + b + c = low, F(2) = 8 a + 2 b + c = high, with a small linear term b.
     b = 0.05 * low_w
     a = max((high_w - low_w - b) / 7, 1e-3)

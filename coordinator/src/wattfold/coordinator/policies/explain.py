@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import JobKind
+from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Policy, Snapshot
 from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.parm import Menu, Option, Parm
@@ -50,6 +51,13 @@ def _room(snapshot: Snapshot) -> Room:
     return room
 
 
+def _kind(snapshot: Snapshot, view: JobView) -> NodeKind:
+    """The kind of node a job runs on; for one that waits, any."""
+    places = view.current.shares if view.current else ()
+    under = Room(snapshot.nodes, 0).kinds_under(places)
+    return under[0] if under else snapshot.nodes[0].spec.kind
+
+
 def _menu(snapshot: Snapshot, view: JobView, policy: Policy) -> Menu | None:
     if not isinstance(policy, Parm):
         return None
@@ -76,7 +84,7 @@ def _waiting(snapshot: Snapshot, view: JobView, policy: Policy, reason: str) -> 
             f"above idle, done in {cheapest.total_s:.0f} s.",
         )
         lines.append(f"Weight {menu.weight:.3g} (Eq. 8); it grows while the job waits.")
-    lines.append(f"Run time from: {estimate(view, snapshot.nodes).source}.")
+    lines.append(f"Run time from: {estimate(view, _kind(snapshot, view)).source}.")
     lines += _next_ends(snapshot)
     return Explanation(
         summary=f"Waits: {reason or 'no plan has been made yet'}.", lines=tuple(lines)
@@ -96,12 +104,12 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
     current = view.current
     assert current is not None
     places = ", ".join(f"{s.node_id}:{s.cpus}" for s in current.shares)
-    guess = estimate(view, snapshot.nodes)
+    guess = estimate(view, _kind(snapshot, view))
     room = _room(snapshot)
     lines = [
         f"Cores: {places}.",
-        f"Expected {current.expected_total_s:.0f} s in all at this size and cap; "
-        f"{view.done:.0%} done.",
+        f"Expected {current.expected_total_s:.0f} s in all at this size and cap; {_done(view)}.",
+        *_limit(view, snapshot.now_ns),
         f"Run time from: {guess.source}.",
         f"Budget: {snapshot.budget_uw / 1e6:.1f} W, of which {max(room.power_uw, 0) / 1e6:.1f} W "
         "above idle are not given to jobs.",
@@ -118,6 +126,19 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
             )
     summary = f"Runs on {_amount(current.size, view)} at {current.cap_uw / 1e6:.1f} W per node."
     return Explanation(summary=summary, lines=tuple(lines))
+
+
+def _done(view: JobView) -> str:
+    if view.over_ns:
+        return f"over by {view.over_ns / 1e9:.0f} s: its estimate was too short"
+    return f"{view.done:.0%} done"
+
+
+def _limit(view: JobView, now_ns: int) -> list[str]:
+    if not view.spec.limit_ns:
+        return []
+    left_s = (view.started_ns + view.spec.limit_ns - now_ns) / 1e9
+    return [f"Ended at its time limit of {view.spec.limit_ns / 1e9:g} s, in {left_s:.0f} s."]
 
 
 def _wish(view: JobView) -> list[str]:

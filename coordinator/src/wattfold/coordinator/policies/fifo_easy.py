@@ -14,16 +14,16 @@ end of a range counts as asked for: users of rigid systems ask for the greatest 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-from wattfold.contract.units import w_from_uw
+from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.core.charge import node_uw, share_uw
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
 from wattfold.coordinator.core.node import like
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot, Waiting
-from wattfold.coordinator.core.targets import dynamic_uw
 from wattfold.coordinator.policies.backfill import EasyQueue
-from wattfold.coordinator.policies.estimates import estimate
+from wattfold.coordinator.policies.estimates import run_time_s
 from wattfold.coordinator.policies.placement import (
     Room,
     largest_size,
@@ -32,6 +32,7 @@ from wattfold.coordinator.policies.placement import (
 )
 
 BEHIND = "does not fit now without delaying the first in the queue"
+BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +88,12 @@ class FifoEasy(Policy):
 
     def _fed(self, view: JobView, size: int, snapshot: Snapshot) -> bool:
         """Whether the whole budget would do for this size, on the nodes that take least."""
-        cap_uw, specs = self.cap_uw(view, snapshot), [node.spec for node in snapshot.nodes]
+        cap_uw, kinds = self.cap_uw(view, snapshot), [node.spec.kind for node in snapshot.nodes]
         if view.spec.unit is SizeUnit.NODES:
-            each = sorted(dynamic_uw(spec, len(spec.cpus), cap_uw) for spec in specs)
+            each = sorted(node_uw(kind, cap_uw) for kind in kinds)
             return sum(each[:size]) <= snapshot.spendable_uw
-        large = [spec for spec in specs if len(spec.cpus) >= size]
-        return min(dynamic_uw(spec, size, cap_uw) for spec in large) <= snapshot.spendable_uw
+        large = [kind for kind in kinds if kind.cores >= size]
+        return min(share_uw(kind, size, cap_uw) for kind in large) <= snapshot.spendable_uw
 
 
 class _Round:
@@ -103,6 +104,9 @@ class _Round:
         self._snapshot = snapshot
         self._now_ns = now_ns
         self._room = Room(snapshot.nodes, snapshot.spendable_uw)
+        # What nodes out of reach hold will be there again: "never" does not count it as gone.
+        self._empty = self._room.copy()
+        self._empty.power_uw += snapshot.reserved_uw
         self._running: list[_Running] = []
         self._assignments: list[Assignment] = []
         self._waiting: list[Waiting] = []
@@ -151,8 +155,7 @@ class _Round:
 
     def _decide_by_count(self, queue: list[JobView]) -> None:
         nodes = self._snapshot.nodes
-        spec = nodes[0].spec
-        each_uw = dynamic_uw(spec, len(spec.cpus), self._cap_uw(queue[0])) if queue else 0
+        each_uw = node_uw(nodes[0].spec.kind, self._cap_uw(queue[0])) if queue else 0
         fed = max(self._snapshot.spendable_uw, 0) // each_uw if each_uw else len(nodes)
         counted = EasyQueue(min(len(nodes), fed), backfill=self._policy.backfill)
         for number, entry in enumerate(self._running):
@@ -197,35 +200,34 @@ class _Round:
         waiting = [view for view in self._snapshot.jobs if view.current is None]
         for view in sorted(waiting, key=lambda v: (-v.spec.priority, v.submitted_ns)):
             size = self._policy.size_of(view, self._snapshot)
-            if size and self._fits_empty(view, size):
+            if size and self._place(view, size, self._empty) is not None:
                 queue.append(view)
+            elif size and self._fits_unblocked(view, size):
+                self._wait(view, BLOCKED)
             else:
                 asked = f"{view.spec.size_min} {view.spec.unit.value} at full power"
                 reason = f"asks for {asked}, more than the machine or its budget has"
                 self._waiting.append(Waiting(job_id=view.job_id, reason=reason, never=True))
         return queue
 
-    def _fits_empty(self, view: JobView, size: int) -> bool:
-        # What nodes out of reach hold will be there again: "never" does not count it as gone.
-        power_uw = self._snapshot.spendable_uw + self._snapshot.reserved_uw
-        empty = Room(self._snapshot.nodes, power_uw)
-        return self._place(view, size, empty) is not None
+    def _fits_unblocked(self, view: JobView, size: int) -> bool:
+        if not any(node.blocked for node in self._snapshot.nodes):
+            return False
+        nodes = [replace(node, blocked=CpuSet()) for node in self._snapshot.nodes]
+        return self._place(view, size, Room(nodes, self._empty.power_uw)) is not None
 
     def _cap_uw(self, view: JobView) -> int:
         return self._policy.cap_uw(view, self._snapshot)
 
     def _place(self, view: JobView, size: int, room: Room) -> tuple[Share, ...] | None:
-        shares = room.find(view.spec, size)
-        if shares is None or room.power_of(shares, self._cap_uw(view)) > room.power_uw:
-            return None
-        return shares
+        return room.find_fed(view.spec, size, self._cap_uw(view))
 
     def _start(self, view: JobView, room: Room) -> _Running | None:
         size = self._policy.size_of(view, self._snapshot)
         shares = self._place(view, size, room)
         if shares is None:
             return None
-        cap_uw = self._cap_uw(view)
+        cap_uw = room.held_uw(shares, self._cap_uw(view))
         entry = self._book(view, shares, cap_uw, self._now_ns)
         self._assignments.append(
             Assignment(
@@ -239,12 +241,11 @@ class _Round:
         return entry
 
     def _duration_ns(self, view: JobView, shares: Iterable[Share]) -> int:
-        del shares
         if view.spec.time_ns:
             return view.spec.time_ns
-        profile = estimate(view, self._snapshot.nodes).profile
+        kinds = self._room.kinds_under(shares) or (self._snapshot.nodes[0].spec.kind,)
         size = self._policy.size_of(view, self._snapshot) or view.spec.size_min
-        return round(profile.time_s(size, w_from_uw(self._cap_uw(view))) * 1e9)
+        return round(run_time_s(view, kinds, size, self._cap_uw(view)) * 1e9)
 
     def _reserve_and_backfill(self, queue: list[JobView]) -> None:
         head, later = queue[0], queue[1:]

@@ -14,8 +14,9 @@ size only (6).
 What goes beyond the paper: idle nodes are charged with their base power and floors, so an option
 costs only what it adds to them; a job may count cores of one node instead of whole nodes, and the
 cores of a node are then one more constraint for the jobs that run there; a user's priority scales
-the weight. Nodes are taken as alike: where they differ, an option is charged as on the costliest
-one. Which node a new job gets is decided afterwards.
+the weight. Where nodes are unlike, a job has options for every kind of them, charged and timed as
+they are there, and the nodes of each kind are one more constraint. Which node of its kind a new job
+gets is decided afterwards.
 
 The decision itself is `parm_choice`, over the options of `parm_options`; a simulator takes it from
 there as well. Here a snapshot is turned into options (`parm_menu`) and the answer into a plan
@@ -32,14 +33,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wattfold.contract.ids import NodeId
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.core.charge import held_uw
 from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies import parm_choice
-from wattfold.coordinator.policies.estimates import estimate_at, node_curve
+from wattfold.coordinator.policies.estimates import Estimate, estimate
 from wattfold.coordinator.policies.parm_choice import Choice, Limits, Shared, Solving
-from wattfold.coordinator.policies.parm_menu import Menu, Nodes, Option, option_at
+from wattfold.coordinator.policies.parm_menu import Menu, Nodes, Offer, Option, Place, option_at
 from wattfold.coordinator.policies.parm_options import (
+    Alternative,
+    Options,
+    joined,
     remembered_options,
     spaced_caps,
     spaced_sizes,
@@ -120,22 +127,12 @@ class Parm(Policy):
         """The options of every job that is planned for, in order of the snapshot."""
         if not snapshot.nodes:
             return []
-        nodes = Nodes(snapshot.nodes)
-        curve = node_curve(snapshot.nodes[0].spec)
+        nodes = Nodes(snapshot)
         views = [view for view in snapshot.jobs if view.current is None or view.movable]
-        guesses = [estimate_at(view.profile, view.spec, curve) for view in views]
-        tables = []
-        for view, guess in zip(views, guesses, strict=True):
-            most = nodes.largest_size(view.spec)
-            tables.append(
-                remembered_options(
-                    guess.profile,
-                    self._sizes(view, most, now_ns),
-                    self._levels(view, guess.profile, nodes),
-                    min(view.spec.least_size, most) or 1,
-                    nodes.charge(view),
-                )
-            )
+        offers = [self._offers(view, nodes, now_ns) for view in views]
+        guesses = [estimate(v, o[0][0].kinds[0]) for v, o in zip(views, offers, strict=True)]
+        rows = zip(views, offers, guesses, strict=True)
+        tables = [self._table(nodes, *row) for row in rows]
         weight = parm_choice.weights(
             [table.slowest_s for table in tables],
             [view.done for view in views],
@@ -143,8 +140,33 @@ class Parm(Policy):
             [view.spec.priority for view in views],
             self.alpha,
         )
-        rows = zip(views, tables, weight.tolist(), guesses, strict=True)
-        return [Menu(view=v, table=t, weight=w, estimate=g) for v, t, w, g in rows]
+        return [
+            Menu(view=v, table=t, weight=w, estimate=g, places=tuple(place for place, _ in o))
+            for v, t, w, g, o in zip(views, tables, weight.tolist(), guesses, offers, strict=True)
+        ]
+
+    def _offers(self, view: JobView, nodes: Nodes, now_ns: int) -> list[Offer]:
+        return nodes.offers(view, lambda most: self._sizes(view, most, now_ns))
+
+    def _table(self, nodes: Nodes, view: JobView, offers: list[Offer], guess: Estimate) -> Options:
+        least = min(view.spec.least_size, nodes.largest_size(view.spec)) or 1
+        if not nodes.alike:
+            parts = tuple(self._alternative(view, place, sizes) for place, sizes in offers)
+            return joined(parts, least, nodes.kinds)
+        ((place, sizes),) = offers
+        caps_uw = self._levels(view, guess.profile, place.kinds[0])
+        return remembered_options(guess.profile, sizes, caps_uw, least, place.charge(view.spec))
+
+    def _alternative(self, view: JobView, place: Place, sizes: tuple[int, ...]) -> Alternative:
+        profiles = tuple(estimate(view, kind).profile for kind in place.kinds)
+        both = zip(profiles, place.kinds, strict=True)
+        levels_uw = {level for one in both for level in self._levels(view, *one)}
+        return Alternative(
+            profiles=profiles,
+            sizes=sizes,
+            caps_uw=tuple(sorted(levels_uw)),
+            charge=place.charge(view.spec),
+        )
 
     def locked_until_ns(self, view: JobView) -> int:
         """Until when the last resize forbids another one; 0 = it does not.
@@ -162,6 +184,7 @@ class Parm(Policy):
             units=sum(len(cpus) for cpus in room.free.values()),
             power_uw=room.power_uw,
             shared=_shared(menus, room),
+            units_by_kind=room.units_by_kind(),
         )
         return parm_choice.choose(
             [menu.table.efficient for menu in menus],
@@ -196,11 +219,12 @@ class Parm(Policy):
             and now_ns >= self.locked_until_ns(view)
         )
 
-    def _levels(self, view: JobView, profile: PassProfile, nodes: Nodes) -> tuple[int, ...]:
-        """P_j in microwatts, ascending."""
+    def _levels(self, view: JobView, profile: PassProfile, kind: NodeKind) -> tuple[int, ...]:
+        """P_j in microwatts, ascending: levels that such a node can hold."""
         if view.spec.cap_uw:
-            return (view.spec.cap_uw,)
-        return spaced_caps(profile, self.levels_max, nodes.low_w, nodes.high_w)
+            return (held_uw(kind, view.spec.cap_uw),)
+        low_w, high_w = w_from_uw(kind.floor_uw), w_from_uw(kind.most_uw)
+        return spaced_caps(profile, self.levels_max, low_w, high_w)
 
 
 def _shared(menus: list[Menu], room: Room) -> tuple[Shared, ...]:

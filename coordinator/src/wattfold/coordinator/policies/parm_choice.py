@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattfold.coordinator.policies.parm_options import Options
 from wattfold.coordinator.solvers import greedy, lagrangian
+from wattfold.coordinator.solvers.deadline import Deadline
 from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
 from wattfold.coordinator.solvers.problem import CapacityRow, Outcome, Problem, Solution
 
@@ -23,6 +24,12 @@ Floats = NDArray[np.float64]
 
 SOLVERS = ("lagrangian", "glpk", "highs", "greedy")
 """By their names in configurations; the first is the default, GLPK the reference."""
+SOLVING_SHARE = 0.8
+"""Of a round's time; the rest is for laying out, placing and the greedy method."""
+FIRST_SHARE = 0.5
+"""Of what is left, for the solver asked first: GLPK needs some if that one proves nothing."""
+GLPK_LEAST_S = 0.1
+"""With less left GLPK is not asked."""
 AGE_MIN_S = 1e-3
 """Least age of Eq. 8: a job at its end keeps a weight."""
 
@@ -42,6 +49,8 @@ class Limits:
     units: int
     power_uw: int
     shared: tuple[Shared, ...] = ()
+    units_by_kind: tuple[int, ...] = ()
+    """Units of each kind of unlike nodes, as in `Options.units_by_kind`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,11 @@ class Solving:
     solver: str
     gap: float
     deadline_s: float
+    """For the whole round; solving gets `SOLVING_SHARE` of it, all solvers in turn together."""
+
+    def deadline(self) -> Deadline:
+        """The end of all solving, counted from now."""
+        return Deadline.after(SOLVING_SHARE * self.deadline_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +111,7 @@ def assemble(
         must_run=np.asarray(must_run, dtype=np.bool_),
         units_max=max(limits.units, 0),
         power_uw_max=max(limits.power_uw, 0),
-        rows=tuple(_rows(limits.shared, options, counts)),
+        rows=(*_rows(limits.shared, options, counts), *_kind_rows(limits.units_by_kind, options)),
     )
 
 
@@ -107,44 +121,58 @@ def choose(
     must_run: Sequence[bool],
     limits: Limits,
     solving: Solving,
+    deadline: Deadline | None = None,
 ) -> Choice:
-    """The best option of every job, or none; a job that must run gets one."""
+    """The best option of every job, or none; a job that must run gets one.
+
+    A round that asks more than once hands the same ``deadline`` over each time.
+    """
     problem = assemble(options, weight, must_run, limits)
-    solution, solver = solve_in_turn(problem, solving)
+    solution, solver = solve_in_turn(problem, solving, deadline or solving.deadline())
     picks = solution.choice.astype(np.int64)
     picks = np.where(picks >= 0, picks - problem.starts()[:-1], -1)
     return Choice(picks=picks, solution=solution, solver=solver)
 
 
-def solve_in_turn(problem: Problem, solving: Solving) -> tuple[Solution, str]:
+def solve_in_turn(problem: Problem, solving: Solving, deadline: Deadline) -> tuple[Solution, str]:
     """The answer and who gave it: the solver asked for, then GLPK, then greedy."""
-    left_s = max(solving.deadline_s * 0.8, 0.1)
-    best: Solution | None = None
-    if solving.solver == "highs":
-        # scipy takes its time to load, as Pyomo below.
-        from wattfold.coordinator.solvers import highs
-
-        wish = highs.HighsOptions(gap=solving.gap, time_limit_s=left_s / 2)
-        best = highs.solve(problem, wish)
-        if best.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE):
-            return best, solving.solver
-        left_s = max(left_s - (best.build_ns + best.solve_ns) / 1e9, 0.1)
-    if solving.solver == "lagrangian":
-        options = LagrangianOptions(gap=solving.gap, time_limit_s=left_s / 2)
-        best = lagrangian.solve(problem, options)
-        if best.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE):
-            return best, solving.solver
-        left_s = max(left_s - (best.build_ns + best.solve_ns) / 1e9, 0.1)
+    best = _asked_first(problem, solving, deadline)
+    if best is not None and best.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE):
+        return best, solving.solver
     if solving.solver != "greedy":
-        # Pyomo takes seconds to load; only a process that needs it may pay for that.
-        from wattfold.coordinator.solvers import glpk
-
-        found = glpk.solve(problem, glpk.GlpkOptions(gap=solving.gap, time_limit_s=left_s))
-        if found.usable and (best is None or found.objective > best.objective):
+        found = _by_glpk(problem, solving, deadline)
+        better = found is not None and (best is None or found.objective > best.objective)
+        if found is not None and found.usable and better:
             return found, "glpk"
         if best is not None and best.usable:
             return best, solving.solver
     return greedy.solve(problem), "greedy"
+
+
+def _asked_first(problem: Problem, solving: Solving, deadline: Deadline) -> Solution | None:
+    limit_s = FIRST_SHARE * deadline.left_s
+    if solving.solver == "lagrangian":
+        options = LagrangianOptions(gap=solving.gap, time_limit_s=limit_s)
+        return lagrangian.solve(problem, options)
+    if solving.solver == "highs":
+        # scipy takes its time to load, as Pyomo below.
+        from wattfold.coordinator.solvers import highs
+
+        wish = highs.HighsOptions(gap=solving.gap, time_limit_s=limit_s)
+        return highs.solve(problem, wish)
+    return None
+
+
+def _by_glpk(problem: Problem, solving: Solving, deadline: Deadline) -> Solution | None:
+    if deadline.left_s < GLPK_LEAST_S:
+        return None
+    # Pyomo takes seconds to load; only a process that needs it may pay for that.
+    from wattfold.coordinator.solvers import glpk
+
+    left_s = deadline.left_s
+    if left_s < GLPK_LEAST_S:
+        return None
+    return glpk.solve(problem, glpk.GlpkOptions(gap=solving.gap, time_limit_s=left_s))
 
 
 def warm_up(solver: str) -> None:
@@ -177,3 +205,12 @@ def _rows(
             coefficients=np.concatenate([options[job].units for job in one.jobs]),
             limit=max(one.units_max, 0),
         )
+
+
+def _kind_rows(units_by_kind: Iterable[int], options: Sequence[Options]) -> Iterable[CapacityRow]:
+    """Nodes of one kind are no substitute for those of another."""
+    columns = [own.units_by_kind for own in options if own.units_by_kind is not None]
+    taken = np.concatenate(columns) if columns else np.zeros((0, 0), dtype=np.int64)
+    for index, limit in enumerate(units_by_kind if columns else ()):
+        used = np.flatnonzero(taken[:, index])
+        yield CapacityRow(option_indices=used, coefficients=taken[used, index], limit=max(limit, 0))

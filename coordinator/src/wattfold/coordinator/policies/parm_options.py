@@ -4,21 +4,23 @@ Built once per job and read every round. The time of every option, its power-awa
 and what it takes of units and power depend on the job and on the kind of its nodes, not on the
 moment; only the weight of the job (Eq. 8, `parm_choice`) does. Eq. 6 is `Options.of_size`.
 
-Numbers of nodes never matter here: like nodes are one `NodeKind`. What is built from hashable
+Numbers of nodes never matter here: like nodes are one `NodeKind`. Where nodes are unlike, a job has
+a set of options for each kind (`Alternative`), all in one table. What is built from hashable
 arguments is remembered, up to a bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattfold.contract.units import uw_from_w, w_from_uw
-from wattfold.coordinator.core.targets import CAP_STEP_UW
+from wattfold.coordinator.core.charge import CAP_STEP_UW, held_uw, node_uw, share_uw
+from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 
@@ -30,45 +32,47 @@ REMEMBERED = 4096
 """Jobs whose options are kept; about 5 kB each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class NodeKind:
-    """What like nodes have in common: cores, and the part of a cap that idle nodes pay as well.
-
-    ``floor_uw`` may be below zero: an idle node is then charged less than a job's node without its
-    packages.
-    """
-
-    cores: int
-    floor_uw: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What an option takes of units (Eq. 4) and of power above idle (Eq. 5).
+    """What an option takes of units (Eq. 4) and of power above idle (Eq. 5), by `core.charge`.
 
-    Where nodes differ, it is charged as on the costliest kind.
+    ``nodes`` is how many nodes of each kind a job has that spans unlike ones; empty where all of
+    its nodes, however many, are of the one kind.
     """
 
     kinds: tuple[NodeKind, ...]
     unit: SizeUnit
     exclusive: bool = False
+    nodes: tuple[int, ...] = ()
+
+    def units_of(self, kind: NodeKind, sizes: Ints) -> Ints:
+        """Cores of nodes of one kind taken at each size."""
+        if kind not in self.kinds:
+            return np.zeros_like(sizes)
+        if self.nodes:
+            here = self.nodes[self.kinds.index(kind)]
+            return np.full_like(sizes, here * kind.cores)
+        if self.unit is SizeUnit.NODES:
+            return sizes * kind.cores
+        return np.full_like(sizes, kind.cores) if self.exclusive else sizes
 
     def units(self, sizes: Ints) -> Ints:
         """Cores taken at each size."""
-        most = max(kind.cores for kind in self.kinds)
-        if self.unit is SizeUnit.NODES:
-            return sizes * most
-        return np.full(sizes.shape, most, dtype=np.int64) if self.exclusive else sizes
+        total: Ints = np.sum([self.units_of(kind, sizes) for kind in self.kinds], axis=0)
+        return total
 
-    def power_uw(self, sizes: Ints, caps_uw: Ints) -> Ints:
-        """Microwatts above the charge of idle nodes, for every option."""
-        costs = []
-        for kind in self.kinds:
-            above_uw = np.maximum(caps_uw - kind.floor_uw, 0)
-            whole = self.unit is SizeUnit.NODES
-            costs.append(sizes * above_uw if whole else sizes * above_uw // kind.cores)
-        most: Ints = np.maximum.reduce(costs)
-        return most
+    def power_uw(self, sizes: Sequence[int], levels_uw: Sequence[int]) -> Ints:
+        """Microwatts above the charge of idle nodes, of shape (sizes, levels)."""
+        if self.unit is not SizeUnit.NODES:
+            (kind,) = self.kinds
+            shares = [[share_uw(kind, size, level) for level in levels_uw] for size in sizes]
+            return np.asarray(shares, dtype=np.int64).reshape(len(sizes), len(levels_uw))
+        if not self.nodes:
+            each = [node_uw(self.kinds[0], level) for level in levels_uw]
+            return np.multiply.outer(np.asarray(sizes, np.int64), np.asarray(each, np.int64))
+        mixed = list(zip(self.kinds, self.nodes, strict=True))
+        total = [sum(n * node_uw(kind, level) for kind, n in mixed) for level in levels_uw]
+        return np.asarray([total] * len(sizes), dtype=np.int64).reshape(len(sizes), len(total))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,10 @@ class Options:
     power_uw: Ints
     slowest_s: float
     """t[j, min N_j, min P_j]."""
+    place: Ints
+    """Which of the alternatives joined (`joined`); zeros for one alone."""
+    units_by_kind: Ints | None = None
+    """What an option takes of each kind of unlike nodes, of shape (m, kinds)."""
 
     def __len__(self) -> int:
         return int(self.size.size)
@@ -104,11 +112,14 @@ class Options:
     def efficient(self) -> Options:
         """Without options that take no less of units and power than another and are no faster.
 
-        No plan needs them, so no plan gets worse; of equal options the first stays.
+        No plan needs them, so no plan gets worse; of equal options the first stays. Options on
+        other nodes are no substitute.
         """
         # no_dearer[i, k]: option i takes no more of either than option k.
         no_dearer = (self.units[:, None] <= self.units) & (self.power_uw[:, None] <= self.power_uw)
         better = no_dearer & (self.speedup[:, None] >= self.speedup)
+        if self.units_by_kind is not None:
+            better &= self.place[:, None] == self.place
         # Of two equal options each is no worse than the other: only the earlier one counts.
         beaten = better & (~better.T | np.triu(np.ones(better.shape, dtype=np.bool_), k=1))
         keep: Bools = np.logical_not(np.any(beaten, axis=0))
@@ -141,6 +152,8 @@ class Options:
             units=self.units[keep],
             power_uw=self.power_uw[keep],
             slowest_s=self.slowest_s,
+            place=self.place[keep],
+            units_by_kind=None if self.units_by_kind is None else self.units_by_kind[keep],
         )
 
 
@@ -178,7 +191,8 @@ def options_of(
     else:
         total_s = profile.times_s(sizes, caps_w).ravel()
     # DRAM power beyond what an idle node is charged counts as a package cap that much higher.
-    beyond_uw = dram_uw - dram.standing_uw if dram else 0
+    beyond_uw = [cap - dram.standing_uw for cap in drams_uw] if dram else [0]
+    levels_uw = [cap + beyond for cap in caps_uw for beyond in beyond_uw]
     return Options(
         size=size,
         cap_uw=cap_uw,
@@ -186,8 +200,9 @@ def options_of(
         total_s=total_s,
         speedup=slowest_s / total_s,
         units=charge.units(size),
-        power_uw=charge.power_uw(size, cap_uw + beyond_uw),
+        power_uw=charge.power_uw(sizes, levels_uw).ravel(),
         slowest_s=slowest_s,
+        place=np.zeros_like(size),
     )
 
 
@@ -201,6 +216,67 @@ def remembered_options(
 ) -> Options:
     """`options_of`, remembered."""
     return options_of(profile, sizes, caps_uw, size_least, charge)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """One set of nodes a job may get, where nodes are unlike: its sizes and levels there.
+
+    ``profiles`` are those of the job on each kind of the charge.
+    """
+
+    profiles: tuple[PassProfile, ...]
+    sizes: tuple[int, ...]
+    caps_uw: tuple[int, ...]
+    charge: Charge
+
+    def options(self, size_least: int) -> Options:
+        """`options_of`; a job on unlike nodes is as slow as on the slowest of them."""
+        first, *others = zip(self.profiles, self.charge.kinds, strict=True)
+        table = options_of(first[0], self.sizes, self.caps_uw, size_least, self.charge)
+        if not others:
+            return table
+        times = [_held_times_s(*one, self.sizes, self.caps_uw) for one in (first, *others)]
+        least = [_held_times_s(*one, (size_least,), self.caps_uw[:1]) for one in (first, *others)]
+        total_s = np.maximum.reduce(times).ravel()
+        slowest_s = float(max(time[0, 0] for time in least))
+        return replace(table, total_s=total_s, slowest_s=slowest_s, speedup=slowest_s / total_s)
+
+
+def _held_times_s(
+    profile: PassProfile, kind: NodeKind, sizes: tuple[int, ...], caps_uw: tuple[int, ...]
+) -> Floats:
+    return profile.times_s(sizes, [w_from_uw(held_uw(kind, cap)) for cap in caps_uw])
+
+
+@lru_cache(maxsize=REMEMBERED)
+def joined(
+    alternatives: tuple[Alternative, ...], size_least: int, kinds: tuple[NodeKind, ...]
+) -> Options:
+    """The options of all alternatives, at least one, as one table. Remembered.
+
+    ``kinds`` are those of all nodes, for `Options.units_by_kind`. All speedups are over the same
+    time, that of the slowest alternative (Eq. 7).
+    """
+    tables = [one.options(size_least) for one in alternatives]
+    slowest_s = max(table.slowest_s for table in tables)
+    total_s = np.concatenate([table.total_s for table in tables])
+    by_kind = [
+        np.stack([one.charge.units_of(kind, table.size) for kind in kinds], axis=1)
+        for one, table in zip(alternatives, tables, strict=True)
+    ]
+    return Options(
+        size=np.concatenate([table.size for table in tables]),
+        cap_uw=np.concatenate([table.cap_uw for table in tables]),
+        dram_cap_uw=np.concatenate([table.dram_cap_uw for table in tables]),
+        total_s=total_s,
+        speedup=slowest_s / total_s,
+        units=np.concatenate([table.units for table in tables]),
+        power_uw=np.concatenate([table.power_uw for table in tables]),
+        slowest_s=slowest_s,
+        place=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
+        units_by_kind=np.concatenate(by_kind),
+    )
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -9,14 +9,14 @@ construction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.charge import held_uw, node_uw, share_uw, shares_uw
 from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
-from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
-from wattfold.coordinator.core.targets import dynamic_uw
 from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
 
 
@@ -32,12 +32,16 @@ class Room:
         self.free: dict[NodeId, CpuSet] = dict(self.whole)
         self.avoid: dict[NodeId, CpuSet] = {n.spec.node_id: n.residual for n in nodes if n.residual}
         self.power_uw = power_uw
+        self.alike = len({id(n.spec.kind) for n in nodes}) <= 1
+        self._of_kind: dict[NodeKind, list[NodeId]] = {}
+        for view in () if self.alike else nodes:
+            self._of_kind.setdefault(view.spec.kind, []).append(view.spec.node_id)
 
     def copy(self) -> Room:
         """An independent copy."""
         twin = Room((), self.power_uw)
         twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
-        twin.avoid = self.avoid
+        twin.avoid, twin.alike, twin._of_kind = self.avoid, self.alike, self._of_kind
         return twin
 
     def cores_of(self, node_id: NodeId) -> NodeCores:
@@ -48,11 +52,28 @@ class Room:
 
     def power_of(self, shares: Iterable[Share], cap_uw: int) -> int:
         """Power above the floors of these cores at a level, microwatts."""
-        return sum(
-            dynamic_uw(self.specs[s.node_id], len(s.cpus), cap_uw)
-            for s in shares
-            if s.node_id in self.specs
-        )
+        return shares_uw(shares, self.specs, cap_uw)
+
+    def kinds_under(self, shares: Iterable[Share]) -> tuple[NodeKind, ...]:
+        """The different kinds of the nodes in reach that these cores are on."""
+        under = {id(kind): kind for kind in self._kinds(shares)}
+        return tuple(under.values())
+
+    def held_uw(self, shares: Iterable[Share], cap_uw: int) -> int:
+        """What is left of a level on the nodes of these cores: the most that any of them holds."""
+        return max((held_uw(kind, cap_uw) for kind in self.kinds_under(shares)), default=cap_uw)
+
+    def _kinds(self, shares: Iterable[Share]) -> Iterator[NodeKind]:
+        return (self.specs[s.node_id].kind for s in shares if s.node_id in self.specs)
+
+    def units_by_kind(self) -> tuple[int, ...]:
+        """Free cores by kind of node, as the kinds first come; empty where nodes are alike."""
+        own = self._of_kind.values()
+        return tuple(sum(len(self.free[node_id]) for node_id in nodes) for nodes in own)
+
+    def of_kind(self, kind: NodeKind) -> list[NodeId] | None:
+        """The nodes of one kind; None where nodes are alike, that is, any."""
+        return None if self.alike else self._of_kind[kind]
 
     def take(self, shares: Iterable[Share], power_uw: int, alone: bool = False) -> None:
         """Gives these cores and this power away; ``alone`` takes the rest of the nodes too."""
@@ -70,28 +91,66 @@ class Room:
                 self.free[share.node_id] = self.free[share.node_id] | back
         self.power_uw += power_uw
 
-    def find(self, spec: JobSpec, size: int) -> tuple[Share, ...] | None:
-        """Cores for a new job, None if there is no place. Power is not looked at."""
-        if spec.unit is SizeUnit.NODES:
-            return self._whole_nodes(size)
-        fits = [
-            (len(self.free[node_id]) - size, node_id)
-            for node_id, node in self.specs.items()
-            if len(self.free[node_id]) >= size
-            and (not spec.exclusive or self.free[node_id] == node.cpus)
-        ]
-        if not fits:
-            return None
-        best = min(fits, key=lambda entry: entry[0])[1]
-        return (
-            Share(node_id=best, cpus=choose(size, self.free[best], CpuSet(), self.cores_of(best))),
-        )
+    def find(
+        self, spec: JobSpec, size: int, among: Iterable[NodeId] | None = None
+    ) -> tuple[Share, ...] | None:
+        """Cores for a new job on some of the nodes, None if there is no place.
 
-    def _whole_nodes(self, size: int) -> tuple[Share, ...] | None:
-        empty = [n for n, spec in self.specs.items() if self.free[n] == spec.cpus]
-        if len(empty) < size:
+        Power is not looked at; `find_fed` does.
+        """
+        if spec.unit is SizeUnit.NODES:
+            return self._whole(self._empty(among)[:size], size)
+        return self._best_filled(self._holes(spec, size, among), size)
+
+    def find_fed(self, spec: JobSpec, size: int, cap_uw: int) -> tuple[Share, ...] | None:
+        """`find`, for a place that the power left feeds at a level; None if there is none.
+
+        Where the first choice takes too much, nodes that take less are looked for.
+        """
+        shares = self.find(spec, size)
+        if shares is None or self.power_of(shares, cap_uw) <= self.power_uw:
+            return shares
+        if self.alike:
             return None
-        return tuple(Share(node_id=n, cpus=self.specs[n].cpus) for n in empty[:size])
+        if spec.unit is SizeUnit.NODES:
+            frugal = sorted(self._empty(None), key=lambda n: node_uw(self.specs[n].kind, cap_uw))
+            shares = self._whole(frugal[:size], size)
+        else:
+            fed = [
+                hole
+                for hole in self._holes(spec, size, None)
+                if share_uw(self.specs[hole[1]].kind, size, cap_uw) <= self.power_uw
+            ]
+            shares = self._best_filled(fed, size)
+        fits = shares is not None and self.power_of(shares, cap_uw) <= self.power_uw
+        return shares if fits else None
+
+    def _holes(
+        self, spec: JobSpec, size: int, among: Iterable[NodeId] | None
+    ) -> list[tuple[int, NodeId]]:
+        """Nodes with so many cores free, and how many would be left over."""
+        return [
+            (len(self.free[node_id]) - size, node_id)
+            for node_id in (self.specs if among is None else among)
+            if len(self.free[node_id]) >= size
+            and (not spec.exclusive or self.free[node_id] == self.specs[node_id].cpus)
+        ]
+
+    def _best_filled(self, holes: list[tuple[int, NodeId]], size: int) -> tuple[Share, ...] | None:
+        if not holes:
+            return None
+        best = min(holes, key=lambda hole: hole[0])[1]
+        cpus = choose(size, self.free[best], CpuSet(), self.cores_of(best))
+        return (Share(node_id=best, cpus=cpus),)
+
+    def _empty(self, among: Iterable[NodeId] | None) -> list[NodeId]:
+        nodes = self.specs if among is None else among
+        return [n for n in nodes if self.free[n] == self.specs[n].cpus]
+
+    def _whole(self, nodes: list[NodeId], size: int) -> tuple[Share, ...] | None:
+        if len(nodes) < size:
+            return None
+        return tuple(Share(node_id=n, cpus=self.specs[n].cpus) for n in nodes)
 
 
 def takes_whole_nodes(spec: JobSpec) -> bool:

@@ -5,10 +5,9 @@ the losses of its jobs and the unused share of the limits at their prices. A pla
 best known one can therefore only be made of options whose loss is below the gap, the *core*; all
 others are left out, and most jobs have one option left.
 
-`enumerate_core` goes through the jobs of the core one by one with all partial plans that can still
-end above the best one, in numpy arrays; of partial plans that take the same of everything the best
-stays. It proves its answer by itself. Where the partial plans become too many, `search_core` gives
-the core to GLPK, whose proof holds within its tolerance.
+`enumerate_core` goes through all partial plans of the core that can still end above the best one
+(`enumeration`), equal jobs counted. It proves its answer by itself. Where the partial plans become
+too many, `search_core` gives the core to GLPK, whose proof holds within its tolerance.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from wattfold.coordinator.solvers.enumeration import STATES_MAX, Enumeration, Found
 from wattfold.coordinator.solvers.presolve import worthwhile
 from wattfold.coordinator.solvers.prices import Certificate
 from wattfold.coordinator.solvers.problem import (
@@ -29,42 +29,13 @@ from wattfold.coordinator.solvers.problem import (
     no_choice,
 )
 from wattfold.coordinator.solvers.resources import Table
+from wattfold.coordinator.solvers.stages import Core
 
 Floats = NDArray[np.float64]
 Ints64 = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
-STATES_MAX = 60_000
-EXPANSIONS_MAX = 1_200_000
-MERGE_ABOVE = 256
-RESOURCES_MAX = 24
 OPEN_MAX = 400
-"""More open jobs, or resources that can run out, than these are not worth a try."""
-SLACK = 1e-9
-"""Relative; what adding up losses may be off by, and more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Core:
-    """Per job what may still be chosen: its options of the table and, as -1, none."""
-
-    fixed: Ints64
-    """Per job the one option left, or -1; meaningless where the job is open."""
-    open_jobs: Ints64
-    choices: tuple[Ints64, ...]
-    """Per open job."""
-    losses: tuple[Floats, ...]
-    hollow: bool
-    """Some job has nothing left: no plan is within the budget."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
-    """``choice`` per local job, the best plan within the budget, or None if there is none."""
-
-    choice: Ints64 | None
-    complete: bool
-    """Nothing was cut short: there is no better plan within the budget."""
+"""More open jobs, or classes of equal ones, than these are not worth a try."""
 
 
 def core_of(table: Table, certificate: Certificate, budget: float) -> Core:
@@ -80,7 +51,7 @@ def core_of(table: Table, certificate: Certificate, budget: float) -> Core:
     ends = np.searchsorted(owner, open_jobs, side="right")
     choices, losses = [], []
     for job, begin, end in zip(open_jobs.tolist(), begins, ends, strict=True):
-        own = kept[begin:end]
+        own = _undominated(table, kept[begin:end])
         lost = certificate.loss[own]
         if idle[job]:
             own, lost = np.append(own, -1), np.append(lost, certificate.idle_loss[job])
@@ -95,113 +66,38 @@ def core_of(table: Table, certificate: Certificate, budget: float) -> Core:
     )
 
 
+def _undominated(table: Table, options: Ints64) -> Ints64:
+    """Options of one job without those that take as much as another and are worth no more."""
+    if options.size < 2:
+        return options
+    columns = np.stack([-table.value[options], *(cost[options] for cost in table.cost)])
+    under = np.all(columns[:, :, None] <= columns[:, None, :], axis=0)
+    # Of equal ones the first stays.
+    under &= ~under.T | np.triu(np.ones(under.shape, dtype=np.bool_), 1)
+    kept: Ints64 = options[~under.any(axis=0)]
+    return kept
+
+
 def enumerate_core(
-    table: Table, core: Core, prices: Floats, budget: float, deadline_ns: int
+    table: Table,
+    core: Core,
+    prices: Floats,
+    budget: float,
+    deadline_ns: int,
+    states_max: int = STATES_MAX,
 ) -> Found:
     """The best plan of the core, in whole numbers throughout."""
     if core.hollow:
-        return Found(choice=None, complete=True)
+        return Found(plan=None, complete=True)
     if core.open_jobs.size > OPEN_MAX:
-        return Found(choice=None, complete=False)
-    return _Enumeration(table, core, prices, budget).run(deadline_ns)
-
-
-class _Enumeration:
-    """Partial plans, one column each: use of every resource, loss, value."""
-
-    def __init__(self, table: Table, core: Core, prices: Floats, budget: float) -> None:
-        self._table, self._core = table, core
-        self._limit, self._prices = table.limit, prices
-        self._budget = budget * (1.0 + SLACK) if np.isfinite(budget) else budget
-        amounts = [
-            self._amounts(job, choices)
-            for job, choices in zip(core.open_jobs.tolist(), core.choices, strict=True)
-        ]
-        # Jobs that can take very different amounts first: the rest then pins the use down.
-        scale = 1.0 / np.maximum(table.limit, 1.0)
-        spread = [float((np.ptp(amount, axis=1) * scale).sum()) for amount in amounts]
-        self._order = np.argsort(-np.asarray(spread), kind="stable").tolist()
-        self._amount = [amounts[index] for index in self._order]
-        size = (table.resources, len(amounts) + 1)
-        self._least, self._most = np.zeros(size), np.zeros(size)
-        for index in range(len(amounts) - 1, -1, -1):
-            amount = self._amount[index]
-            self._least[:, index] = self._least[:, index + 1] + amount.min(axis=1)
-            self._most[:, index] = self._most[:, index + 1] + amount.max(axis=1)
-
-    def _amounts(self, job: int, choices: Ints64) -> Floats:
-        amount = np.zeros((self._table.resources + 1, choices.size))
-        for cost, where in zip(self._table.cost, self._table.where, strict=True):
-            amount[where[job]] += np.where(choices >= 0, cost[choices], 0.0)
-        return amount[:-1]
-
-    def run(self, deadline_ns: int) -> Found:
-        table, core = self._table, self._core
-        fixed = core.fixed.copy()
-        fixed[core.open_jobs] = -1
-        used = self._settle(table.used(fixed))
-        if used is None:
-            return Found(choice=None, complete=True)
-        if used.shape[0] > RESOURCES_MAX:
-            return Found(choice=None, complete=False)
-        lost, value = np.zeros(1), np.zeros(1)
-        trail: list[tuple[Ints64, Ints64]] = []
-        for depth, index in enumerate(self._order):
-            choices, losses = core.choices[index], core.losses[index]
-            amount = self._amount[depth]
-            count = choices.size
-            if lost.size * count > EXPANSIONS_MAX or time.perf_counter_ns() > deadline_ns:
-                return Found(choice=None, complete=False)
-            new_lost = np.add.outer(lost, losses).ravel()
-            rows = np.flatnonzero(new_lost <= self._budget)
-            parent, pick = np.divmod(rows, count)
-            new_used = used[:, parent] + amount[:, pick]
-            worth = np.where(choices >= 0, table.value[choices], 0.0)
-            keep = self._promising(new_used, new_lost[rows], depth + 1)
-            parent, pick, used = parent[keep], pick[keep], new_used[:, keep]
-            lost, value = new_lost[rows][keep], value[parent] + worth[pick]
-            if lost.size > MERGE_ABOVE:
-                merged = _merge(used, value)
-                parent, pick, used = parent[merged], pick[merged], used[:, merged]
-                lost, value = lost[merged], value[merged]
-            if lost.size > STATES_MAX:
-                return Found(choice=None, complete=False)
-            trail.append((parent, choices[pick]))
-        held = np.all(used <= self._limit[:, None], axis=0)
-        if not held.any():
-            return Found(choice=None, complete=True)
-        state = int(np.argmax(np.where(held, value, -np.inf)))
-        for index, (parent, picked) in zip(reversed(self._order), reversed(trail), strict=True):
-            fixed[core.open_jobs[index]] = picked[state]
-            state = int(parent[state])
-        return Found(choice=fixed, complete=True)
-
-    def _settle(self, used: Floats) -> Floats | None:
-        """What the settled jobs use of the resources that can run out; None when one has."""
-        if np.any(used + self._least[:, 0] > self._limit):
-            return None
-        live = np.flatnonzero(used + self._most[:, 0] > self._limit)
-        self._limit, self._prices = self._limit[live], self._prices[live]
-        self._least, self._most = self._least[live], self._most[live]
-        self._amount = [amount[live] for amount in self._amount]
-        return used[live, None]
-
-    def _promising(self, used: Floats, lost: Floats, depth: int) -> Bools:
-        """Which can still be finished within the limits and the budget."""
-        limit = self._limit[:, None]
-        least, most = self._least[:, depth, None], self._most[:, depth, None]
-        keep = np.all(used + least <= limit, axis=0)
-        unused = np.maximum(limit - used - most, 0.0)
-        keep &= lost + (self._prices @ unused) * (1.0 - SLACK) <= self._budget
-        return np.asarray(keep, dtype=np.bool_)
-
-
-def _merge(used: Floats, value: Floats) -> Ints64:
-    """Of columns that are equal the one of greatest value, in ascending order."""
-    order = np.lexsort((-value, *used))
-    ordered = used[:, order]
-    first = np.r_[True, np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)]
-    return np.sort(order[first])
+        return Found(plan=None, complete=False)
+    if np.any(prices == 0):
+        # What costs nothing is seldom used up. Left out, far fewer partial plans are unlike.
+        priced = Enumeration(table, core, prices, budget, states_max, prices > 0)
+        found = priced.run(deadline_ns)
+        if found.plan is None or np.all(found.plan.used(table) <= table.limit):
+            return found
+    return Enumeration(table, core, prices, budget, states_max).run(deadline_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

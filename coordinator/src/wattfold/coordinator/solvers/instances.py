@@ -14,11 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS
-from wattfold.coordinator.solvers.problem import Problem
+from wattfold.coordinator.solvers.problem import CapacityRow, Problem
 
 CAPS_W = (30.0, 33.0, 36.0, 44.0, 50.0, 60.0)
 BASE_W = 38.0 + 18.0
 """Power of a node outside its processors, and its memory at the cap of 18 W."""
+
+KIND_STEP = 0.2
+"""What each kind of nodes draws more than the one before, as a share of the first."""
+KIND_SPEED = 0.8
+"""How much faster it is: the power of its draw that its speed goes with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,16 @@ class Variant:
     """Budget over what all units draw at the highest cap."""
     alpha: float = 0.98
     running_share: float = 0.3
+    kinds: int = 0
+    """Different jobs in the arrays; 0 = no arrays, no two jobs are equal."""
+    array_share: float = 1.0
+    """Of the jobs, those in arrays; the others are all different."""
+    equal_values: bool = False
+    """All jobs are worth the same at their n-th option, whatever it takes."""
+    spread: float = 0.0
+    """Values of a job differ from those of its kind by up to this share, as after unlike waits."""
+    node_kinds: int = 1
+    """Kinds of nodes, as many of each; more than one: a job has its options on every kind."""
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -48,13 +63,40 @@ VARIANTS: tuple[Variant, ...] = (
     Variant(name="all-pending", running_share=0.0),
 )
 
+FAMILIES: tuple[Variant, ...] = (
+    Variant(name="different"),
+    Variant(name="identical", kinds=1, contention=1.9),
+    Variant(name="few-classes", kinds=5),
+    Variant(name="arrays-among-others", kinds=4, array_share=0.5),
+    Variant(name="most-running", kinds=20, contention=1.5, running_share=0.9),
+    Variant(name="tight-power", kinds=20, contention=1.0, power_share=0.3),
+    Variant(name="tight-nodes", kinds=20, contention=8.0, power_share=1.1, running_share=0.05),
+    Variant(name="equal-values", equal_values=True),
+    Variant(name="almost-equal", kinds=1, contention=1.9, spread=1e-4),
+    Variant(name="aged-array", kinds=1, contention=1.9, spread=1e-2),
+)
+"""What queues look like, job arrays among them; an allocator is to master each."""
+
+UNLIKE_NODES: tuple[Variant, ...] = (
+    Variant(name="two-kinds-of-nodes", kinds=20, node_kinds=2),
+    Variant(name="four-kinds-of-nodes", kinds=20, node_kinds=4),
+)
+"""A row more for every kind: not all of them are certified in time (decision 23)."""
+
 
 def draw(variant: Variant, rng: np.random.Generator) -> Problem:
     """A problem of a variant in which the jobs that must run always fit."""
     jobs = variant.jobs
-    size_max = np.round(2.0 ** rng.uniform(3.0, 11.0, jobs)).astype(np.int64)
+    kind_of = _kinds(variant)
+    kinds = int(kind_of.max()) + 1
+    kind_size_max = np.round(2.0 ** rng.uniform(3.0, 11.0, kinds)).astype(np.int64)
+    size_max = kind_size_max[kind_of]
     running = np.arange(jobs) < round(variant.running_share * jobs)
-    columns = [_options_of_job(variant, int(limit), rng) for limit in size_max]
+    drawn = [_options_of_job(variant, int(limit), rng) for limit in kind_size_max]
+    if variant.equal_values:
+        worth = max((own[2] for own in drawn), key=len)
+        drawn = [(size, power, worth[: size.size], level) for size, power, _, level in drawn]
+    columns = [drawn[kind] for kind in kind_of.tolist()]
     sizes = np.concatenate([c[0] for c in columns])
     power_uw = np.concatenate([c[1] for c in columns])
     value = np.concatenate([c[2] for c in columns])
@@ -73,7 +115,62 @@ def draw(variant: Variant, rng: np.random.Generator) -> Problem:
         units_max=units_max,
         power_uw_max=math.floor(watts) * 1_000_000,
     )
-    return replace(problem, must_run=_fitting(problem))
+    if variant.spread:
+        aged = 1.0 + variant.spread * rng.uniform(size=jobs)
+        problem = replace(problem, value=problem.value * aged[job_of])
+    problem = replace(problem, must_run=_fitting(problem))
+    return problem if variant.node_kinds == 1 else _on_kinds(problem, variant.node_kinds)
+
+
+def _on_kinds(problem: Problem, kinds: int) -> Problem:
+    """Every option on each kind of nodes; faster ones draw more. Jobs that run stay where they are.
+
+    These are spread over the kinds in turn, each as long as 80 % of the kind hold them.
+    """
+    order = np.argsort(np.tile(problem.job_of, kinds), kind="stable")
+    kind = np.repeat(np.arange(kinds), problem.option_count)[order]
+    source = np.tile(np.arange(problem.option_count), kinds)[order]
+    each = problem.units_max // kinds
+    home = np.arange(problem.job_count) % kinds
+    least = np.minimum.reduceat(problem.units, problem.starts()[:-1]) * problem.must_run
+    fits = np.zeros(problem.job_count, dtype=np.bool_)
+    for one in range(kinds):
+        fits |= (home == one) & (np.cumsum(least * (home == one)) <= 0.8 * each)
+    must_run = problem.must_run & fits
+    job_of = problem.job_of[source]
+    stays = ~must_run[job_of] | (kind == home[job_of])
+    kind, source, job_of = kind[stays], source[stays], job_of[stays]
+    factor = 1.0 + KIND_STEP * kind
+    rows = tuple(
+        CapacityRow(
+            option_indices=np.flatnonzero(kind == one),
+            coefficients=problem.units[source[kind == one]],
+            limit=each,
+        )
+        for one in range(kinds)
+    )
+    return Problem(
+        job_of=job_of,
+        size=problem.size[source],
+        level=problem.level[source],
+        units=problem.units[source],
+        power_uw=np.round(problem.power_uw[source] * factor).astype(np.int64),
+        value=problem.value[source] * factor**KIND_SPEED,
+        must_run=must_run,
+        units_max=each * kinds,
+        power_uw_max=round(problem.power_uw_max * (1.0 + KIND_STEP * (kinds - 1) / 2)),
+        rows=rows,
+    )
+
+
+def _kinds(variant: Variant) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Per job its kind. Jobs of arrays come in turn, so that some of each run and some wait."""
+    if not variant.kinds:
+        return np.arange(variant.jobs)
+    arrayed = np.arange(variant.jobs) * variant.array_share % 1.0 + variant.array_share >= 1.0
+    kind = np.cumsum(~arrayed) - 1 + variant.kinds
+    kind[arrayed] = np.arange(int(arrayed.sum())) % variant.kinds
+    return kind
 
 
 def _options_of_job(

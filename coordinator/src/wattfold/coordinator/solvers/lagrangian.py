@@ -6,7 +6,8 @@
    jobs first on a sample of them, then on all, with the options that no nearby prices favour left
    out. Capacity rows that are left are priced like units and power; disjoint ones cost no more.
 3. Certify the bound over all options, rounding included.
-4. Let the jobs choose at these prices, repair that and improve it (`repair`).
+4. Let the jobs choose at these prices, repair that and improve it (`repair`); where that is not
+   enough, by combinations of moves that use up what is left (`trades`).
 5. If plan and bound are further apart than asked, close the gap on the options that can still be
    part of a better plan (`core_search`).
 
@@ -23,7 +24,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wattfold.coordinator.solvers import core_search
+from wattfold.coordinator.solvers import core_search, cutting
+from wattfold.coordinator.solvers.classes import Grouped, Tally, group, loosened
+from wattfold.coordinator.solvers.enumeration import FEW_STATES, STATES_MAX, Found
 from wattfold.coordinator.solvers.merging import merge
 from wattfold.coordinator.solvers.prices import Certificate, certify, descend, narrow, start
 from wattfold.coordinator.solvers.problem import (
@@ -39,9 +42,10 @@ from wattfold.coordinator.solvers.problem import (
 )
 from wattfold.coordinator.solvers.repair import Repair
 from wattfold.coordinator.solvers.resources import Impossible, Table, tabulate
+from wattfold.coordinator.solvers.stages import Core
+from wattfold.coordinator.solvers.trades import traded
 
 Floats = NDArray[np.float64]
-Ints64 = NDArray[np.int64]
 
 SAMPLE_ABOVE = 768
 """More jobs than this, without rows, are first priced on a sample of about as many."""
@@ -49,14 +53,21 @@ WARM = (0.3, 0.06)
 COOL = (0.015, 0.003)
 SAMPLE_RADIUS = 0.2
 WARM_RADIUS = 0.3
+SETTLED_RADIUS = 0.1
+"""Of prices that are exact."""
+ROUGH = 1e-6
+"""What such prices may miss of the least bound where jobs are many."""
 NARROWINGS = 4
 SAME = 1e-6
 EXCHANGES = 12
 EXACT_EXCHANGES = 30
 TOLERANCE = 1e-7
 """Of a gap of zero where GLPK had to prove it."""
-CORE_SHARES = (0.03, 0.2, 1.0)
-"""Parts of the gap that are searched one after the other: a better plan shrinks the next."""
+CORE_SHARES = (0.03, 0.12, 0.5, 1.0)
+"""Parts of the gap that are searched one after the other: a better plan shrinks the next.
+
+First of the gap asked for, where any plan found is good enough, then of the gap there is.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +128,17 @@ class _Run:
         self._bound = float("inf")
         self._notes: list[str] = []
         self._tolerance = 0.0
+        self._grouped: Grouped
 
     def solve(self) -> Solution:
-        table = tabulate(self._problem)
+        full = tabulate(self._problem)
+        grouped = None if isinstance(full, Impossible) else group(full)
         self._build_ns = time.perf_counter_ns() - self._began_ns
-        if isinstance(table, Impossible):
-            return self._ended(Outcome.INFEASIBLE, table.reason)
+        if isinstance(full, Impossible):
+            return self._ended(Outcome.INFEASIBLE, full.reason)
+        assert grouped is not None
+        self._grouped = grouped
+        table = grouped.table
         if not table.jobs:
             self._offer(no_choice(self._problem))
             self._bound = 0.0
@@ -132,30 +148,43 @@ class _Run:
         self._bound = certificate.bound
         if certificate.bound < 0:
             return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
-        self._repair(table, priced.near, prices)
+        self._repair(table, priced)
         if not self._good_enough():
             seen_all = self._close(table, prices, certificate)
             if seen_all and self._best is None:
                 return self._ended(Outcome.INFEASIBLE, "the jobs that must run do not fit")
         return self._finished()
 
-    def _repair(self, table: Table, near: Table, prices: Floats) -> None:
+    def _repair(self, table: Table, priced: _Priced) -> None:
+        near, prices = priced.near, priced.prices
         enough = self._bound / (1.0 + 0.9 * self._options.target)
         rounds = EXACT_EXCHANGES if self._options.exact else EXCHANGES
-        self._take(near, _mended(near, prices, enough, rounds))
-        if self._best is None and near is not table:
+        mended = _mended(near, priced.mix, prices, enough, rounds)
+        self._take(near, mended)
+        if self._best is None:
             # Among the options near the prices none is cheap enough: look at all.
-            self._take(table, _mended(table, prices, enough, rounds))
+            near, mended = table, _mended(table, Tally.nothing(), prices, enough, rounds)
+            self._take(table, mended)
+        if mended is not None and not self._good_enough():
+            whole = mended.widened(near, table)
+            self._take(table, traded(table, whole, prices, enough))
 
     def _close(self, table: Table, prices: Floats, certificate: Certificate) -> bool:
         """Searches the core; whether everything in it was seen."""
-        for share in CORE_SHARES:
+        wanted = self._options.target * max(certificate.bound, 0.0)
+        searched = 0.0
+        for most, share in ((most, share) for most in (wanted, np.inf) for share in CORE_SHARES):
             budget = self._budget(certificate)
-            part = budget if share == 1.0 or not np.isfinite(budget) else share * budget
+            part = budget if share == 1.0 else share * min(budget, most)
+            part = budget if not np.isfinite(part) else min(part, most)
+            if part <= searched and part < budget:
+                continue
+            searched = part
             core = core_search.core_of(table, certificate, part)
-            found = core_search.enumerate_core(table, core, prices, part, self._deadline_ns)
-            self._take(table, found.choice)
+            found = self._enumerate(table, core, prices, part)
             if not found.complete:
+                if self._good_enough():
+                    return True
                 break
             # Values are sums of one term per job, off by a rounding each, here and in the search.
             rounding = self._problem.job_count * 2.0**-51
@@ -166,20 +195,33 @@ class _Run:
             self._prove(max(self._value, certificate.bound - part), rounding)
             if self._good_enough():
                 return True
-        return self._search(table, certificate)
+        return self._search(prices)
 
-    def _search(self, table: Table, certificate: Certificate) -> bool:
+    def _enumerate(self, table: Table, core: Core, prices: Floats, part: float) -> Found:
+        """A quick look first: with equal jobs a good plan is often among the first ones."""
+        for states_max in (FEW_STATES, STATES_MAX):
+            found = core_search.enumerate_core(
+                table, core, prices, part, self._deadline_ns, states_max
+            )
+            self._take(table, found.plan)
+            if found.complete or self._good_enough():
+                break
+        return found
+
+    def _search(self, prices: Floats) -> bool:
         if time.perf_counter_ns() > self._deadline_ns:
             self._notes.append("time limit")
             return False
-        core = core_search.core_of(table, certificate, self._budget(certificate))
+        full = self._grouped.full
+        certificate = certify(full, prices)
+        core = core_search.core_of(full, certificate, self._budget(certificate))
         gap = max(self._options.target, TOLERANCE / 10)
-        answer = core_search.search_core(self._problem, table, core, gap, self._deadline_ns)
+        answer = core_search.search_core(self._problem, full, core, gap, self._deadline_ns)
         self._notes.append(f"GLPK on a core of {core.open_jobs.size} jobs")
         if answer.detail:
             self._notes.append(answer.detail)
         if answer.choice is not None:
-            self._offer(answer.choice)
+            self._offer(self._grouped.ordered(self._problem, answer.choice))
         if answer.proven:
             self._prove(self._worthless(), TOLERANCE)
         return answer.proven
@@ -198,14 +240,10 @@ class _Run:
     def _worthless(self) -> float:
         return self._value * (1.0 + self._options.target)
 
-    def _take(self, table: Table, choice: Ints64 | None) -> None:
-        """Offers a choice of local options."""
-        if choice is None:
-            return
-        whole = no_choice(self._problem)
-        taken = choice >= 0
-        whole[table.job[taken]] = table.option[choice[taken]]
-        self._offer(whole)
+    def _take(self, table: Table, plan: Tally | None) -> None:
+        """Offers a plan in the options of the table of classes or of a part of it."""
+        if plan is not None:
+            self._offer(self._grouped.choice(self._problem, table, plan))
 
     def _offer(self, choice: Ints32) -> None:
         value = objective_of(self._problem, choice)
@@ -249,6 +287,8 @@ class _Priced:
     prices: Floats
     certificate: Certificate
     near: Table
+    mix: Tally
+    """Of classes of equal jobs how many take which of these: the linear optimum, rounded down."""
 
 
 def _price(table: Table) -> _Priced:
@@ -258,28 +298,46 @@ def _price(table: Table) -> _Priced:
     at. Where both are the same, the least of the one is the least of the other; else the options
     are chosen anew.
     """
+    settled = cutting.Settled(prices=start(table), shares=(), responses=())
+    radius = SETTLED_RADIUS
+    exact = table.resources <= cutting.RESOURCES_MAX
     # A sample of the jobs of a node says nothing about its row.
-    if table.jobs > SAMPLE_ABOVE and table.resources == 2:
-        prices, radius = _price(table.sample(-(-table.jobs // SAMPLE_ABOVE))).prices, SAMPLE_RADIUS
+    sampled = table.jobs > SAMPLE_ABOVE and table.resources == 2
+    if sampled:
+        few = _price(table.sample(-(-table.jobs // SAMPLE_ABOVE)))
+        settled, radius = replace(settled, prices=few.prices), SAMPLE_RADIUS
+    elif exact:
+        settled = cutting.settle(table, settled.prices)
     else:
-        prices, radius = descend(table, start(table), WARM), WARM_RADIUS
+        settled = replace(settled, prices=descend(table, settled.prices, WARM))
+        radius = WARM_RADIUS
     best: _Priced | None = None
     for _ in range(NARROWINGS):
-        near = narrow(table, prices, radius)
-        prices = descend(near, prices, COOL)
-        certificate = certify(table, prices)
+        near = narrow(table, settled.prices, radius)
+        if sampled:
+            settled = cutting.settle(near, settled.prices, ROUGH)
+            mix = Tally.rounded_down(near, settled.shares, settled.responses)
+        elif exact:
+            mix = Tally.rounded_down(table, settled.shares, settled.responses).moved(table, near)
+        else:
+            settled = replace(settled, prices=descend(near, settled.prices, COOL))
+            mix = Tally.nothing()
+        certificate = certify(table, settled.prices)
         if best is None or certificate.bound < best.certificate.bound:
-            best = _Priced(prices=prices, certificate=certificate, near=near)
-        if certificate.bound <= certify(near, prices).bound * (1.0 + SAME):
+            best = _Priced(prices=settled.prices, certificate=certificate, near=near, mix=mix)
+        if certificate.bound <= certify(near, settled.prices).bound * (1.0 + SAME):
             break
     assert best is not None
     return best
 
 
-def _mended(table: Table, prices: Floats, enough: float, rounds: int) -> Ints64 | None:
-    repair = Repair(table, prices)
+def _mended(table: Table, mix: Tally, prices: Floats, enough: float, rounds: int) -> Tally | None:
+    loose = loosened(table, mix)
+    repair = Repair(loose.table, prices)
     repair.shrink()
     if repair.fits:
         repair.fill()
-    repair.exchange(enough, rounds)
-    return repair.choice if repair.fits else None
+    settled = loose.settled
+    sure = float(settled.number @ np.where(settled.option < 0, 0.0, table.value[settled.option]))
+    repair.exchange(enough - sure, rounds)
+    return loose.joined(table, repair.choice) if repair.fits else None

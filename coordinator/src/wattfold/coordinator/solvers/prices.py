@@ -71,11 +71,12 @@ def certify(table: Table, prices: Floats) -> Certificate:
     best = np.maximum.reduceat(net, table.firsts) if table.jobs else np.zeros(0)
     base = np.where(table.forced, best, np.maximum(best, 0.0))
     worth = table.limit * prices
-    roundings = 2 * len(table.cost) + 160 + table.resources + np.log2(table.jobs + 1)
-    handled = 2.0 * float(table.top.sum()) + float(np.abs(best).sum()) + float(worth.sum())
+    # A product with the count is one rounding more; the count of a job itself is exact.
+    roundings = 2 * len(table.cost) + 161 + table.resources + np.log2(table.jobs + 1)
+    handled = float(table.count @ (2.0 * table.top + np.abs(best))) + float(worth.sum())
     margin = 4.0 * roundings * 2.0**-53 * handled + np.finfo(np.float64).tiny
     return Certificate(
-        bound=float(base.sum()) + float(worth.sum()) + margin,
+        bound=float((table.count * base).sum()) + float(worth.sum()) + margin,
         loss=np.maximum(base[table.owner] - net - margin, 0.0),
         idle_loss=np.where(table.forced, np.inf, np.maximum(base - margin, 0.0)),
     )
@@ -143,7 +144,7 @@ def descend(table: Table, prices: Floats, temperatures: Sequence[float]) -> Floa
 def start(table: Table) -> Floats:
     """Prices to begin with: units and power together worth half of what the jobs could gain."""
     prices = np.zeros(table.resources)
-    prices[:2] = 0.25 * float(table.top.sum()) / np.maximum(table.limit[:2], 1.0)
+    prices[:2] = 0.25 * float(table.count @ table.top) / np.maximum(table.limit[:2], 1.0)
     return prices
 
 
@@ -237,10 +238,10 @@ class _Smoothed:
         idle = np.where(table.forced, 0.0, np.exp(-np.maximum(base, 0.0) / self._temperature))
         total = np.add.reduceat(weight, firsts) + idle
         weight /= total[owner]
-        plain = float(base.sum()) + float(worth @ self._full)
+        plain = float(table.count @ base) + float(worth @ self._full)
         gradient, curvature = self._derivatives(weight)
         return _Point(
-            smooth=plain + float(self._temperature @ np.log(total)),
+            smooth=plain + float((table.count * self._temperature) @ np.log(total)),
             plain=plain,
             gradient=gradient,
             curvature=curvature,
@@ -258,7 +259,7 @@ class _Smoothed:
         demand = np.zeros(size)
         curvature = np.zeros((size, size))
         for (index, other), moment in moments.items():
-            spread = (moment - means[index] * means[other]) / self._temperature
+            spread = table.count * (moment - means[index] * means[other]) / self._temperature
             if index < 2:
                 block = float(spread.sum())
                 curvature[index, other] = curvature[other, index] = block
@@ -269,7 +270,8 @@ class _Smoothed:
             curvature += block_matrix
             if index != other:
                 curvature += block_matrix.T
-        for index, mean in enumerate(means):
+        for index, one in enumerate(means):
+            mean = table.count * one
             if index < 2:
                 demand[index] = float(mean.sum())
             else:

@@ -1,5 +1,8 @@
 """A problem laid out for relaxation: options over resources, in flat numpy arrays.
 
+A table has a row of options per job, or, after `classes.group`, per class of equal jobs, with the
+number of them.
+
 Units and power are resources every job draws on. A capacity row is a resource of few jobs, and rows
 that share no job are stacked into one *layer*: one coefficient per option, one row per job. A
 thousand nodes with a row each then cost one array, not a thousand. *Channels* are units, power and
@@ -26,7 +29,10 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """n options of J jobs over m resources in C channels. Every job here has an option."""
+    """n options of J jobs over m resources in C channels. Every job here has an option.
+
+    "Job" stands for each of ``count`` equal ones; amounts, values and losses are those of one.
+    """
 
     option: Ints64
     """Number of each option in the problem, ascending."""
@@ -47,6 +53,8 @@ class Table:
     """Per channel the resource each job draws on; m where it draws on none."""
     limit: Floats
     """m limits: whole numbers."""
+    count: Floats
+    """Per job how many equal ones it stands for, at least one."""
 
     @property
     def jobs(self) -> int:
@@ -88,18 +96,30 @@ class Table:
             top=self.top[jobs],
             cost=tuple(cost[pick] for cost in self.cost),
             where=tuple(where[jobs] for where in self.where),
-            limit=self.limit * (jobs.size / self.jobs),
+            limit=self.limit * float(self.count[jobs].sum() / self.count.sum()),
+            count=self.count[jobs],
         )
 
     def used(self, choice: Ints64) -> Floats:
-        """Use of every resource by a choice of local options, -1 = none. Exact."""
+        """Use of every resource by a choice of local options, -1 = none. Exact.
+
+        All equal jobs take the same.
+        """
         taken = np.flatnonzero(choice >= 0)
-        picks = choice[taken]
+        picks, count = choice[taken], self.count[taken]
         total = np.zeros(self.resources + 1)
-        total[0], total[1] = self.cost[0][picks].sum(), self.cost[1][picks].sum()
+        total[0] = (self.cost[0][picks] * count).sum()
+        total[1] = (self.cost[1][picks] * count).sum()
         for cost, where in zip(self.cost[2:], self.where[2:], strict=True):
-            total += np.bincount(where[taken], weights=cost[picks], minlength=total.size)
+            total += np.bincount(where[taken], weights=cost[picks] * count, minlength=total.size)
         return total[:-1]
+
+    def amounts(self, job: int, choices: Ints64) -> Floats:
+        """What one such job takes of every resource with each of these options (-1 = none)."""
+        amount = np.zeros((self.resources + 1, choices.size))
+        for cost, where in zip(self.cost, self.where, strict=True):
+            amount[where[job]] += np.where(choices >= 0, cost[choices], 0.0)
+        return amount[:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +159,7 @@ def tabulate(problem: Problem) -> Table | Impossible:
         cost=tuple(cost.astype(np.float64) for cost in costs),
         where=tuple(resource[job] for resource in where),
         limit=np.asarray(limits, dtype=np.float64),
+        count=np.ones(job.size),
     )
     return _hopeless(table) or table
 

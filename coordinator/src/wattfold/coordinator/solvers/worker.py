@@ -33,6 +33,14 @@ START_LIMIT_S = 60.0
 _MODULE = "wattfold.coordinator.solvers.worker_process"
 
 
+NICENESS = 10
+
+
+def step_back() -> None:
+    """As ``warm_up``: a worker whose results can wait leaves the processor to the others."""
+    os.nice(NICENESS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
     """The function returned."""

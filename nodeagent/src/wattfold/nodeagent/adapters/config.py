@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import re
 import socket
 import tomllib
 from collections.abc import Mapping
@@ -18,13 +17,16 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import valid_name
+from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import NS_PER_MS, NS_PER_S, uw_from_w
 from wattfold.nodeagent.adapters.emulated_zones import ZoneSpec
 from wattfold.nodeagent.adapters.host import schedulable_cpus
+from wattfold.nodeagent.adapters.job_groups import PIDS_MAX_DEFAULT
 from wattfold.nodeagent.adapters.powercap import RangeSetting
 from wattfold.nodeagent.core.caps import quantised, quantised_up
 from wattfold.nodeagent.core.residual import AlarmRule
 from wattfold.nodeagent.emulation.fixtures import Fixture, FixtureError, load_fixture, shipped
+from wattfold.shims.locate import OMP_SHIM_VARIABLE, installed_omp_shim
 
 
 class ConfigError(Exception):
@@ -65,9 +67,15 @@ class Config:
     base_power_uw: int
     package_idle_uw: int
     masks: str
+    job_groups: str
+    """How jobs are ended and counted: auto, cgroup (required) or off."""
+    pids_max: int
+    """Of one job on this node, threads counted."""
     residual_alarm: AlarmRule
     omp_shim: str
     kill_jobs_on_exit: bool
+    restore_on_stop: bool
+    """Put the original limits back at an orderly stop, whatever the coordinator reckons with."""
     gpus: bool
     emulation: EmulationConfig | None
     fixture: Fixture | None
@@ -94,8 +102,6 @@ class _Key:
     """A switch that may name something as well."""
 
 
-_HEADER = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
-_NAME = re.compile(r"""\s*["']?([\w.-]+)["']?\s*=""")
 _TEXT = _Key(kind=str)
 _POWER = _Key(kind=float, low=0, high=100_000, unit=" W")
 _TOP = {
@@ -121,10 +127,13 @@ _TOP = {
     "gpu_max_w": _POWER,
     "gpus": _Key(kind=str, default="auto", choices=("auto", "off")),
     "masks": _Key(kind=str, default="auto", choices=("auto", "cgroup", "affinity")),
+    "job_groups": _Key(kind=str, default="auto", choices=("auto", "cgroup", "off")),
+    "pids_max": _Key(kind=int, default=PIDS_MAX_DEFAULT, low=16, high=4_194_304),
     "residual_alarm_percent": _Key(kind=float, default=5.0, low=0.1, high=100_000, unit=" %"),
     "residual_window_s": _Key(kind=float, default=5.0, low=0.1, high=600, unit=" s"),
     "omp_shim": _TEXT,
     "kill_jobs_on_exit": _Key(kind=bool, default=False),
+    "restore_on_stop": _Key(kind=bool, default=False),
     "emulate": _Key(kind=bool, default=False, or_text=True),
 }
 # The defaults are a Xeon E5-2620 running Lulesh, from the tables of PARM (SC14).
@@ -155,7 +164,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         epilog="--emulate alone emulates zones that slow the jobs; with FIXTURE, the zones of a"
         f" machine: {', '.join(shipped())}, or a file."
         " wattfold-agent check [--json] [options]: says what the agent can cap and measure"
-        " on this machine, and what to change; it changes nothing.",
+        " on this machine, and what to change; it changes nothing. wattfold-agent restore"
+        " [options]: puts back the limits found first, on a node whose agent is stopped.",
     )
     add_flags(parser)
     return parser.parse_args(arguments)
@@ -217,22 +227,10 @@ class _Source:
 
     def wrong(self, key: str, why: str, section: str = "") -> ConfigError:
         """An error that says where the key is. Keys of two sections may have the same name."""
-        line = self._line_of(f"{section}.{key}" if section else key) or self._line_of(key)
+        line = line_of(self._text, key, section) or line_of(self._text, "", key)
         if not line:
             return ConfigError(f"{self._path or 'command line'}: {key} {why}")
         return ConfigError(f"{self._path}:{line}: {key} {why}")
-
-    def _line_of(self, wanted: str) -> int:
-        """The line of a key with its section, or of a section; 0 if it is not in the file."""
-        section = ""
-        for number, line in enumerate(self._text.splitlines(), 1):
-            if header := _HEADER.match(line):
-                section = header[1] + "."
-                if header[1] == wanted:
-                    return number
-            elif (name := _NAME.match(line)) and section + name[1] == wanted:
-                return number
-        return 0
 
     def checked(
         self, given: Mapping[str, Any], keys: Mapping[str, _Key], section: str = ""
@@ -295,12 +293,15 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         base_power_uw=uw_from_w(top["base_power_w"]),
         package_idle_uw=uw_from_w(emulated.c if emulated else top["package_idle_w"]),
         masks=top["masks"],
+        job_groups=top["job_groups"],
+        pids_max=top["pids_max"],
         residual_alarm=AlarmRule(
             share=top["residual_alarm_percent"] / 100,
             window_ns=int(top["residual_window_s"] * NS_PER_S),
         ),
         omp_shim=_shim(top["omp_shim"], source),
         kill_jobs_on_exit=top["kill_jobs_on_exit"],
+        restore_on_stop=top["restore_on_stop"],
         # What is emulated has no GPUs, and those of this host are not part of it.
         gpus=top["gpus"] == "auto" and not emulated and not fixture,
         emulation=emulated,
@@ -388,7 +389,10 @@ def _cpus(text: str | None, source: _Source) -> CpuSet:
 
 
 def _shim(text: str | None, source: _Source) -> str:
-    path = text or os.environ.get("WATTFOLD_OMP_SHIM", "")
+    if text == "off":
+        return ""
+    installed = installed_omp_shim()
+    path = text or os.environ.get(OMP_SHIM_VARIABLE) or (str(installed) if installed else "")
     if path and not Path(path).is_file():
         raise source.wrong("omp_shim", f"= {path!r} is not a file")
     return str(Path(path).absolute()) if path else ""

@@ -48,6 +48,10 @@ class MaskControl(Protocol):
         """Sets the mask of a running job."""
         ...
 
+    def bring_back(self, members: list[int], cpus: CpuSet) -> CpuSet:
+        """Sets threads back that have set themselves outside of these; where they may have run."""
+        ...
+
     def read(self, job: JobId, pid: int) -> CpuSet:
         """The mask the kernel holds the job to."""
         ...
@@ -93,6 +97,10 @@ class CgroupMasks:
             write_group(file, before)
             raise Broken(f"job {job}: the kernel holds it to CPUs {held}, not to {cpus}")
 
+    def bring_back(self, members: list[int], cpus: CpuSet) -> CpuSet:
+        # The kernel lets none leave.
+        return CpuSet()
+
     def read(self, job: JobId, pid: int) -> CpuSet:
         # Version 2 takes any list, and goes by what the groups above leave of it.
         v2 = self.mechanism is MaskMechanism.CPUSET_V2
@@ -132,9 +140,21 @@ class AffinityMasks:
         for _ in range(_RESCANS_MAX):
             procfs.set_affinity(pids, cpus)
             pids = procfs.descendants(keeper) or members
-            if all(_affinity(t) in (None, wanted) for p in pids for t in procfs.threads_of(p)):
+            if all(_affinity(t) <= wanted for p in pids for t in procfs.threads_of(p)):
                 return
-        raise Broken(f"job {job}: threads appear faster than their affinity can be set")
+        # Not an error: which cores it has left is told by looking at it later.
+
+    def bring_back(self, members: list[int], cpus: CpuSet) -> CpuSet:
+        outside: set[int] = set()
+        for thread in (thread for pid in members for thread in procfs.threads_of(pid)):
+            own = _affinity(thread)
+            if own <= cpus.cpus:
+                continue
+            outside |= own - cpus.cpus
+            # A binding within its cores is left to it. One of another account cannot be moved.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.sched_setaffinity(thread, own & cpus.cpus or cpus.cpus)
+        return CpuSet.of(outside)
 
     def read(self, job: JobId, pid: int) -> CpuSet:
         return CpuSet.of(os.sched_getaffinity(pid))
@@ -152,11 +172,12 @@ class _Cpus:
         self.mems = mems
 
 
-def _affinity(thread: int) -> set[int] | None:
+def _affinity(thread: int) -> set[int]:
+    """Where a thread may run; nowhere when it is gone."""
     try:
         return os.sched_getaffinity(thread)
     except ProcessLookupError:
-        return None
+        return set()
 
 
 def choose_masks(cgroup_root: Path, node: str, cpus: CpuSet, wanted: str) -> MaskControl:
@@ -221,6 +242,6 @@ def remove_group(path: Path) -> None:
 def enable_controllers(group: Path) -> None:
     """Lets the children of a v2 cgroup use the controllers that it has. Raises OSError."""
     available = _read(group / "cgroup.controllers").split()
-    wanted = [name for name in ("cpuset", "cpu") if name in available]
+    wanted = [name for name in ("cpuset", "cpu", "pids") if name in available]
     if wanted:
         write_group(group / "cgroup.subtree_control", " ".join(f"+{name}" for name in wanted))

@@ -134,14 +134,24 @@ class EmulatedFirmware:
         """Starts the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ends the thread and lets the jobs run on without a quota."""
+    def stop(self, *, slowed: bool = True) -> None:
+        """Ends the thread. The jobs stay slowed by the limits that stand in the tree, where the
+        throttle holds without this process: emulated registers outlive the agent as real ones do.
+        Else they run on without a quota.
+        """
         self._stop.set()
         self._thread.join()
         with self._lock:
-            for job, known in self._jobs.items():
+            if slowed:
+                self._operate()
+                return
+            for job in self._jobs:
                 with contextlib.suppress(OSError):
-                    self._throttle.release(job, descendants(known.keeper))
+                    self._throttle.release(job)
+
+    def stopped_path(self, job: JobId) -> str:
+        """Where is kept what the throttle has stopped of a job; empty = it stops nothing."""
+        return str(self._throttle.stopped_path(job) or "")
 
     def prepare(self, job: JobId, cores: int) -> tuple[Path, ...]:
         """Holds a job that is to start, counting its cores at once; files to write itself into."""
@@ -178,9 +188,8 @@ class EmulatedFirmware:
     def release(self, job: JobId) -> None:
         """Lets a job die: it is not stopped or slowed any more."""
         with self._lock:
-            known = self._jobs.get(job)
-            if known is not None:
-                self._throttle.release(job, descendants(known.keeper))
+            if job in self._jobs:
+                self._throttle.release(job)
 
     def suspend(self, job: JobId, *, suspended: bool) -> None:
         """A job was stopped, or continued, on request."""

@@ -15,7 +15,7 @@ import grpc
 from wattfold.contract.units import NS_PER_MS, NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import wire
-from wattfold.nodeagent.core.errors import Refused
+from wattfold.nodeagent.core.errors import Refused, WrongState
 from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.core.replay import ReplayCache
 from wattfold.nodeagent.service.accounting import Accounting
@@ -30,6 +30,7 @@ Context = Any
 Response = TypeVar("Response")
 INTERVAL_NS_MIN = 20 * NS_PER_MS
 INTERVAL_NS_MAX = 3600 * NS_PER_S
+_NAMED_MAX = 5
 
 
 class Changes:
@@ -67,7 +68,11 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """What the node is, with the caps in force."""
         answer = pb.Inventory()
         answer.CopyFrom(self._inventory)
-        answer.zones.extend(wire.zone_message(state) for state in self._power.zones.values())
+        original_uw = self._power.originals.original_uw
+        answer.zones.extend(
+            wire.zone_message(state, original_uw(state)) for state in self._power.zones.values()
+        )
+        answer.left = self._power.left
         answer.epoch = self._power.lease.epoch
         answer.lease_remaining_ns = self._power.remaining_ns()
         return answer
@@ -117,6 +122,8 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Starts the process of a job."""
 
         async def act() -> pb.LaunchResponse:
+            if self._power.left:
+                raise WrongState(f"job {request.job_id}: the node has left: renew its lease first")
             job, already = await self._jobs.launch(wire.launch_order(request))
             return pb.LaunchResponse(pid=job.pid, already_running=already)
 
@@ -159,8 +166,22 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
 
         async def act() -> pb.RenewLeaseResponse:
             self._power.renew(request.duration_ns)
-            caps = [pb.ZoneCap(name=n, cap_uw=s.cap_uw) for n, s in self._power.zones.items()]
+            caps = wire.zone_caps(self._power.zones.values())
             return pb.RenewLeaseResponse(remaining_ns=self._power.remaining_ns(), caps=caps)
+
+        return await self._command(request, context, act)
+
+    async def Leave(self, request: pb.LeaveRequest, context: Context) -> pb.LeaveResponse:
+        """Gives the node back, with the limits found first."""
+
+        async def act() -> pb.LeaveResponse:
+            if alive := [job.id for job in self._jobs.jobs.values() if job.live]:
+                raise WrongState(
+                    f"{len(alive)} jobs are alive here ({', '.join(alive[:_NAMED_MAX])}):"
+                    " end them before the node leaves"
+                )
+            failed = self._power.leave()
+            return wire.leave_response(self._power.zones.values(), failed)
 
         return await self._command(request, context, act)
 

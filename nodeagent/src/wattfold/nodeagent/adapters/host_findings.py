@@ -12,7 +12,9 @@ from pathlib import Path
 
 from wattfold.nodeagent.adapters.config import Config
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism, cpuset_here
+from wattfold.nodeagent.adapters.job_groups import ending_root, pids_here
 from wattfold.nodeagent.adapters.powercap_files import may
+from wattfold.nodeagent.adapters.state_store import unsafe_parent
 from wattfold.nodeagent.adapters.throttle import bandwidth_here
 from wattfold.nodeagent.core.findings import GIVE_WRITE, Finding, Status
 
@@ -58,6 +60,24 @@ def core_masks(config: Config) -> Finding:
     return _masks(Status.OK, f"by {mechanism.value} in {folder}")
 
 
+def job_ends(config: Config) -> Finding:
+    """How all processes of a job would be ended, and how many it may have."""
+    most = f"{min(config.pids_max, pids_here())} processes and threads a job"
+    if config.job_groups == "off":
+        return _ends(Status.OK, f"by signals, as configured; {most} and account")
+    root = ending_root(config.cgroup_root)
+    if root is None or not group_usable(root, v2=False):
+        why = f"no control group below {config.cgroup_root} can be made"
+        found = f"by signals, which takes as long as a job makes processes: {why}"
+        status = Status.NO if config.job_groups == "cgroup" else Status.LIMITED
+        return _ends(status, f"{found}; {most} and account", GIVE_WRITE)
+    return _ends(Status.OK, f"by control groups in {root}; {most}")
+
+
+def _ends(status: Status, finding: str, remedy: str = "") -> Finding:
+    return Finding(subject="ends of jobs", status=status, finding=finding, remedy=remedy)
+
+
 def throttle(config: Config) -> list[Finding]:
     """How emulated caps would slow jobs; nothing without emulation."""
     if config.emulation is None:
@@ -97,6 +117,8 @@ def folder(subject: str, key: str, path: Path) -> Finding:
     other = f"or choose another {key}"
     if not os.path.lexists(path):
         above = next(p for p in path.parents if os.path.exists(p))
+        if why := unsafe_parent(path):
+            return _unusable(subject, f"{path}: {why}", f"change that folder, {other}")
         if may(above, os.W_OK) and above.is_dir():
             return Finding(subject=subject, status=Status.OK, finding=f"{path} can be made")
         why = f"{path} does not exist and cannot be made in {above}"
@@ -114,6 +136,8 @@ def folder(subject: str, key: str, path: Path) -> Finding:
         return _unusable(subject, why, f"chmod go-w {path}")
     if not may(path, os.W_OK):
         return _unusable(subject, f"{path} cannot be written", f"make it writable, {other}")
+    if why := unsafe_parent(path):
+        return _unusable(subject, f"{path}: {why}", f"change that folder, {other}")
     return Finding(subject=subject, status=Status.OK, finding=f"{path} can be used")
 
 
@@ -125,7 +149,8 @@ def shim(config: Config) -> list[Finding]:
                 subject="shim",
                 status=Status.LIMITED,
                 finding="no library is set: OpenMP teams keep their size when cores change",
-                remedy="build it with scripts/build_shims and set omp_shim",
+                remedy="pip install ./runtime_shims, or build it with scripts/build_shims and set"
+                " omp_shim",
             )
         ]
     return [_library(Path(config.omp_shim)), _libzmq()]

@@ -3,14 +3,15 @@
 Works on any tree of that shape, so an emulated one is no special case, nor are GPUs, which are
 shown in it. Packages, their DRAM and GPUs are capped; ``psys`` contains the packages and is shown,
 not used. A limit is written to the long-term constraint and to the short-term one, where there is
-one, so that no burst passes it; time windows are left alone. A package with a second interface
-(intel-rapl-mmio) has limits in both: both are set, and the lower one is what is enforced.
+one, so that no burst passes it; time windows are kept as they were found. A package with a second
+interface (intel-rapl-mmio) has limits in both: both are set, and the lower one is what is enforced.
 ``enabled`` is written only where it reads 0. A driver that refuses anything (also a BIOS lock)
 answers ENODATA: that is an error of one zone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from dataclasses import dataclass
@@ -21,7 +22,14 @@ from wattfold.contract.units import NS_PER_S, NS_PER_US, w_from_uw
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.msr import HardwareRange, MsrRanges
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
-from wattfold.nodeagent.adapters.powercap_interface import Interface, identity
+from wattfold.nodeagent.adapters.powercap_interface import (
+    Change,
+    Interface,
+    Readings,
+    identity,
+    in_force_uw,
+    kept_window,
+)
 from wattfold.nodeagent.core.caps import (
     CAP_STEP_UW,
     CapRange,
@@ -30,7 +38,7 @@ from wattfold.nodeagent.core.caps import (
     quantised_up,
 )
 
-_PLAUSIBLE_UW_MAX = 2_000_000_000
+PLAUSIBLE_UW_MAX = 2_000_000_000
 """Limits above 2 kW a package are the hardware's "unlimited", not a range."""
 _REGISTER_UW_MAX = 0x7FFF * CAP_STEP_UW
 """The driver keeps 15 bits of steps: it takes 4096 W without an error, and holds 0 W."""
@@ -59,6 +67,18 @@ class RangeSetting:
         return self.package_uw_min, self.package_uw_max, self.package_floor_uw
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A zone as it is now: ``changes`` by somebody else, and why something could not be read.
+
+    ``cap_uw``: as :meth:`PowercapZone.read_cap_uw` has it, None if it cannot be told.
+    """
+
+    cap_uw: int | None
+    changes: tuple[Change, ...]
+    unreadable: str
+
+
 class PowercapZone:
     """One zone by its role: the folders that show it, its range, and what it can do."""
 
@@ -79,6 +99,7 @@ class PowercapZone:
         self._capping = [interface for interface in self._all if interface.caps]
         self._meter = self._all[0]
         self._unsaved: frozenset[str] = frozenset()
+        self._set_uw: int | None = None
 
     @property
     def path(self) -> Path:
@@ -96,24 +117,58 @@ class PowercapZone:
         return (self._capping or self._all)[0].folder
 
     def read_cap_uw(self) -> int:
-        """The long-term limit in force, microwatts: the lowest of the interfaces that are on.
+        """The most that may be drawn on average, microwatts. Raises OSError or ValueError.
 
-        Also of one that is not touched because its original could not be saved: it holds all the
-        same. If none is on, what the first would enforce. Raises OSError or ValueError.
+        The long-term limit, the lowest of the interfaces that are on. Also of one that is not
+        touched because its original could not be saved: it holds all the same. Where a cap was set
+        and the short-term limit is above it, that one. If no interface is on, what the first would
+        enforce.
         """
-        on: list[int] = []
-        off: list[int] = []
-        failed: Exception | None = None
-        for interface in [interface for interface in self._all if interface.caps]:
-            try:
-                (on if interface.enabled() else off).append(interface.limit_uw())
-            except (OSError, ValueError) as error:
-                failed = failed or error
-        if on:
-            return min(on)
-        if failed or not off:
+        return self._in_force(self._readings())
+
+    def look(self) -> Look:
+        """Compares all that was set with what is there now."""
+        found = self._readings()
+        changes = [
+            change
+            for interface in self._capping
+            for change in interface.changes(found[interface.folder])
+        ]
+        cap_uw: int | None = None
+        failures = [f.failure for f in found.values() if f.failure is not None]
+        try:
+            cap_uw = self._in_force(found)
+        except (OSError, ValueError) as error:
+            failures.append(error)
+        self.window_ns = self._window_ns_of(found) or self.window_ns
+        unreadable = str(failures[0]) if failures else ""
+        return Look(cap_uw=cap_uw, changes=tuple(changes), unreadable=unreadable)
+
+    def owed(self) -> dict[str, str]:
+        """Settings that were refused when they were set last, by folder and file, and why."""
+        return {
+            f"{interface.folder}/{file}": why
+            for interface in self._capping
+            for file, why in interface.owed.items()
+        }
+
+    def retry_owed(self, cap_uw: int) -> None:
+        """Sets the interfaces again that refused something; what they refuse again stays owed."""
+        self._set_uw = cap_uw
+        for interface in [interface for interface in self._capping if interface.owed]:
+            with contextlib.suppress(OSError, ValueError):
+                interface.set(cap_uw, self._unsaved)
+
+    def _readings(self) -> dict[str, Readings]:
+        return {interface.folder: interface.readings() for interface in self._all if interface.caps}
+
+    def _in_force(self, found: dict[str, Readings]) -> int:
+        limiting = [interface for interface in self._all if interface.caps]
+        uw = in_force_uw([(i, found[i.folder]) for i in limiting], self._set_uw)
+        if uw is None:
+            failed = next((f.failure for f in found.values() if f.failure is not None), None)
             raise failed or self._energy_only()
-        return off[0]
+        return uw
 
     def enabled(self) -> bool:
         """Whether a limit is enforced, through any interface. Raises OSError or ValueError."""
@@ -144,7 +199,8 @@ class PowercapZone:
         if none does.
         """
         if not 0 < cap_uw <= _REGISTER_UW_MAX:
-            raise ValueError(f"{cap_uw} uW is outside what the register holds")
+            raise ValueError(f"{w_from_uw(cap_uw):g} W is outside what the register holds")
+        self._set_uw = cap_uw
         failures: list[OSError | ValueError] = []
         for interface in self._capping:
             try:
@@ -155,27 +211,40 @@ class PowercapZone:
             raise failures[0] if failures else self._energy_only()
         return self.read_cap_uw()
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether something of an interface that is used could not be saved, so is not set."""
+        return bool(self._unsaved)
+
     def saved(self, values: dict[str, int]) -> None:
         """Tells what can be restored: an interface or limit that is not among it is not touched."""
-        keys = {
-            f"{interface.folder}/{file}"
-            for interface in self._capping
-            for file in interface.limit_files()
-        }
-        known = {self._key(name) for name in values}
-        self._unsaved = frozenset(keys - known)
+        known = {self._key(name): value for name, value in values.items()}
         self._capping = [
             interface
-            for interface in self._capping
-            if f"{interface.folder}/{interface.limit_files()[0]}" in known
+            for interface in self._all
+            if interface.caps
+            and f"{interface.folder}/{interface.limit_files()[0]}" in known
             and self._switch_known(interface.folder, known)
         ]
+        self._unsaved = frozenset(
+            f"{interface.folder}/{file}"
+            for interface in self._capping
+            for file in (*interface.limit_files(), *interface.window_files())
+            if self._files.may(interface.folder, file, os.R_OK)
+            and f"{interface.folder}/{file}" not in known
+        )
+        for interface in self._capping:
+            interface.windows = {
+                file: known[f"{interface.folder}/{file}"]
+                for file in interface.window_files()
+                if f"{interface.folder}/{file}" in known
+            }
         if not self._capping and not self.cannot_cap:
             self.cannot_cap = (
                 f"the limit of {self.path.name} could not be saved, so it is not changed"
             )
 
-    def _switch_known(self, folder: str, known: set[str]) -> bool:
+    def _switch_known(self, folder: str, known: dict[str, int]) -> bool:
         """Whether a zone that must be switched on can be switched off again."""
         has_switch = self._files.may(folder, "enabled", os.R_OK)
         return not has_switch or f"{folder}/enabled" in known
@@ -199,16 +268,32 @@ class PowercapZone:
     def snapshot(self) -> dict[str, int]:
         """Values to restore later, by folder and file. Files that cannot be read are left out."""
         values: dict[str, int] = {}
-        for interface in self._capping:
-            for file in (*interface.limit_files(), "enabled"):
+        for interface in [interface for interface in self._all if interface.caps]:
+            for file in (*interface.limit_files(), *interface.window_files(), "enabled"):
                 try:
                     values[f"{interface.folder}/{file}"] = interface.read(file)
                 except (OSError, ValueError):
                     continue
         return values
 
+    def long_limits_uw(self, values: dict[str, int]) -> list[int]:
+        """The long-term limits of a snapshot that were enforced."""
+        known = {self._key(name): value for name, value in values.items()}
+        keys = [
+            (f"{interface.folder}/{interface.limit_files()[0]}", f"{interface.folder}/enabled")
+            for interface in self._all
+            if interface.caps
+        ]
+        return [known[limit] for limit, on in keys if limit in known and known.get(on, 1)]
+
     def restore(self, values: dict[str, int]) -> dict[str, str]:
-        """Writes the values of a snapshot, each on its own; what failed, and why."""
+        """Writes the values of a snapshot, each on its own; what failed, and why.
+
+        Nothing is set any more then: what somebody changes from now on is no change of ours.
+        """
+        self._set_uw = None
+        for interface in self._all:
+            interface.forget()
         failed: dict[str, str] = {}
         # Limits first: switched off last, a zone is never without a limit it had.
         for key in sorted(values, key=lambda key: (key.endswith("enabled"), key)):
@@ -226,7 +311,9 @@ class PowercapZone:
             found = int(self._files.read(folder, file))
         except (OSError, ValueError) as error:
             return str(error)
-        return "" if found == value else f"reads {found} after {value} was written"
+        if found == value or (file.endswith("_time_window_us") and kept_window(value, found)):
+            return ""
+        return f"reads {found} after {value} was written"
 
     def describe(self, setting: RangeSetting, hardware: HardwareRange | None = None) -> None:
         """Finds out what the zone can do; fills range, window and reasons.
@@ -304,7 +391,7 @@ class PowercapZone:
             except (OSError, ValueError):
                 continue
         for candidate in (*candidates, present_uw):
-            if 0 < candidate <= _PLAUSIBLE_UW_MAX:
+            if 0 < candidate <= PLAUSIBLE_UW_MAX:
                 return candidate
         return 0
 
@@ -317,6 +404,15 @@ class PowercapZone:
             except (OSError, ValueError):
                 continue
         return min(windows, default=_WINDOW_NS_UNKNOWN)
+
+    def _window_ns_of(self, found: dict[str, Readings]) -> int:
+        """The averaging window by what was read; 0 = it was not."""
+        windows = [
+            found[interface.folder].values[interface.window_file] * NS_PER_US
+            for interface in self._capping
+            if interface.window_file in found[interface.folder].values
+        ]
+        return min(windows, default=0)
 
     def _energy_only(self) -> OSError:
         what = f"{self.path.name} has no long_term constraint (energy only)"

@@ -22,7 +22,10 @@ from wattfold.contract.ids import JobId
 from wattfold.nodeagent.adapters import procfs
 from wattfold.nodeagent.core.errors import Broken, InvalidRequest, NoSpace, NotPermitted, Refused
 
-_KEEPER = Path(__file__).resolve().parent.parent / "keeper.py"
+_SOURCES = Path(__file__).resolve().parents[3]
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); from wattfold.nodeagent.keeper import main; main()"
+)
 _ANSWER_S = 30.0
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 
@@ -43,7 +46,13 @@ class KeeperOrder:
     user: str
     exit_path: str
     agent_pid_path: str
+    stopped_path: str
+    """Where the agent keeps what it has stopped of the job; empty = it stops nothing."""
     files_soft_max: int
+    processes_max: int
+    """Limit of the account, threads counted; 0 = a control group limits the job."""
+    groups: list[str]
+    """Control groups with the processes of this job and no others, by which they can be ended."""
     inherited: list[int]
     """Descriptors that go to the job, and are closed here once its keeper has them."""
 
@@ -62,7 +71,7 @@ class Starting:
         """Starts a keeper and has it prepare the job. Raises Refused; nothing is left then."""
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER)],
+                [sys.executable, "-I", "-S", "-c", _START, str(_SOURCES)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import NS_PER_S
+from wattfold.nodeagent.ending import descendants, threads_of
 
+__all__ = ["descendants", "threads_of"]
 _TICK_NS = NS_PER_S // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_MEMBERS_MAX = 65_536
 _PARENTS_MAX = 1000
 _ENVIRONMENT_BYTES_MAX = 1 << 20
 
@@ -74,22 +75,22 @@ def environment(pid: int) -> dict[str, str]:
     return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign}
 
 
-def threads_of(pid: int) -> list[int]:
-    """Threads of a process; empty when it is gone."""
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return []
+def with_environment(entry: bytes) -> list[int]:
+    """All processes of this host that were started with this entry in their environment.
 
-
-def descendants(root: int) -> list[int]:
-    """All processes below ``root``, parents first, without itself."""
-    found: list[int] = []
-    queue = [root]
-    while queue and len(found) < _MEMBERS_MAX:
-        children = _children(queue.pop())
-        found.extend(children)
-        queue.extend(children)
+    Those whose environment this account may not read are not among them.
+    """
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                text = file.read(_ENVIRONMENT_BYTES_MAX)
+        except OSError:
+            continue
+        if entry in text.split(b"\0"):
+            found.append(int(name))
     return found
 
 
@@ -133,14 +134,3 @@ def set_affinity(pids: list[int], cpus: CpuSet) -> int:
                 os.sched_setaffinity(thread, mask)
                 count += 1
     return count
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for thread in threads_of(pid):
-        try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
-                found.extend(int(text) for text in file.read(1 << 20).split())
-        except OSError:
-            continue
-    return found

@@ -1,9 +1,10 @@
 """Where the shims of a job find the agent: a socket that no other account can reach or see.
 
-``run_dir/shims/JOB/sock``, and beside it the notices (``shim_notice.py``). Everything belongs to
-the agent, so that an account can put nothing in its way; access lists let the account of the job
-through the folder and onto the socket. Where the file system has none, the socket becomes the
-account's own, and there are no notices.
+``run_dir/shims/JOB/sock``, and beside it what teams may be (``shim_notice.py``), which stays while
+there is no agent: programs start then, too. Everything belongs to the agent, so that an account can
+put nothing in its way; access lists let the account of the job through the folder and onto the
+socket. Where the file system has none, the socket becomes the account's own, and there is nothing
+beside it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from wattfold.contract.ids import JobId
@@ -22,11 +23,12 @@ from wattfold.nodeagent.adapters.access_list import (
     NoAccessListsError,
     grant,
 )
-from wattfold.nodeagent.adapters.shim_notice import PREFIX, NoticeFile
+from wattfold.nodeagent.adapters.shim_notice import TEAMS, NoticeFile, TeamsFile
 from wattfold.nodeagent.adapters.state_store import private_folder
 
 UNIX_PATH_MAX = 107
 _SOCKET = "sock"
+_SHUT = "shut"
 _SHORT = 12
 
 
@@ -49,17 +51,22 @@ class ShimFolder:
         return self._root / hashlib.sha256(job.encode()).hexdigest()[:_SHORT] / _SOCKET
 
     def prepare(self) -> None:
-        """Makes the folder, and empties it of what an agent that was killed has left."""
+        """Makes the folder."""
         # Jobs of other accounts pass through it; they cannot list it.
         private_folder(self._root).chmod(0o711 if os.geteuid() == 0 else 0o700)
+
+    def keep_only(self, jobs: Collection[JobId]) -> None:
+        """Removes what an agent that is gone has left of other jobs."""
+        kept = {self.path(job).parent for job in jobs}
         for folder in self._root.iterdir():
-            self._empty(folder)
+            if folder not in kept:
+                self._empty(folder)
 
     def bind(self, job: JobId, uid: int, bind: Callable[[str], object]) -> None:
         """Has ``bind`` make the socket of a job that runs as ``uid``. Raises OSError."""
         path = self.path(job)
-        self._empty(path.parent)
-        path.parent.mkdir(mode=0o700)
+        self._empty(path.parent, but=TEAMS)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         if uid != os.geteuid():
             _let_pass(path.parent, uid)
         before = os.umask(0o177)
@@ -70,28 +77,41 @@ class ShimFolder:
         if uid != os.geteuid():
             _let_connect(path, uid)
 
+    def shut(self, job: JobId, *, shut: bool) -> None:
+        """Takes the name of a socket away, or gives it back; connections stay. Raises OSError."""
+        path = self.path(job)
+        names = (path, path.with_name(_SHUT)) if shut else (path.with_name(_SHUT), path)
+        # Again: it is there already.
+        with contextlib.suppress(FileNotFoundError):
+            names[0].rename(names[1])
+
     def notice(self, job: JobId, uid: int) -> NoticeFile:
         """A new notice for a process of a job. Raises OSError where there can be none."""
         return NoticeFile(self.path(job).parent, uid)
 
+    def teams(self, job: JobId, uid: int, teams: Sequence[int], seq: int) -> TeamsFile:
+        """What programs of a job find that have not been told their mask. Raises OSError."""
+        return TeamsFile(self.path(job).parent, uid, teams, seq)
+
     def remove(self, job: JobId) -> None:
-        """Removes the socket of a job, and its notices."""
+        """Removes all that is of a job."""
         self._empty(self.path(job).parent)
 
     def close(self) -> None:
-        """Removes everything."""
+        """Removes everything, but what programs of running jobs go by without an agent."""
         with contextlib.suppress(OSError):
             for folder in self._root.iterdir():
-                self._empty(folder)
+                self._empty(folder, but=TEAMS)
             self._root.rmdir()
 
-    def _empty(self, folder: Path) -> None:
+    def _empty(self, folder: Path, but: str = "") -> None:
         with contextlib.suppress(FileNotFoundError):
-            for notice in folder.glob(f"{PREFIX}*"):
-                notice.unlink()
-            (folder / _SOCKET).unlink()
-        with contextlib.suppress(FileNotFoundError):
-            folder.rmdir()
+            files = list(folder.iterdir())
+            gone = [file for file in files if file.name != but]
+            for file in gone:
+                file.unlink()
+            if gone == files:
+                folder.rmdir()
 
 
 def _let_pass(folder: Path, uid: int) -> None:

@@ -4,9 +4,10 @@ A peer is identified by the credentials the kernel gives with its connection, ne
 says: its pid must be of the job. The peer's own ZeroMQ identity only routes. The socket is served
 straight from the event loop (no thread, no queue of futures) because a change of mask waits for it.
 
-A job can use up its own limits only. Too many connections, at once or a second, close its socket:
-the job is then confined to its masks without being asked. Too many messages are left in its own
-buffers, which stops who sends them; a message that is too large costs the connection it came by.
+A job can use up its own limits only. Too many connections, at once or a second, are sent away
+(``shim_door.py``): while these are the job's own it is confined to its masks, for not all of it can
+be asked. Too many messages are left in its own buffers, which stops who sends them; a message that
+is too large costs the connection it came by.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from wattfold.contract.shim_protocol import (
     ShimMessageType,
 )
 from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.shim_door import CONNECTIONS_MAX, DoorPorts, ShimDoor
 from wattfold.nodeagent.adapters.shim_notice import NoticeFile
 from wattfold.nodeagent.core.budget import Budget
 from wattfold.nodeagent.core.status_text import SelfReport, parse_status
 
-CONNECTIONS_MAX = 512
 TEXT_BYTES_MAX = 1024
 """Of what a shim says; masks may be longer."""
 _QUEUED_MAX = 16
@@ -83,6 +84,8 @@ class JobPorts:
     """The mask in force; called when a shim has said HELLO."""
     new_notice: Callable[[], NoticeFile]
     """Raises OSError where there can be none."""
+    shut: Callable[[bool], None]
+    """Takes the socket out of reach, or puts it back. Raises OSError."""
 
 
 class ShimSocket:
@@ -98,17 +101,16 @@ class ShimSocket:
     ) -> None:
         self.job = job
         self.peers: dict[bytes, Peer] = {}
-        self.overrun = ""
-        """Why it was closed before its time; empty = it was not."""
+        self.door = ShimDoor(
+            job, DoorPorts(is_member=ports.is_member, shut=ports.shut, changed=changed)
+        )
         self.dropped = 0
         self.held_back = 0
         self._notices_fail = False
         self._ports = ports
         self._changed = changed
         self._messages = Budget(rate_per_s=3200, burst=4096)
-        self._accepts = Budget(rate_per_s=100, burst=2 * CONNECTIONS_MAX)
         self._greetings = Budget(rate_per_s=1, burst=64)
-        self._connections: set[int] = set()
         self._paused: asyncio.TimerHandle | None = None
         self._socket = context.socket(zmq.ROUTER)
         self._set_limits(uid)
@@ -125,6 +127,7 @@ class ShimSocket:
             raise
         loop.add_reader(int(self._socket.getsockopt(zmq.FD)), self._drain)
         loop.add_reader(int(self._monitor.getsockopt(zmq.FD)), self._count)
+        self.door.path = self._socket.getsockopt_string(zmq.LAST_ENDPOINT).removeprefix("ipc://")
         # The descriptor tells nothing before somebody has found nothing to read.
         self._count()
 
@@ -133,6 +136,7 @@ class ShimSocket:
         if self._socket.closed:
             return
         loop = asyncio.get_running_loop()
+        self.door.close()
         for peer in list(self.peers.values()):
             self._forget(peer)
         if self._paused is not None:
@@ -155,6 +159,10 @@ class ShimSocket:
             asyncio.get_running_loop().call_later(NOTICE_S, self._send_late, peer, order)
         else:
             self.send(peer, order)
+
+    def catch_up(self) -> None:
+        """Takes what has arrived, within the limits of the job."""
+        self._drain()
 
     def _send_late(self, peer: Peer, order: MaskOrder) -> None:
         if peer.unsent is order and self.peers.get(peer.identity) is peer:
@@ -229,27 +237,20 @@ class ShimSocket:
 
     def _count(self) -> None:
         """Counts connections. The descriptor is edge-triggered: read until empty."""
-        now_ns = time.monotonic_ns()
-        while not self._monitor.closed:
+        for _ in range(_TURN):
+            if self._monitor.closed:
+                return
             try:
                 frames = self._monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             event, connection = _EVENT.unpack_from(frames[0])
             if event == zmq.EVENT_DISCONNECTED:
-                self._connections.discard(connection)
-                continue
-            self._connections.add(connection)
-            if not self._accepts.take(now_ns):
-                self._give_up(f"more than {self._accepts.rate_per_s} connections a second")
-            elif len(self._connections) > CONNECTIONS_MAX:
-                self._give_up(f"more than {CONNECTIONS_MAX} connections")
-
-    def _give_up(self, why: str) -> None:
-        self.overrun = why
-        logs.warning("shim_socket_closed", job=self.job, why=why, dropped=self.dropped)
-        self.close()
-        self._changed()
+                self.door.disconnected(connection)
+            else:
+                self.door.accepted(connection)
+        # The others come first.
+        asyncio.get_running_loop().call_soon(self._count)
 
     def _drain(self) -> None:
         """Takes what has arrived. The descriptor is edge-triggered: read until empty."""

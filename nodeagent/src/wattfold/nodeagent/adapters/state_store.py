@@ -36,9 +36,14 @@ def device_refusal(error: OSError, what: str) -> Refused:
 
 
 def private_folder(path: Path, mode: int = 0o700) -> Path:
-    """Makes a folder that only this account can change. Raises StateDirError."""
+    """Makes a folder that only this account, and root, can change or replace.
+
+    Raises StateDirError.
+    """
+    _check_parents(path)
     try:
-        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        _make_parents(path.parent)
+        path.mkdir(mode=mode, exist_ok=True)
         found = path.lstat()
     except OSError as error:
         raise StateDirError(f"{path}: {error.strerror}") from None
@@ -51,7 +56,44 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
             f"{path}: mode {stat.S_IMODE(found.st_mode):o} lets other accounts write;"
             " remove that right"
         )
+    # Once more: somebody may have been quicker in making one of them.
+    _check_parents(path)
     return path
+
+
+def unsafe_parent(path: Path) -> str:
+    """Why another account could replace a folder by one of its own; empty = none could.
+
+    Whoever owns a folder above, or may write in it, can rename what is below. In a folder like
+    /tmp (sticky) only the owner can. Folders that do not exist yet are passed over.
+    """
+    above = {parent for start in (path.absolute(), path.resolve()) for parent in start.parents}
+    for parent in sorted(above):
+        try:
+            found = parent.stat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"{parent} above it: {error.strerror}"
+        if found.st_uid not in (0, os.geteuid()):
+            return f"{parent} above it belongs to uid {found.st_uid}"
+        writable = found.st_mode & 0o002 or (found.st_mode & 0o020 and found.st_gid != 0)
+        if writable and not found.st_mode & stat.S_ISVTX:
+            mode = stat.S_IMODE(found.st_mode)
+            return f"{parent} above it has mode {mode:o}: other accounts can write in it"
+    return ""
+
+
+def _check_parents(path: Path) -> None:
+    if why := unsafe_parent(path):
+        raise StateDirError(f"{path}: {why}; choose another place, or change that folder")
+
+
+def _make_parents(path: Path) -> None:
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            # Whatever the umask: where a group may write, others could replace what is below.
+            folder.mkdir(mode=0o755, exist_ok=True)
 
 
 class StateStore:

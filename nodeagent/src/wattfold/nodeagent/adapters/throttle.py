@@ -1,6 +1,12 @@
 """Holding a job to CPU time: the CPU bandwidth controller, or stop and continue signals.
 
 Used by the emulated power zones only. A quota is in CPU seconds a second.
+
+Signals do not tell who sent them, and a user may stop his own job at any time. So the throttle
+continues only what it has stopped itself: a process found stopped at its turn is left alone, and
+one for which another SIGSTOP is waiting when it is to go on stays stopped (``keeper.py``). What
+remains: a stop that comes within the microseconds in which ours is sent and not yet delivered is
+the same signal for the kernel, and is undone with ours.
 """
 
 # Each way of throttling needs other arguments of the port.
@@ -10,8 +16,8 @@ from __future__ import annotations
 import enum
 import os
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +29,7 @@ from wattfold.nodeagent.adapters.cpuset import (
     remove_group,
     write_group,
 )
+from wattfold.nodeagent.keeper import continue_stopped, read_stop
 
 PERIOD_US = 50_000
 QUOTA_US_MIN = 1_000
@@ -56,11 +63,15 @@ class Throttle(Protocol):
         """What another process writes for this quota; nothing if only the agent can hold it."""
         ...
 
+    def stopped_path(self, job: JobId) -> Path | None:
+        """Where it keeps what it has stopped of a job, in case it is killed; None = nothing."""
+        ...
+
     def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
         """Gives the CPU time a job has used, for a throttle that steers by it."""
         ...
 
-    def release(self, job: JobId, members: list[int]) -> None:
+    def release(self, job: JobId) -> None:
         """Lets a job run unhindered from now on (it is to die, or the agent leaves it)."""
         ...
 
@@ -127,10 +138,13 @@ class BandwidthThrottle:
             (group / "cpu.cfs_quota_us", str(quota_us)),
         ]
 
+    def stopped_path(self, job: JobId) -> Path | None:
+        return None
+
     def tick(self, job: JobId, cpu_ns: int, now_ns: int, members: Callable[[], list[int]]) -> None:
         return
 
-    def release(self, job: JobId, members: list[int]) -> None:
+    def release(self, job: JobId) -> None:
         group = self._node / job
         self._set.pop(job, None)
         if self._v2:
@@ -157,22 +171,30 @@ class _Bucket:
     credit_ns: float = 0.0
     last_ns: int | None = None
     last_cpu_ns: int = 0
-    stopped: bool = False
+    stopped: dict[int, int] = field(default_factory=dict)
+    """By us: processes, with the times they started."""
     released: bool = False
 
 
 class SignalThrottle:
-    """Quotas by stopping a job that has used more than its credit, and continuing it later."""
+    """Quotas by stopping a job that has used more than its credit, and continuing it later.
+
+    ``folder``: where it keeps what it has stopped.
+    """
 
     mechanism = ThrottleMechanism.SIGNALS
     tick_ns = 25_000_000
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._buckets: dict[JobId, _Bucket] = {}
 
     def prepare(self, job: JobId, quota: float) -> tuple[Path, ...]:
         self._buckets[job] = _Bucket(quota=quota)
         return ()
+
+    def stopped_path(self, job: JobId) -> Path | None:
+        return self._path(job)
 
     def set_quota(self, job: JobId, quota: float) -> None:
         self._buckets.setdefault(job, _Bucket(quota=quota)).quota = quota
@@ -194,17 +216,15 @@ class SignalThrottle:
         bucket.credit_ns = min(most, max(least, bucket.credit_ns + earned - spent))
         if bucket.credit_ns < 0:
             # Every time: processes that have started since then are stopped as well.
-            _send(members(), signal.SIGSTOP)
-            bucket.stopped = True
-        elif bucket.stopped:
-            _send(members(), signal.SIGCONT)
-            bucket.stopped = False
+            self._stop(job, bucket, members())
+        else:
+            self._continue(job, bucket)
 
-    def release(self, job: JobId, members: list[int]) -> None:
+    def release(self, job: JobId) -> None:
         bucket = self._buckets.get(job)
         if bucket is not None:
             bucket.released = True
-        _send(members, signal.SIGCONT)
+            self._continue(job, bucket)
 
     def suspend(self, job: JobId, *, suspended: bool) -> None:
         bucket = self._buckets.get(job)
@@ -213,15 +233,46 @@ class SignalThrottle:
 
     def remove(self, job: JobId) -> None:
         self._buckets.pop(job, None)
+        self._path(job).unlink(missing_ok=True)
 
     def close(self) -> None:
         return
 
+    def _path(self, job: JobId) -> Path:
+        return self._folder / f"{job}.stopped"
 
-def choose_throttle(cgroup_root: Path, node: str, wanted: str) -> Throttle:
-    """The bandwidth controller where it can be used, else signals. Raises OSError if wanted."""
+    def _stop(self, job: JobId, bucket: _Bucket, members: list[int]) -> None:
+        found = {pid: stop for pid in members if (stop := read_stop(pid)) is not None}
+        running = {
+            pid: stop.start_ticks
+            for pid, stop in found.items()
+            # One that is not delivered yet may be the user's, and ours would be the same for it.
+            if not stop.stopped and not stop.waits
+        }
+        if not running:
+            return
+        # Before the signals: who is killed in between leaves nobody stopped for ever.
+        with self._path(job).open("a", encoding="ascii") as file:
+            file.write("".join(f"{pid} {ticks}\n" for pid, ticks in running.items()))
+        bucket.stopped.update(running)
+        _send(running, signal.SIGSTOP)
+
+    def _continue(self, job: JobId, bucket: _Bucket) -> None:
+        if not bucket.stopped:
+            return
+        for pid, ticks in bucket.stopped.items():
+            continue_stopped(pid, ticks)
+        bucket.stopped.clear()
+        self._path(job).unlink(missing_ok=True)
+
+
+def choose_throttle(cgroup_root: Path, node: str, wanted: str, folder: Path) -> Throttle:
+    """The bandwidth controller where it can be used, else signals. Raises OSError if wanted.
+
+    ``folder``: for what signals have stopped.
+    """
     if wanted == "signals":
-        return SignalThrottle()
+        return SignalThrottle(folder)
     try:
         found = bandwidth_here(cgroup_root)
         if found is not None:
@@ -231,7 +282,7 @@ def choose_throttle(cgroup_root: Path, node: str, wanted: str) -> Throttle:
     except OSError:
         if wanted == "cgroup":
             raise
-    return SignalThrottle()
+    return SignalThrottle(folder)
 
 
 def bandwidth_here(cgroup_root: Path) -> tuple[Path, bool] | None:
@@ -247,7 +298,7 @@ def bandwidth_here(cgroup_root: Path) -> tuple[Path, bool] | None:
     return None
 
 
-def _send(pids: list[int], number: signal.Signals) -> None:
+def _send(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)

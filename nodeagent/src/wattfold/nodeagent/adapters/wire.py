@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import grpc
 
 from wattfold.contract.ids import JobId, ZoneName
@@ -15,9 +17,9 @@ from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.core.steps import StepNode
 from wattfold.nodeagent.service.charm_program import Processor
 from wattfold.nodeagent.service.node_total import NodeTotal
-from wattfold.nodeagent.service.power import ZoneState
 from wattfold.nodeagent.service.processor_maps import MapOutcome
 from wattfold.nodeagent.service.records import Job, JobState, Placement
+from wattfold.nodeagent.service.zone_state import ZoneState
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -63,29 +65,23 @@ _STATES = {
 }
 
 
-def zone_message(state: ZoneState) -> pb.PowerZone:
+def zone_message(state: ZoneState, original_uw: int) -> pb.PowerZone:
     """A zone of the inventory."""
     zone, limits = state.zone, state.zone.limits
     return pb.PowerZone(
         name=zone.name,
         kind=_KINDS[zone.kind],
         cap_uw_min=limits.cap_uw_min if limits else 0,
-        cap_uw_max=_most_uw(state),
+        cap_uw_max=state.most_uw,
         floor_uw=limits.floor_uw if limits else 0,
         cap_uw=state.cap_uw,
         window_ns=zone.window_ns,
         can_cap=not zone.cannot_cap,
         can_measure=not zone.cannot_measure,
         not_held_uw=state.over_uw,
+        original_uw=original_uw,
         reason="; ".join(filter(None, [zone.cannot_cap, zone.cannot_measure])),
     )
-
-
-def _most_uw(state: ZoneState) -> int:
-    """The highest cap; of a zone that cannot be capped, the most it can draw."""
-    limits = state.zone.limits
-    highest_uw = limits.cap_uw_max if limits else 0
-    return max(highest_uw, state.zone.draw_uw_max) if state.zone.cannot_cap else highest_uw
 
 
 def cpu_message(place: CpuPlace, core_id: int) -> pb.Cpu:
@@ -118,6 +114,17 @@ def cap_result(outcome: CapOutcome) -> pb.CapResult:
         settles_in_ns=outcome.settles_in_ns,
         not_held_uw=outcome.not_held_uw,
     )
+
+
+def zone_caps(states: Iterable[ZoneState]) -> list[pb.ZoneCap]:
+    """What every zone holds."""
+    return [pb.ZoneCap(name=state.zone.name, cap_uw=state.cap_uw) for state in states]
+
+
+def leave_response(states: Iterable[ZoneState], failed: Mapping[str, str]) -> pb.LeaveResponse:
+    """What holds after a node has left, and what could not be put back."""
+    failures = [pb.ZoneFailure(name=name, reason=why) for name, why in failed.items()]
+    return pb.LeaveResponse(caps=zone_caps(states), failures=failures)
 
 
 def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
@@ -168,6 +175,7 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         residual_cpu_ns=job.residual.total_ns,
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
+        processes_left=job.left if job.live else 0,
     )
 
 
@@ -201,6 +209,10 @@ def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
         phase=view.phase,
         cores_wanted=view.cores_wanted,
         tasks=job.tasks_found,
+        shim_message=view.message,
+        processes_left=job.left,
+        stray_cpus=str(job.strays),
+        stray_repairs=job.stray_repairs,
     )
     if mapped:
         _add_placement(usage, job.placement)

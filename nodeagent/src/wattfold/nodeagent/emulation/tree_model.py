@@ -231,6 +231,16 @@ class TreeModel:
         """
         return self._lowest(self._supply_of(self.zones[folder].spec), "long_term")
 
+    def burst_uw(self, folder: str) -> int | None:
+        """What short bursts are held to, likewise; None if they are free."""
+        return self._lowest(self._supply_of(self.zones[folder].spec), "short_term")
+
+    def set_window(self, folder: str, constraint: str, value_us: int) -> None:
+        """Puts a time window into the register, as the driver does, where there is one."""
+        limit = next(m for m in self.zones[folder].limits if m.spec.name == constraint)
+        if limit.window_us is not None:
+            limit.window_us = held_window_us(value_us)
+
     def _lowest(self, supply: str, constraint: str) -> int | None:
         lowest: int | None = None
         for zone, limit in self._limits.get((supply, constraint), ()):

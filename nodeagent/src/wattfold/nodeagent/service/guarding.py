@@ -19,7 +19,7 @@ from wattfold.nodeagent.adapters import procfs
 from wattfold.nodeagent.adapters.guard_process import GuardProcess, Writes, is_guard, kill_guard
 from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.errors import Refused, WrongState
-from wattfold.nodeagent.guard import GUARD_RECORD, LAPSE_RECORD
+from wattfold.nodeagent.guard import GUARD_RECORD, LAPSE_RECORD, WRITES_RECORD
 
 _CHECK_S = 5.0
 """A guard that has read nothing of what waits for it in this time is replaced."""
@@ -47,16 +47,22 @@ class Guarding:
         The node is at its floor already. ``writes`` gives what brings it there.
         """
         self._writes = writes
-        self._relieve()
+        self.relieve()
         self._task = asyncio.create_task(self._keep())
         await self._tried.wait()
 
-    async def stop(self) -> None:
-        """Says goodbye to the guard, after the agent has restored everything itself."""
+    async def stop(self, *, at_floor: bool = True) -> None:
+        """Ends the guard's duty, after the agent has brought the node to its floor itself.
+
+        Where it could not, the guard is left as it is: it takes the end of this process, which
+        frees the lock, for a kill, and sets the floors again and again for a while.
+        """
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if not at_floor:
+            return
         if self._guard is not None:
             await self._guard.goodbye()
             self._guard = None
@@ -85,9 +91,19 @@ class Guarding:
         writes = self._writes()
         if writes != self._told:
             self._told = writes
+            self._leave_on_disk(writes)
             self._guard.replace_writes(writes, self._deadline_ns)
 
-    def _relieve(self) -> None:
+    def _leave_on_disk(self, writes: Writes) -> None:
+        """For the keepers of jobs, which stand in for a guard that is killed with its agent."""
+        pairs = [(str(path), text) for path, text in writes]
+        try:
+            self._store.write(WRITES_RECORD, {"writes": pairs}, durable=False)
+        except Refused as error:
+            logs.warning("guard_writes_not_stored", why=error)
+
+    def relieve(self) -> None:
+        """Ends the guard of an earlier agent. The lock of the state folder must be held."""
         acted = self._store.read(LAPSE_RECORD)
         if acted is not None:
             _log_lapse(acted)

@@ -33,6 +33,7 @@ from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode, check_order
 from wattfold.nodeagent.core.masks import check_mask
 from wattfold.nodeagent.service.charm_program import PATIENCE_NS, CharmProgram
 from wattfold.nodeagent.service.launching import JobPorts, keeper_order
+from wattfold.nodeagent.service.leaving import Leaving
 from wattfold.nodeagent.service.map_follow import MapFollow, checked_map
 from wattfold.nodeagent.service.mask_changes import (
     JobRecords,
@@ -49,6 +50,7 @@ from wattfold.nodeagent.service.processor_maps import (
     set_processor_map,
 )
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.strays import Strays
 from wattfold.nodeagent.service.tasks import NodeTasks
 
 DEADLINE_NS_DEFAULT = NS_PER_S
@@ -73,7 +75,11 @@ class NodeJobs:
         self._ranks = NodeTasks(ports.topology, self.members)
         self._follower = ShimFollower(self.shims, self._ranks)
         self.maps = MapFollow(self._program_of, lambda _: on_change(), self._follower)
-        self.masks = MaskChanges(self.jobs, ports, records, self._follower, self.maps, self._ranks)
+        self._strays = Strays(self.jobs, ports.masks, self.members, on_change)
+        self.masks = MaskChanges(
+            self.jobs, ports, records, self._follower, self.maps, self._ranks, self._strays
+        )
+        self._leaving = Leaving(ports.groups, self.members, self._marker, on_change)
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended and before its figures are written down."""
 
@@ -84,7 +90,10 @@ class NodeJobs:
         self._ports.store.agent_pid_path.chmod(0o600)
         for job_id in self._ports.store.job_ids():
             self._adopt(job_id)
-        self._ports.steps.keep_only([job.id for job in self.jobs.values() if job.live])
+        live = [job.id for job in self.jobs.values() if job.live]
+        self._ports.steps.keep_only(live)
+        self.shims.keep_only(live)
+        self._spawn(self._strays.watch())
 
     async def launch(self, order: LaunchOrder) -> tuple[Job, bool]:
         """Starts a job; (job, whether it was here already). Raises Refused; nothing is left."""
@@ -213,8 +222,9 @@ class NodeJobs:
             task.cancel()
         self.maps.stop()
         for job in self.jobs.values():
-            if job.watch is not None:
-                job.watch.close()
+            for watch in (job.watch, job.first_watch):
+                if watch is not None:
+                    watch.close()
             if job.live:
                 self._note(job)
         self.shims.close()
@@ -223,7 +233,8 @@ class NodeJobs:
         """All processes of a job."""
         found = procfs.descendants(job.keeper)
         # A job whose keeper was killed is what is below its first process.
-        return found or ([job.pid, *procfs.descendants(job.pid)] if job.pid else [])
+        first = procfs.same_process(job.pid, job.pid_ticks)
+        return found or ([job.pid, *procfs.descendants(job.pid)] if first else [])
 
     def _held(self) -> dict[JobId, CpuSet]:
         return {job.id: job.held for job in self.jobs.values() if job.live}
@@ -262,6 +273,7 @@ class NodeJobs:
             self.shims.open(job.id, job.uid)
         except OSError as error:
             raise device_refusal(error, f"job {job.id}: cannot open its shim socket") from None
+        self._follower.publish(job)
 
     def _follow_tasks(self, job: Job) -> None:
         if job.division:
@@ -296,12 +308,27 @@ class NodeJobs:
                 await job.over.wait()
         if job.live:
             logs.warning("job_killed_after_grace", job=job.id, grace_s=grace_s)
-            for pid in self.members(job):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            await self._leaving.kill(job)
 
     def _watch_keeper(self, job: Job) -> None:
         job.watch = Watch(job.keeper, job.keeper_ticks, lambda: self._keeper_ended(job))
+        job.first_watch = Watch(job.pid, job.pid_ticks, lambda: self._first_ended(job))
+
+    def _first_ended(self, job: Job) -> None:
+        if job.live:
+            if self._ports.firmware is not None:
+                # Its throttle would continue what is stopped to be killed.
+                self._ports.firmware.release(job.id)
+            self._spawn(self._leaving.count(job))
+
+    def _marker(self, job: Job) -> bytes:
+        """What is in the environment of the processes of this job and of no other on this host."""
+        return f"WATTFOLD_SHIM_ENDPOINT={self.shims.endpoint(job.id)}".encode()
+
+    async def _end_strays(self, job: Job) -> None:
+        await self._leaving.kill_without_keeper(job)
+        if job.live:
+            self._lose(job, _KEEPER_LOST)
 
     def _keeper_ended(self, job: Job) -> None:
         if job.starting is not None:
@@ -309,13 +336,11 @@ class NodeJobs:
         record = self._ports.store.read(f"jobs/{job.id}.exit")
         if record is not None:
             self._end(job, record)
-        elif procfs.same_process(job.pid, job.pid_ticks):
-            logs.warning("keeper_lost", job=job.id, keeper=job.keeper, pid=job.pid)
-            # The number may be another process soon.
-            job.keeper = 0
-            job.watch = Watch(job.pid, job.pid_ticks, lambda: self._lose(job, _KEEPER_LOST))
-        else:
-            self._lose(job, _KEEPER_LOST)
+            return
+        logs.warning("keeper_lost", job=job.id, keeper=job.keeper, pid=job.pid)
+        # The number may be another process soon.
+        job.keeper = 0
+        job.watch = Watch(job.pid, job.pid_ticks, lambda: self._spawn(self._end_strays(job)))
 
     def _end(self, job: Job, record: dict[str, object]) -> None:
         try:
@@ -323,7 +348,7 @@ class NodeJobs:
             job.signal = int(str(record["signal"]))
             job.ended_ns = int(str(record["ended_ns"]))
             job.cpu_ns = max(job.cpu_ns, int(str(record["cpu_ns"])))
-            left = int(str(record["left"]))
+            left = int(str(record.get("left", 0)))
         except (KeyError, ValueError) as error:
             self._lose(job, f"the record of its end is damaged: {error!r}")
             return
@@ -368,6 +393,7 @@ class NodeJobs:
         self.shims.close_job(job.id)
         ports.masks.remove(job.id)
         ports.clock.remove(job.id)
+        ports.groups.remove(job.id)
         try:
             ports.steps.remove(job.id)
         except OSError as error:
@@ -441,8 +467,10 @@ class NodeJobs:
 
 
 def _kill_group(job: Job, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(job.pid, number)
+    # After its end the number may be another process soon.
+    if procfs.same_process(job.pid, job.pid_ticks):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, number)
 
 
 def _ticks(pid: int) -> int:

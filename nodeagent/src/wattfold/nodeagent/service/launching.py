@@ -11,6 +11,7 @@ from wattfold.contract.topology import Topology
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
+from wattfold.nodeagent.adapters.job_groups import JobGroups
 from wattfold.nodeagent.adapters.processes import KeeperOrder
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
 from wattfold.nodeagent.adapters.step_folders import StepFolders, host_command
@@ -25,6 +26,7 @@ class JobPorts:
 
     store: StateStore
     masks: MaskControl
+    groups: JobGroups
     clock: CpuClock
     firmware: EmulatedFirmware | None
     boot_id: str
@@ -53,6 +55,7 @@ def keeper_order(
         env = {**account_env, "LOGNAME": account.pw_name, **env}
     try:
         groups = [*ports.masks.prepare(job.id, job.cpus), *ports.clock.prepare(job.id)]
+        groups.extend(ports.groups.prepare(job.id))
         if ports.firmware is not None:
             groups.extend(ports.firmware.prepare(job.id, len(job.cpus)))
     except OSError as error:
@@ -77,7 +80,10 @@ def keeper_order(
         user=account.pw_name if account else "",
         exit_path=str(ports.store.jobs / f"{job.id}.exit"),
         agent_pid_path=str(ports.store.agent_pid_path),
+        stopped_path=ports.firmware.stopped_path(job.id) if ports.firmware else "",
         files_soft_max=ports.files_soft_max,
+        processes_max=ports.groups.processes_max,
+        groups=ports.groups.of(job.id),
         inherited=inherited,
     )
 

@@ -23,6 +23,7 @@ from wattfold.nodeagent.core.masks import StepKind, change_steps
 from wattfold.nodeagent.service.followers import NOBODY, Follower, Told
 from wattfold.nodeagent.service.launching import JobPorts
 from wattfold.nodeagent.service.records import SEQ_STEP, Job
+from wattfold.nodeagent.service.strays import Strays
 from wattfold.nodeagent.service.tasks import NodeTasks
 
 
@@ -31,6 +32,7 @@ class MaskChange:
     """The answer to a change of mask."""
 
     cpus: CpuSet
+    """Those that the job may run on: more than asked for where it has not left all others."""
     attached: bool
     confined: bool
     acknowledged_in_ns: int
@@ -59,6 +61,7 @@ class ShimFollower:
 
     async def tell(self, job: Job, deadline_s: float) -> Told:
         """Waits until all shims have acknowledged the mask in force."""
+        self.publish(job)
         if not self._shims.attached(job.id):
             return NOBODY
         sent_ns = time.monotonic_ns()
@@ -67,6 +70,12 @@ class ShimFollower:
         )
         took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
         return Told(attached=True, acknowledged=acknowledged, took_ns=took_ns)
+
+    def publish(self, job: Job) -> None:
+        """Tells the mask in force to programs whose shims are not known yet, as they start."""
+        if job.mode is ResizeMode.TEAM:
+            teams = [len(cpus) for cpus in (job.cpus, *job.division)]
+            self._shims.publish(job.id, job.uid, teams, job.seq)
 
     def order(self, job: Job, pid: int) -> MaskOrder:
         """The mask in force, as the shim of this process is told it."""
@@ -84,6 +93,7 @@ class MaskChanges:
         shims: Follower,
         maps: Follower,
         tasks: NodeTasks,
+        strays: Strays,
     ) -> None:
         self._jobs = jobs
         self._ports = ports
@@ -91,6 +101,7 @@ class MaskChanges:
         self._shims = shims
         self._maps = maps
         self._tasks = tasks
+        self._strays = strays
         self.before_change: Callable[[Job], None] = lambda _: None
         """Called before the cores that a job holds change."""
 
@@ -105,12 +116,15 @@ class MaskChanges:
         self.before_change(job)
         job.held = kernel | cpus
         self.tell_residual(job, cpus - kernel)
-        told = NOBODY
+        told, left = NOBODY, cpus
         division = self._tasks.divide(job, cpus)
         self._resize_firmware(job, max(len(kernel), len(cpus)))
         for step in change_steps(kernel, cpus):
             if step.kind is StepKind.CONFINE:
                 self._confine(job, step.cpus)
+                if step.cpus == cpus and kernel - cpus:
+                    # Cores that were never its own may be somebody else's: only told of.
+                    left = await self._strays.settled(job, cpus) & job.held
                 continue
             self._allow(job, _both(job.allowed, division))
             job.cpus, job.division, job.seq = cpus, division, job.seq + 1
@@ -118,7 +132,7 @@ class MaskChanges:
             told = await follower.tell(job, deadline_s)
             self._allow(job, division)
         self.before_change(job)
-        job.held = cpus
+        job.held = left
         job.confined = not told.acknowledged
         self._resize_firmware(job, len(cpus))
         # After the answer: the coordinator waits for it.
@@ -128,12 +142,13 @@ class MaskChanges:
             job=job.id,
             old=old,
             new=cpus,
+            held=left,
             seq=job.seq,
             shim_ns=told.took_ns,
             confined=job.confined,
         )
         return MaskChange(
-            cpus=cpus,
+            cpus=left,
             attached=told.attached,
             confined=job.confined,
             acknowledged_in_ns=told.took_ns,

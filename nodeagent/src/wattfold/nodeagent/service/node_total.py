@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wattfold.nodeagent.core.caps import ZoneKind
-from wattfold.nodeagent.service.power import ZoneState
+from wattfold.nodeagent.service.zone_state import ZoneState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

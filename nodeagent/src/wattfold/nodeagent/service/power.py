@@ -1,24 +1,21 @@
 """Caps, lease and energy of the node.
 
-Without a live lease every zone is at its floor: at the start, and within a second after a lease has
-ended (a timer, repeated by every sample until the device has taken it). The limits found before the
-first write of a boot are kept on disk and restored on an orderly stop; after a crash the ones kept
-earlier are used, never those of a capped zone.
+Without a live lease every zone is at its floor: at the start, after an orderly stop, and within a
+second after a lease has ended (a timer, repeated by every sample until the device has taken it). A
+node that has left holds the limits found first (`originals`) and is not touched until a command of
+a coordinator takes it in again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
-from wattfold.contract.ids import Epoch, ZoneName
+from wattfold.contract.ids import Epoch
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.nodeagent import logs
-from wattfold.nodeagent.adapters.powercap import PowercapZone
+from wattfold.nodeagent.adapters.powercap import Look, PowercapZone
 from wattfold.nodeagent.core.caps import (
     CapOutcome,
     CapRequest,
@@ -29,100 +26,18 @@ from wattfold.nodeagent.core.caps import (
     passed,
     quantised,
 )
-from wattfold.nodeagent.core.energy import EnergyMeter, PowerHistory
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.lease import Lease
+from wattfold.nodeagent.service.originals import Originals, forget_quietly
+from wattfold.nodeagent.service.power_ports import Clock, LeaseGuard, LoopClock, Records, Timer
+from wattfold.nodeagent.service.zone_state import ZoneState, new_state
 
 SAMPLE_NS = 100_000_000
 _DRIFT_SAMPLES = 5
-"""Caps are compared with what was set every 0.5 s."""
+"""What was set is compared with what is there every 0.5 s."""
 _HELD_NS_MIN = NS_PER_S
 """Shorter windows have too few samples to tell power from noise."""
 _AGENT_RECORD = "agent.json"
-_ORIGINALS = "originals.json"
-
-
-@dataclass(slots=True, kw_only=True)
-class ZoneState:
-    """One zone at run time. ``cap_uw`` was read back last; ``wanted_uw`` is what was set.
-
-    ``over_uw`` is the mean power of a zone that draws more than its cap, 0 otherwise. ``refusal``
-    says why the last write failed.
-    """
-
-    zone: PowercapZone
-    meter: EnergyMeter
-    history: PowerHistory = field(default_factory=PowerHistory)
-    wanted_uw: int | None = None
-    owes_floor: bool = False
-    """The floor could not be written when it was due: it is, until another cap is set."""
-    cap_uw: int = 0
-    valid: bool = True
-    failing: bool = False
-    readable: bool = True
-    set_ns: int = 0
-    over_uw: int = 0
-    refusal: str = ""
-
-
-class LeaseGuard(Protocol):
-    """Ends the lease if this agent is killed. Outside this process."""
-
-    def hold_until(self, deadline_ns: int) -> None:
-        """The lease ends then, monotonic clock. Raises WrongState if nobody would end it."""
-        ...
-
-    def lapsed(self) -> None:
-        """The lease has ended and the agent has seen to it."""
-        ...
-
-
-class Timer(Protocol):
-    """Something that will be called."""
-
-    def cancel(self) -> None:
-        """It will not be called."""
-        ...
-
-
-class Clock(Protocol):
-    """Monotonic time and calls at a later one."""
-
-    def now_ns(self) -> int:
-        """Nanoseconds since some moment in the past."""
-        ...
-
-    def call_in(self, delay_ns: int, what: Callable[[], None]) -> Timer:
-        """Calls back once, not before that time."""
-        ...
-
-
-class LoopClock:
-    """The monotonic clock, and timers of the running event loop."""
-
-    def now_ns(self) -> int:
-        """Nanoseconds of the monotonic clock."""
-        return time.monotonic_ns()
-
-    def call_in(self, delay_ns: int, what: Callable[[], None]) -> Timer:
-        """Calls back once, in the event loop."""
-        return asyncio.get_running_loop().call_later(delay_ns / NS_PER_S, what)
-
-
-class Records(Protocol):
-    """Records that survive the agent."""
-
-    def read(self, name: str) -> dict[str, Any] | None:
-        """A record, None if there is none or it is damaged."""
-        ...
-
-    def write(self, name: str, record: dict[str, Any]) -> None:
-        """Replaces a record, whole or not at all. Raises Refused."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Removes a record if there is one."""
-        ...
 
 
 class NodePower:
@@ -137,53 +52,67 @@ class NodePower:
         guard: LeaseGuard,
         clock: Clock | None = None,
     ) -> None:
-        self.zones = {z.name: ZoneState(zone=z, meter=_meter(z)) for z in zones}
+        self.zones = {z.name: new_state(z) for z in zones}
+        self.originals = Originals(store, boot_id)
         self.lease = _obeyed(store)
         self.at_floor = False
         self.drift_count = 0
         self.not_held_count = 0
         self._store = store
-        self._boot_id = boot_id
         self._on_change = on_change
         self._guard = guard
         self._clock = clock or LoopClock()
         self._timer: Timer | None = None
         self._samples = 0
-        self._stopped = False
-        self._left: dict[str, dict[str, int]] = {}
+        self._entered = False
+
+    @property
+    def left(self) -> bool:
+        """Whether the node has left: nothing is enforced and no limit is written."""
+        return self.originals.left
 
     def start(self) -> None:
-        """Saves the original limits once a boot and goes to the floor."""
-        self._save_originals()
-        self._to_floor()
-        for state in self.zones.values():
-            if state.failing:
-                # A limit that is locked from the start (BIOS, driver) is a property of the zone.
-                state.zone.cannot_cap = (
-                    f"the limit of {state.zone.path.name} cannot be set: {state.refusal}"
-                )
-        self._to_floor()
+        """Saves the original limits once a boot and goes to the floor, unless the node has left."""
+        if self.left:
+            self._read_all()
+        else:
+            self._enter()
         self.sample()
 
-    def stop(self) -> None:
-        """Restores the original limits, each on its own. The guard is still there."""
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._left = self._restore_originals()
+    def stop(self) -> bool:
+        """Ends the lease and goes to the floor; whether every zone holds it.
 
-    def forget(self) -> None:
-        """Forgets the original limits that were restored, after the guard has gone.
-
-        Not before: a guard whose agent was killed while it stopped goes to the floor again, and the
-        next agent must not take that for what was there first. What could not be restored is kept
-        for it as well. Raises Refused.
+        The original limits stay on disk: the ledger counts the node at its floor.
         """
-        if self._left:
-            record = {"boot_id": self._boot_id, "zones": self._left}
-            self._store.write(_ORIGINALS, record)
-        else:
-            self._store.remove(_ORIGINALS)
+        self._end_lease()
+        self._guard.lapsed()
+        return self.left or self._to_floor()
+
+    def leave(self) -> dict[str, str]:
+        """Puts the original limits back and keeps away from the zones; what failed, by zone.
+
+        What failed is kept for the next time. Raises Refused; then nothing is changed.
+        """
+        self.originals.leave()
+        self._end_lease()
+        self._guard.lapsed()
+        # From here on a guard must not bring the node to its floor.
+        self._guard.refresh()
+        failed = self.restore()
+        forget_quietly(self.originals)
+        logs.info("node_left", failed=len(failed), epoch=self.lease.epoch)
+        self._on_change()
+        return failed
+
+    def restore(self) -> dict[str, str]:
+        """Puts the original limits back, whatever the ledger has room for; what failed, by zone."""
+        failed = self.originals.restore(self.zones)
+        self.at_floor = False
+        for state in self.zones.values():
+            state.wanted_uw, state.owes_floor, state.failing = None, False, False
+            state.over_uw, state.owed = 0, {}
+        self._read_all()
+        return failed
 
     def admit(self, epoch: int, coordinator_id: str) -> None:
         """Checks and remembers whose command it is. Raises Refused; then nothing is changed."""
@@ -196,12 +125,13 @@ class NodePower:
             self.lease = lease
 
     def renew(self, duration_ns: int) -> None:
-        """Lets caps above the floor hold for this time from now.
+        """Lets caps above the floor hold for this time from now; takes in a node that has left.
 
-        Raises InvalidRequest, and WrongState without a guard; then nothing is changed.
+        Raises InvalidRequest, and WrongState without a guard; then there is no new lease.
         """
         now_ns = self._clock.now_ns()
         lease = self.lease.renewed(duration_ns, now_ns)
+        self._take_in()
         self._guard.hold_until(now_ns + duration_ns)
         self.lease = lease
         self.at_floor = False
@@ -214,7 +144,11 @@ class NodePower:
         return self.lease.remaining_ns(self._clock.now_ns())
 
     def set_caps(self, requests: list[CapRequest]) -> list[CapOutcome]:
-        """Sets caps, lower ones first, and reads them back; outcomes in the order asked."""
+        """Sets caps, lower ones first, and reads them back; outcomes in the order asked.
+
+        A node that has left is taken in first. Raises Refused if that fails.
+        """
+        self._take_in()
         enforced = {name: state.cap_uw for name, state in self.zones.items()}
         live = self.lease.live(self._clock.now_ns())
         done = {
@@ -229,6 +163,10 @@ class NodePower:
             if not state.zone.cannot_measure:
                 self._sample_zone(state)
         self._samples += 1
+        if self.left:
+            if self._samples % _DRIFT_SAMPLES == 0:
+                self._read_all()
+            return
         lapsed = not self.lease.live(self._clock.now_ns())
         if lapsed and not self.at_floor:
             self._to_floor()
@@ -238,16 +176,14 @@ class NodePower:
                 self._check_held(state)
 
     def floor_writes(self) -> list[tuple[Path, str]]:
-        """What brings all zones to their floor: paths and values."""
+        """What brings all zones to their floor: paths and values; nothing of a node that left."""
+        if self.left:
+            return []
         return [write for state in self.zones.values() for write in state.zone.floor_writes()]
 
     def floor_uw(self, kind: ZoneKind) -> int:
         """Sum of the floors of all zones of a kind that can be capped."""
-        return sum(
-            s.zone.limits.floor_uw
-            for s in self.zones.values()
-            if s.zone.kind is kind and s.zone.limits is not None and not s.zone.cannot_cap
-        )
+        return sum(s.floor_uw for s in self.zones.values() if s.zone.kind is kind)
 
     def package_energy_uj(self) -> int:
         """Energy of all packages since the start of the agent."""
@@ -284,16 +220,22 @@ class NodePower:
             if not state.failing:
                 logs.warning("cap_not_set", zone=request.name, cap_uw=cap_uw, why=error)
             state.failing, state.refusal = True, str(error)
-            self._read_back(state)
+            if state.wanted_uw is not None:
+                # Tried again: never a raise that was answered as refused.
+                state.wanted_uw = min(state.wanted_uw, cap_uw)
+            state.read_back()
+            self._tell_owed(state)
             return _outcome(
                 request, state.cap_uw, CapStatus.DEVICE_ERROR, f"{request.name}: {error}"
             )
         state.failing = state.owes_floor = False
+        self._tell_owed(state)
         if state.wanted_uw != cap_uw:
             state.wanted_uw, state.set_ns = cap_uw, self._clock.now_ns()
         if state.cap_uw > cap_uw:
             message = (
-                f"{request.name}: the device holds {state.cap_uw} uW, above the {cap_uw} uW set"
+                f"{request.name}: the device holds {w_from_uw(state.cap_uw):g} W, above the "
+                f"{w_from_uw(cap_uw):g} W set"
             )
             return _outcome(request, state.cap_uw, CapStatus.DEVICE_ERROR, message)
         return CapOutcome(
@@ -306,14 +248,42 @@ class NodePower:
             not_held_uw=state.over_uw,
         )
 
-    def _read_back(self, state: ZoneState) -> None:
-        try:
-            state.cap_uw = state.zone.read_cap_uw()
-        except (OSError, ValueError):
-            # The last value known stands.
+    def _enter(self) -> None:
+        """Saves the original limits and goes to the floor. Raises Refused; nothing is changed."""
+        self.originals.save(self.zones.values())
+        for state in self.zones.values():
+            if not state.zone.cannot_cap:
+                state.zone.saved(self.originals.of(state))
+        self._guard.refresh()
+        self._to_floor()
+        if self._entered:
             return
+        self._entered = True
+        for state in self.zones.values():
+            if state.failing:
+                # A limit that is locked from the start (BIOS, driver) is a property of the zone.
+                state.zone.cannot_cap = (
+                    f"the limit of {state.zone.path.name} cannot be set: {state.refusal}"
+                )
+        self._to_floor()
 
-    def _to_floor(self) -> None:
+    def _take_in(self) -> None:
+        if self.left:
+            self._enter()
+            logs.info("node_taken_in", epoch=self.lease.epoch)
+            self._on_change()
+
+    def _end_lease(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.lease = self.lease.ended()
+
+    def _read_all(self) -> None:
+        for state in self.zones.values():
+            state.read_back()
+
+    def _to_floor(self) -> bool:
         reached = True
         for state in self.zones.values():
             limits = state.zone.limits
@@ -329,6 +299,7 @@ class NodePower:
             self.at_floor = True
             logs.info("at_floor", zones=len(self.zones), epoch=self.lease.epoch)
             self._on_change()
+        return reached
 
     def _show_uncapped(self, state: ZoneState) -> None:
         try:
@@ -359,20 +330,52 @@ class NodePower:
 
     def _check_drift(self) -> None:
         for state in self.zones.values():
-            if state.wanted_uw is None or state.zone.cannot_cap:
+            if state.wanted_uw is None or not state.cappable:
                 continue
-            try:
-                found_uw = state.zone.read_cap_uw()
-                enabled = state.zone.enabled()
-            except (OSError, ValueError) as error:
-                if state.readable:
-                    logs.warning("cap_unreadable", zone=state.zone.name, why=error)
-                state.readable = False
-                continue
-            state.readable = True
-            if found_uw == state.cap_uw and enabled and not state.owes_floor:
-                continue
-            self._reassert(state, found_uw, enabled=enabled)
+            if state.zone.incomplete:
+                self._complete(state)
+            look = state.zone.look()
+            if look.unreadable and state.readable:
+                logs.warning("cap_unreadable", zone=state.zone.name, why=look.unreadable)
+            state.readable = not look.unreadable
+            if look.changes:
+                self._reassert(state, look)
+            elif state.failing or state.owes_floor or state.owed:
+                self._retry(state)
+            elif look.cap_uw not in (None, state.cap_uw):
+                state.read_back()
+                self._on_change()
+
+    def _complete(self, state: ZoneState) -> None:
+        """Saves what could not be read at the start, and sets it from then on."""
+        try:
+            self.originals.save([state])
+        except Refused as error:
+            logs.warning("originals_not_saved", zone=state.zone.name, why=error)
+            return
+        state.zone.saved(self.originals.of(state))
+        if not state.zone.incomplete:
+            self._retry(state)
+
+    def _retry(self, state: ZoneState) -> None:
+        """Repeats what was refused, at the cap that was set last and no higher one."""
+        assert state.wanted_uw is not None
+        before_uw = state.cap_uw
+        if state.owed and not state.failing and not state.owes_floor:
+            state.zone.retry_owed(state.wanted_uw)
+            state.read_back()
+            self._tell_owed(state)
+        else:
+            self._write(state, CapRequest(name=state.zone.name, cap_uw=state.wanted_uw))
+        if state.cap_uw != before_uw:
+            self._on_change()
+
+    def _tell_owed(self, state: ZoneState) -> None:
+        owed = state.zone.owed()
+        if owed.keys() - state.owed.keys():
+            why = "; ".join(f"{setting}: {why}" for setting, why in owed.items())
+            logs.warning("setting_refused", zone=state.zone.name, why=why)
+        state.owed = owed
 
     def _check_held(self, state: ZoneState) -> None:
         """Compares the power with the cap, once the cap has had a window to settle, and another.
@@ -401,51 +404,18 @@ class NodePower:
             logs.info("cap_held_again", zone=state.zone.name, power_uw=mean_uw)
         self._on_change()
 
-    def _reassert(self, state: ZoneState, found_uw: int, *, enabled: bool) -> None:
+    def _reassert(self, state: ZoneState, look: Look) -> None:
         assert state.wanted_uw is not None
         self.drift_count += 1
         logs.warning(
             "cap_drifted",
             zone=state.zone.name,
             set_uw=state.wanted_uw,
-            found_uw=found_uw,
-            enabled=enabled,
+            found_uw=look.cap_uw,
+            settings=", ".join(f"{c.key}={c.found} (was {c.held})" for c in look.changes),
         )
         self._write(state, CapRequest(name=state.zone.name, cap_uw=state.wanted_uw))
         self._on_change()
-
-    def _save_originals(self) -> None:
-        """Keeps what was found before the first write of this boot, zone by zone, once."""
-        record = self._store.read(_ORIGINALS) or {}
-        kept: dict[str, dict[str, int]] = {}
-        if record.get("boot_id") == self._boot_id:
-            kept = record.get("zones", {})
-        found = {
-            state.zone.name: state.zone.snapshot()
-            for state in self.zones.values()
-            if state.zone.name not in kept and not state.zone.cannot_cap
-        }
-        originals = kept | {str(name): values for name, values in found.items()}
-        if found or record.get("boot_id") != self._boot_id:
-            self._store.write(_ORIGINALS, {"boot_id": self._boot_id, "zones": originals})
-        for state in self.zones.values():
-            if not state.zone.cannot_cap:
-                state.zone.saved(originals[state.zone.name])
-
-    def _restore_originals(self) -> dict[str, dict[str, int]]:
-        """Writes what was saved; the zones of which something could not be restored."""
-        zones: dict[str, dict[str, int]] = (self._store.read(_ORIGINALS) or {}).get("zones", {})
-        left: dict[str, dict[str, int]] = {}
-        for name, values in zones.items():
-            state = self.zones.get(ZoneName(name))
-            failed = state.zone.restore(values) if state else {name: "the zone is not there"}
-            for why in failed.values():
-                logs.warning("limit_not_restored", zone=name, why=why)
-            if failed:
-                # Whole, not only what failed: it says what the zone was before the first write.
-                left[name] = values
-        logs.info("limits_restored", zones=len(zones) - len(left), failed=len(left))
-        return left
 
 
 async def sample_for_ever(power: NodePower) -> None:
@@ -456,10 +426,6 @@ async def sample_for_ever(power: NodePower) -> None:
             power.sample()
         except Refused as error:
             logs.warning("sample_failed", why=error)
-
-
-def _meter(zone: PowercapZone) -> EnergyMeter:
-    return EnergyMeter(range_uj=zone.range_uj)
 
 
 def _obeyed(store: Records) -> Lease:

@@ -93,11 +93,17 @@ class Job:
     tasks_found: int = 0
     memory_bytes: int = 0
     confined: bool = False
+    # Processes still alive after the first one has ended, when last counted.
+    left: int = 0
+    # Masks by affinity: where threads outside of the mask were found last, and how often any were.
+    strays: CpuSet = field(default_factory=CpuSet)
+    stray_repairs: int = 0
     # Mode map: what the program is to be told, one byte a PE, and what it has made of it.
     wanted_map: bytes = b""
     placement: Placement = field(default_factory=Placement)
     starting: Starting | None = None
     watch: Watch | None = None
+    first_watch: Watch | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     map_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     over: asyncio.Event = field(default_factory=asyncio.Event)

@@ -74,6 +74,26 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.GetPowerRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.Power.FromString,
                 _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/wattfold.v1.Coordinator/DrainNode',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
+        self.ResumeNode = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ResumeNode',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeNodeRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeNodeResponse.FromString,
+                _registered_method=True)
+        self.LeaveNode = channel.unary_unary(
+                '/wattfold.v1.Coordinator/LeaveNode',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeResponse.FromString,
+                _registered_method=True)
+        self.ForgetNode = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ForgetNode',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeResponse.FromString,
+                _registered_method=True)
         self.SetBudget = channel.unary_unary(
                 '/wattfold.v1.Coordinator/SetBudget',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SetBudgetRequest.SerializeToString,
@@ -93,6 +113,21 @@ class CoordinatorStub(object):
                 '/wattfold.v1.Coordinator/PutProfile',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.PutProfileRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.PutProfileResponse.FromString,
+                _registered_method=True)
+        self.DropProfile = channel.unary_unary(
+                '/wattfold.v1.Coordinator/DropProfile',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.DropProfileRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.DropProfileResponse.FromString,
+                _registered_method=True)
+        self.GetEnvironment = channel.unary_unary(
+                '/wattfold.v1.Coordinator/GetEnvironment',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.GetEnvironmentRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.GetEnvironmentResponse.FromString,
+                _registered_method=True)
+        self.ListAudit = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ListAudit',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditResponse.FromString,
                 _registered_method=True)
 
 
@@ -148,6 +183,32 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainNode(self, request, context):
+        """Orders of an operator about a node. Each is on disk when it is answered; how far it has come is in
+        the duty of the node.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaveNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetBudget(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -168,6 +229,26 @@ class CoordinatorServicer(object):
 
     def PutProfile(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropProfile(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetEnvironment(self, request, context):
+        """To the account a job belongs to and to operators only, and only until the job has been started.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAudit(self, request, context):
+        """Who asked what; operators see all, others what they asked themselves.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -215,6 +296,26 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.GetPowerRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.Power.SerializeToString,
             ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.DrainNodeRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.DrainNodeResponse.SerializeToString,
+            ),
+            'ResumeNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeNode,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeNodeRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeNodeResponse.SerializeToString,
+            ),
+            'LeaveNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaveNode,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeResponse.SerializeToString,
+            ),
+            'ForgetNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetNode,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeResponse.SerializeToString,
+            ),
             'SetBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.SetBudget,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SetBudgetRequest.FromString,
@@ -234,6 +335,21 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.PutProfile,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.PutProfileRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.PutProfileResponse.SerializeToString,
+            ),
+            'DropProfile': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropProfile,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.DropProfileRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.DropProfileResponse.SerializeToString,
+            ),
+            'GetEnvironment': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEnvironment,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.GetEnvironmentRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.GetEnvironmentResponse.SerializeToString,
+            ),
+            'ListAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAudit,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -463,6 +579,114 @@ class Coordinator(object):
             _registered_method=True)
 
     @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/DrainNode',
+            wattfold_dot_v1_dot_coordinator__pb2.DrainNodeRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.DrainNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ResumeNode',
+            wattfold_dot_v1_dot_coordinator__pb2.ResumeNodeRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ResumeNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaveNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/LeaveNode',
+            wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ForgetNode',
+            wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def SetBudget(request,
             target,
             options=(),
@@ -560,6 +784,87 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/PutProfile',
             wattfold_dot_v1_dot_coordinator__pb2.PutProfileRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.PutProfileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropProfile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/DropProfile',
+            wattfold_dot_v1_dot_coordinator__pb2.DropProfileRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.DropProfileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEnvironment(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/GetEnvironment',
+            wattfold_dot_v1_dot_coordinator__pb2.GetEnvironmentRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.GetEnvironmentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ListAudit',
+            wattfold_dot_v1_dot_coordinator__pb2.ListAuditRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ListAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

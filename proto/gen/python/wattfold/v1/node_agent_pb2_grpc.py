@@ -84,6 +84,11 @@ class NodeAgentStub(object):
                 request_serializer=wattfold_dot_v1_dot_node__agent__pb2.RenewLeaseRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_node__agent__pb2.RenewLeaseResponse.FromString,
                 _registered_method=True)
+        self.Leave = channel.unary_unary(
+                '/wattfold.v1.NodeAgent/Leave',
+                request_serializer=wattfold_dot_v1_dot_node__agent__pb2.LeaveRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_node__agent__pb2.LeaveResponse.FromString,
+                _registered_method=True)
 
 
 class NodeAgentServicer(object):
@@ -158,6 +163,15 @@ class NodeAgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Leave(self, request, context):
+        """Gives the node back: puts back the limits found before the first write of this boot, and keeps away
+        from the zones until a later SetCaps or RenewLease takes the node in again, restarts included.
+        Refused (FAILED_PRECONDITION) while a process of a job is alive here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_NodeAgentServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -210,6 +224,11 @@ def add_NodeAgentServicer_to_server(servicer, server):
                     servicer.RenewLease,
                     request_deserializer=wattfold_dot_v1_dot_node__agent__pb2.RenewLeaseRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_node__agent__pb2.RenewLeaseResponse.SerializeToString,
+            ),
+            'Leave': grpc.unary_unary_rpc_method_handler(
+                    servicer.Leave,
+                    request_deserializer=wattfold_dot_v1_dot_node__agent__pb2.LeaveRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_node__agent__pb2.LeaveResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -482,6 +501,33 @@ class NodeAgent(object):
             '/wattfold.v1.NodeAgent/RenewLease',
             wattfold_dot_v1_dot_node__agent__pb2.RenewLeaseRequest.SerializeToString,
             wattfold_dot_v1_dot_node__agent__pb2.RenewLeaseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Leave(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.NodeAgent/Leave',
+            wattfold_dot_v1_dot_node__agent__pb2.LeaveRequest.SerializeToString,
+            wattfold_dot_v1_dot_node__agent__pb2.LeaveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -12,12 +12,18 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.charge import CAP_STEP_UW
 from wattfold.coordinator.core.job import ResizeMode
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.targets import CAP_STEP_UW
 
 Command = (
-    act.SetCaps | act.SetMask | act.Launch | act.Terminate | act.ForgetProcess | act.RenewLease
+    act.SetCaps
+    | act.Leave
+    | act.SetMask
+    | act.Launch
+    | act.Terminate
+    | act.ForgetProcess
+    | act.RenewLease
 )
 KEPT_ANSWERS = 512
 SIGTERM_EXIT, SIGKILL_EXIT = 143, 137
@@ -92,7 +98,7 @@ class Process:
 
 
 class Agent:
-    """One node and its agent. Zones start at their floors."""
+    """One node and its agent. Zones start at their floors; their original caps are the greatest."""
 
     def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
@@ -106,6 +112,9 @@ class Agent:
         self.epoch = 0
         self.alive = True
         self.connected = False
+        self.powered = True
+        self.left = False
+        """Nothing is enforced: the zones hold what they held before the agent came."""
         self.processes: dict[JobId, Process] = {}
         self.clashes = 0
         """Commands that asked for cores another job was on."""
@@ -119,6 +128,8 @@ class Agent:
     @property
     def bound_uw(self) -> int:
         """The most the node may be drawing: base power, and its caps or those of a window ago."""
+        if not self.powered:
+            return 0
         return self.spec.base_power_uw + sum(zone.bound_uw for zone in self.zones.values())
 
     @property
@@ -138,7 +149,7 @@ class Agent:
     def due_ns(self) -> int | None:
         """When time alone changes something here next: a window passes, the lease ends."""
         times = [until for zone in self.zones.values() for until, _ in zone.settling]
-        if self.alive and self._above_floor():
+        if self.alive and not self.left and self._above_floor():
             times.append(self.lease_until_ns)
         return min(times, default=None)
 
@@ -147,7 +158,8 @@ class Agent:
         for zone in self.zones.values():
             if zone.settling:
                 zone.settling = [entry for entry in zone.settling if entry[0] > now_ns]
-        if self.alive and now_ns >= self.lease_until_ns and self._above_floor():
+        leased = self.left or now_ns < self.lease_until_ns
+        if self.alive and not leased and self._above_floor():
             self.fall_to_floor(now_ns)
 
     def _above_floor(self) -> bool:
@@ -161,10 +173,27 @@ class Agent:
 
     def start_again(self, now_ns: int) -> None:
         """The agent's process is a new one: without a lease, at its floors."""
-        self.alive = True
+        self.alive = self.powered = True
         self.lease_until_ns = 0
         self._answers.clear()
-        self.fall_to_floor(now_ns)
+        if not self.left:
+            self.fall_to_floor(now_ns)
+
+    def stop(self, now_ns: int) -> None:
+        """An orderly end of the agent's process: the zones go to their floors, the jobs go on."""
+        if not self.left:
+            self.fall_to_floor(now_ns)
+        self.alive = self.connected = False
+        self.lease_until_ns = 0
+
+    def lose_power(self) -> None:
+        """The node goes off with all that runs there."""
+        self.alive = self.connected = self.powered = self.left = False
+        self.lease_until_ns = 0
+        self.processes.clear()
+        for zone in self.zones.values():
+            zone.settling.clear()
+            zone.cap_uw = ZoneTruth.at_floor(zone.zone).cap_uw
 
     def hello(self) -> ev.NodeConnected:
         """What it says on first contact."""
@@ -172,6 +201,7 @@ class Agent:
             spec=self.spec,
             caps=self._readings(),
             processes=tuple(process.reading() for process in self.processes.values()),
+            left=self.left,
         )
 
     def take(self, command: Command, epoch: int, now_ns: int, refuse: bool) -> ev.Event | None:
@@ -192,12 +222,15 @@ class Agent:
     def _obey(self, command: Command, now_ns: int, refuse: bool) -> ev.Event | None:
         match command:
             case act.RenewLease():
+                self._enter(now_ns)
                 self.lease_until_ns = now_ns + command.duration_ns
                 return ev.LeaseRenewed(
                     node_id=self.node_id, request_id=command.request_id, caps=self._readings()
                 )
             case act.SetCaps():
                 return self._set_caps(command, now_ns, refuse)
+            case act.Leave():
+                return self._leave(command, now_ns)
             case act.SetMask():
                 return self._set_mask(command)
             case act.Launch():
@@ -218,12 +251,35 @@ class Agent:
                 cap_uw=zone.cap_uw,
                 settles_in_ns=zone.zone.window_ns,
                 error=error,
+                original_uw=zone.zone.cap_uw_max,
             )
             for zone in zones
             if zone.zone.can_cap
         )
 
+    def _enter(self, now_ns: int) -> None:
+        """A node that has left is taken in again: at its floors, before anything else."""
+        if self.left:
+            self.left = False
+            self.fall_to_floor(now_ns)
+
+    def _leave(self, command: act.Leave, now_ns: int) -> ev.Event:
+        if self.running:
+            return ev.LeaveFailed(
+                node_id=self.node_id,
+                request_id=command.request_id,
+                reason="jobs are alive",
+                refused=True,
+            )
+        self.left, self.lease_until_ns = True, 0
+        for zone in self.zones.values():
+            zone.set_cap(zone.zone.cap_uw_max, now_ns)
+        return ev.LeaveAnswered(
+            node_id=self.node_id, request_id=command.request_id, caps=self._readings()
+        )
+
     def _set_caps(self, command: act.SetCaps, now_ns: int, refuse: bool) -> ev.Event:
+        self._enter(now_ns)
         leased = now_ns < self.lease_until_ns
         names = tuple(name for name, _ in command.caps)
         if not leased and any(cap > self.zones[n].zone.floor_uw for n, cap in command.caps):

@@ -17,7 +17,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobSpec
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.node import Duty, NodeSpec
 from wattfold.coordinator.core.plan import PlanningRound, Policy
 from wattfold.coordinator.core.state import CoreSettings
 from wattfold.coordinator.simulation.cluster.agent import SIGKILL_EXIT, Agent, Process
@@ -33,6 +33,9 @@ from wattfold.coordinator.simulation.cluster.truth import Truth
 from wattfold.coordinator.simulation.cluster.work import Work
 
 S = 1_000_000_000
+DECLARED_OUTSIDE = (Duty.UNPOWERED, Duty.OUTSIDE, Duty.RETURNED)
+_RECOUNT = (ev.BudgetChanged, ev.NodeOrdered, ev.NodeConnected, ev.NodeRetired)
+"""Events after which other nodes may be part of the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,8 @@ class Cluster:
         self._first_budget_uw = budget_uw
         self._grace_until_ns = 0
         self._admitted: set[NodeId] = set()
+        self._recount = False
+        self._floors_uw = sum(agent.bound_uw for agent in self.agents.values())
         self._recorder = FlightRecorder()
         for spec in specs:
             self.post(ev.NodeRegistered(node_id=spec.node_id, address="sim"))
@@ -137,6 +142,8 @@ class Cluster:
                 self.cut(incident.node_id, incident.for_ns)
             case IncidentKind.KILL_AGENT:
                 self.kill_agent(incident.node_id, incident.for_ns)
+            case IncidentKind.STOP_AGENT:
+                self.stop_agent(incident.node_id, incident.for_ns)
             case IncidentKind.KILL_COORDINATOR:
                 self.kill_coordinator(incident.for_ns)
             case IncidentKind.KILL_JOB:
@@ -160,13 +167,34 @@ class Cluster:
         for_ns = min(for_ns, max(agent.lease_until_ns - self.now_ns, 1))
         agent.alive = agent.connected = False
         self.post(ev.NodeSilent(node_id=node_id, reason="killed"))
+        self.clock.later(for_ns, lambda: self._start_agent(agent))
 
-        def back() -> None:
-            agent.start_again(self.now_ns)
-            self._changed(agent)
-            self._connect(agent)
+    def stop_agent(self, node_id: NodeId, for_ns: int) -> None:
+        """The agent's process is stopped in an orderly way and started again after a while."""
+        agent = self.agents[node_id]
+        if not agent.alive:
+            return
+        agent.stop(self.now_ns)
+        self._changed(agent)
+        self.post(ev.NodeSilent(node_id=node_id, reason="stopped"))
+        self.clock.later(for_ns, lambda: self._start_agent(agent))
 
-        self.clock.later(for_ns, back)
+    def cut_power(self, node_id: NodeId, for_ns: int) -> None:
+        """A node goes off with all that runs there, and is switched on again after a while."""
+        agent = self.agents[node_id]
+        agent.lose_power()
+        self._changed(agent)
+        self.post(ev.NodeSilent(node_id=node_id, reason="off"))
+        self.clock.later(for_ns, lambda: self._start_agent(agent))
+
+    def _start_agent(self, agent: Agent) -> None:
+        agent.start_again(self.now_ns)
+        self._changed(agent)
+        self._connect(agent)
+
+    def order(self, node_id: NodeId, order: ev.NodeOrder) -> None:
+        """An operator gives an order about a node."""
+        self.post(ev.NodeOrdered(node_id=node_id, order=order, reason="a test"))
 
     def kill_coordinator(self, away_ns: int) -> None:
         """kill -9: what is under way is lost; the journal brings the rest back after a while."""
@@ -212,9 +240,9 @@ class Cluster:
         while self.clock.next_ns == time_ns:
             self.clock.step()
         accounts = self.core.state.ledger.accounts
-        if accounts.keys() != self._admitted:
-            self._admitted = set(accounts)
-            self.truth.count(self._admitted)
+        if self._recount or accounts.keys() != self._admitted:
+            self._recount, self._admitted = False, set(accounts)
+            self.truth.count(self._counted())
         sums = self.truth.sums
         queued = self.submitted - len(self.truth.runs)
         self.meter.note(sums, self.core.state.ledger.committed_uw, queued)
@@ -223,6 +251,17 @@ class Cluster:
                 f"nodes may draw {sums.bound_uw} uW, the budget is {self.budget_uw} uW "
                 f"(seed {self.options.seed}, at {time_ns} ns)"
             )
+
+    def _counted(self) -> set[NodeId]:
+        """Nodes that are part of the budget: all but those an operator has declared not to be.
+
+        A node that is refused draws all the same: only where the floors of all nodes are above the
+        budget, which nothing can mend, those of the ledger count alone.
+        """
+        state = self.core.state
+        if self._floors_uw > self.budget_uw:
+            return set(state.ledger.accounts)
+        return {n.node_id for n in state.nodes.values() if n.duty not in DECLARED_OUTSIDE}
 
     def _changed(self, agent: Agent) -> None:
         self.truth.touch(agent)
@@ -239,6 +278,7 @@ class Cluster:
         self.events += 1
         if self.options.journal:
             self.journal.append((event, self.now_ns))
+        self._recount |= isinstance(event, _RECOUNT)
         for action in self.core.handle(event, self.now_ns):
             self._perform(action)
 

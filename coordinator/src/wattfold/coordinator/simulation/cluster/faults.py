@@ -39,6 +39,8 @@ class IncidentKind(enum.Enum):
     """The network to a node is down for a while; agent and jobs go on."""
     KILL_AGENT = "kill-agent"
     """The agent of a node dies and is started again; its jobs go on."""
+    STOP_AGENT = "stop-agent"
+    """The agent of a node is stopped in an orderly way and started again; its jobs go on."""
     KILL_COORDINATOR = "kill-coordinator"
     """The coordinator dies with all that is under way and comes back from its journal."""
     KILL_JOB = "kill-job"

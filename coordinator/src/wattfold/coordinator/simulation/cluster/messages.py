@@ -105,6 +105,13 @@ def given_up(command: Command) -> ev.Event | None:
             return ev.CapsUnconfirmed(
                 node_id=command.node_id, request_id=command.request_id, reason="lost"
             )
+        case act.Leave():
+            return ev.LeaveFailed(
+                node_id=command.node_id,
+                request_id=command.request_id,
+                reason="lost",
+                refused=False,
+            )
         case act.RenewLease():
             return ev.LeaseUnconfirmed(
                 node_id=command.node_id, request_id=command.request_id, reason="lost"

@@ -3,13 +3,10 @@
 Nothing here is known to the coordinator. The driver reports every node it has touched (`touch`);
 sums over the cluster are kept up to date, so that nothing is ever recomputed for all nodes.
 
-How a node's cap becomes the speed of its jobs is the inverse of `core.targets`: jobs on k of its C
-cores share what the cap leaves above the floor, so they run as on a whole node capped at
-
-    level = floor + (cap - floor) C / k
-
-Their packages draw ``k/C`` of what the job draws at that level, the other cores their share of an
-idle node, and never more than the cap. Idle nodes draw what the machine says.
+How a node's cap becomes the speed of its jobs is told by `core.charge.reached_uw`: jobs on k of its
+C cores share what the cap leaves above the floor, so they run as on a whole node capped at that
+level. Their packages draw ``k/C`` of what the job draws at that level, the other cores their share
+of an idle node, and never more than the cap. Idle nodes draw what the machine says.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.charge import reached_uw
 from wattfold.coordinator.simulation.cluster.agent import Agent, Process
 from wattfold.coordinator.simulation.cluster.clock import Timer, VirtualClock
 from wattfold.coordinator.simulation.cluster.job_run import JobRun
@@ -34,7 +32,7 @@ class NodeTruth:
     drawn_uw: int = 0
     runs: dict[JobId, JobRun] = field(default_factory=dict)
     counted: bool = False
-    """Whether it is part of the budget: a node that was not admitted is not."""
+    """Whether it is part of the budget: one that an operator has declared not to be is not."""
     timer: Timer | None = None
 
 
@@ -70,10 +68,10 @@ class Truth:
             self.nodes[agent.node_id] = NodeTruth(agent=agent, idle_uw=idle)
             self.touch(agent)
 
-    def count(self, admitted: set[NodeId]) -> None:
+    def count(self, counted: set[NodeId]) -> None:
         """These nodes, and no others, are part of the budget from now on."""
         for node_id, node in self.nodes.items():
-            if node.counted != (node_id in admitted):
+            if node.counted != (node_id in counted):
                 self._add(node, -1)
                 node.counted = not node.counted
                 self._add(node, 1)
@@ -136,14 +134,14 @@ class Truth:
         """Divides the node's power among its jobs."""
         agent = node.agent
         spec, cap_uw = agent.spec, agent.package_cap_uw
-        all_cores, floor_uw = len(spec.cpus), spec.package_floor_uw
+        all_cores = spec.kind.cores
         node.bound_uw = agent.bound_uw
         if not node.runs:
             node.drawn_uw = min(node.idle_uw, node.bound_uw)
             return
         cores = {p.job_id: len(p.cpus) for p in agent.running}
         held = sum(cores.values())
-        level_uw = min(floor_uw + (cap_uw - floor_uw) * all_cores // held, spec.package_max_uw)
+        level_uw = reached_uw(spec.kind, held, cap_uw)
         packages_uw = sum(zone.bound_uw for zone in agent.zones.values() if zone.is_package)
         others_uw = node.bound_uw - packages_uw
         idle_packages_uw = max(min(node.idle_uw - others_uw, cap_uw), 0)

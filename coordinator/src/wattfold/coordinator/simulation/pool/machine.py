@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wattfold.contract.units import uw_from_w
+from wattfold.contract.units import uw_from_w, w_from_uw
+from wattfold.coordinator.core.charge import node_uw
+from wattfold.coordinator.core.node import NodeKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +44,14 @@ class Machine:
             raise ValueError(f"a machine needs at least one node, got {self.nodes}")
         if not 0 < self.cap_uw_min <= self.cap_uw_max:
             raise ValueError(
-                f"package caps need 0 < min <= max, got {self.cap_uw_min} and {self.cap_uw_max} uW"
+                f"package caps need 0 < min <= max, got {w_from_uw(self.cap_uw_min):g} and "
+                f"{w_from_uw(self.cap_uw_max):g} W"
             )
         if not 0 <= self.idle_uw <= self.busy_uw(self.cap_uw_min):
             raise ValueError(
                 f"an idle node draws between 0 and what a busy one does at its least cap "
-                f"({self.busy_uw(self.cap_uw_min)} uW), got {self.idle_uw} uW"
+                f"({w_from_uw(self.busy_uw(self.cap_uw_min)):g} W), got "
+                f"{w_from_uw(self.idle_uw):g} W"
             )
         size = 1
         for side in self.torus:
@@ -89,9 +93,18 @@ class Machine:
         """Charge of a node with a job at a package cap."""
         return self.base_uw + self.dram_uw + cap_uw
 
+    @property
+    def kind(self) -> NodeKind:
+        """One of its nodes, for `core.charge`: taken whole, so it has one core.
+
+        Its floor is the cap at which a node with a job draws what an idle one is charged.
+        """
+        beside_uw = self.base_uw + self.dram_uw
+        return NodeKind(cores=1, floor_uw=self.idle_uw - beside_uw, most_uw=self.cap_uw_max)
+
     def dynamic_uw(self, cap_uw: int) -> int:
         """What a job at a package cap adds to the charge of an idle node."""
-        return self.busy_uw(cap_uw) - self.idle_uw
+        return node_uw(self.kind, cap_uw)
 
     def data_mb(self, size_min: int) -> float:
         """Data of a job, which a resize moves: it fills the memory of its least size.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from wattfold.contract.units import NS_PER_S, w_from_uw
@@ -30,7 +30,6 @@ from wattfold.coordinator.policies.parm_options import (
     Charge,
     DramLevels,
     Floats,
-    NodeKind,
     Options,
     options_of,
     spaced_caps,
@@ -82,7 +81,7 @@ class ParmScheduler(DramScheduler):
         resize_interval_ns: int = 500 * NS_PER_S,
         gap: float = 1e-3,
         solver: str = "lagrangian",
-        deadline_s: float = 40.0,
+        deadline_s: float = 20.0,
         nomm_size: Literal["min", "max"] = "min",
         price_resizes: bool = False,
         revisits: bool = True,
@@ -96,9 +95,9 @@ class ParmScheduler(DramScheduler):
         ``revisits``: it is asked again when the first lock ends, as the service is; the published
         evaluation decides only when a job arrives or ends. ``price_resizes`` and
         ``dram_levels_uw`` go beyond it (`parm_stall`, `dram_model`); without levels DRAM keeps its
-        standing cap. The other settings are those of `Parm`; the solver gets
-        0.4 of ``deadline_s``. Raises ValueError for jobs without profiles, caps that nodes cannot
-        hold and DRAM caps at or below what DRAM draws at rest.
+        standing cap. The other settings are those of `Parm`; all solvers of a round together get
+        `parm_choice.SOLVING_SHARE` of ``deadline_s``: 16 s. Raises ValueError for jobs without
+        profiles, caps that nodes cannot hold and DRAM caps at or below what DRAM draws at rest.
         """
         if len(table) and not table.profiles:
             raise ValueError("PARM needs the profiles of its jobs: annotate the workload")
@@ -107,11 +106,12 @@ class ParmScheduler(DramScheduler):
             caps and machine.cap_uw_min <= caps[0] and caps[-1] <= machine.cap_uw_max
         ):
             raise ValueError(
-                f"caps must lie within {machine.cap_uw_min}..{machine.cap_uw_max} uW, got {caps}"
+                f"caps must lie within {w_from_uw(machine.cap_uw_min):g}.."
+                f"{w_from_uw(machine.cap_uw_max):g} W, got {_watts(caps)}"
             )
         if dram_levels_uw and not w_from_uw(min(dram_levels_uw)) > dram_model.static_w:
             raise ValueError(
-                f"DRAM caps must be above {dram_model.static_w} W, got {dram_levels_uw} uW"
+                f"DRAM caps must be above {dram_model.static_w} W, got {_watts(dram_levels_uw)}"
             )
         self._table, self._machine = table, machine
         self._variant, self._alpha = variant, alpha
@@ -120,8 +120,9 @@ class ParmScheduler(DramScheduler):
         self._solving = Solving(solver=solver, gap=gap, deadline_s=deadline_s)
         self._nomm_size = nomm_size
         self._price_resizes = price_resizes
-        # The cap at which a node with a job would draw what an idle one is charged.
-        kind = NodeKind(cores=1, floor_uw=-machine.dynamic_uw(0))
+        # DRAM caps chosen count as higher package caps: see `parm_options`.
+        beyond_uw = max((cap - machine.dram_uw for cap in dram_levels_uw), default=0)
+        kind = replace(machine.kind, most_uw=machine.cap_uw_max + max(beyond_uw, 0))
         self._charge = Charge(kinds=(kind,), unit=SizeUnit.NODES)
         self._dram: DramLevels | None = None
         self._dram_model = dram_model
@@ -225,12 +226,13 @@ class ParmScheduler(DramScheduler):
         must_run = [one.size > 0 for one in jobs]
         limits = Limits(units=self._nodes, power_uw=self._spendable_uw)
         locked = any(self._resizable(one) and self._locked(one, now_ns) for one in jobs)
+        deadline = self._solving.deadline()
         for locks in (True, False):
             offers = [
                 self._priced(one, self._offered(one, now_ns, locks=locks), share)
                 for one, share in zip(jobs, done, strict=True)
             ]
-            choice = parm_choice.choose(offers, weight, must_run, limits, self._solving)
+            choice = parm_choice.choose(offers, weight, must_run, limits, self._solving, deadline)
             if choice.usable or not locked:
                 break
         return offers, choice
@@ -306,3 +308,8 @@ class ParmScheduler(DramScheduler):
             return self._caps_uw
         low_w, high_w = w_from_uw(self._machine.cap_uw_min), w_from_uw(self._machine.cap_uw_max)
         return spaced_caps(profile, self._levels_count, low_w, high_w)
+
+
+def _watts(powers_uw: Sequence[int]) -> str:
+    """Powers for people."""
+    return ", ".join(f"{w_from_uw(power_uw):g} W" for power_uw in powers_uw)

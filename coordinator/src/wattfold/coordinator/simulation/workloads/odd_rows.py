@@ -9,6 +9,7 @@ row a rule touches is recorded with its line, so that counts can be checked agai
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -125,6 +126,15 @@ class OddRowReport:
     def lines(self, rule: Rule) -> list[int]:
         """Line numbers of the rows a rule found."""
         return [row.line for row in self.rows if row.rule is rule]
+
+    def why_none(self) -> str:
+        """Why no row gave a job, where there were some: the rules that dropped most."""
+        dropped = Counter(row.rule for row in self.rows if row.outcome is Outcome.DROPPED)
+        found = "; ".join(
+            f"{count} by {rule.value} ({MEANINGS[rule][0]}), first in line {self.lines(rule)[0]}"
+            for rule, count in dropped.most_common(2)
+        )
+        return f"all {self.data_lines} rows were odd and dropped: {found}"
 
     def dropped_lines(self) -> set[int]:
         """Lines that gave no job."""

@@ -94,6 +94,8 @@ class LineReader:
 
     def _block(self, block: bytes) -> RawRows:
         first = self._line
+        if b"\0" in block:
+            raise LogError(self._path, 0, "is no text, so it is not a workload log")
         if first == 1:
             block = block.removeprefix(_BYTE_ORDER_MARK)
         self._line += block.count(b"\n")

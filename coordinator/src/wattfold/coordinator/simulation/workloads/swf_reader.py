@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wattfold.coordinator.simulation.workloads.errors import LogError
 from wattfold.coordinator.simulation.workloads.header import Header
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy, OddRowReport
 from wattfold.coordinator.simulation.workloads.swf_lines import FIELDS, LineReader, RawRows
@@ -36,7 +37,8 @@ def read_swf(path: Path, policy: OddRowPolicy | None = None) -> ReadLog:
     Needs about 600 bytes a row at its peak.
 
     Raises:
-        LogError: the file cannot be read, is no text, or has an odd row under the treatment `fail`.
+        LogError: the file cannot be read, is no text, has rows and all of them are odd, or has an
+            odd row under the treatment `fail`.
     """
     policy = policy or OddRowPolicy()
     report = OddRowReport()
@@ -50,6 +52,8 @@ def read_swf(path: Path, policy: OddRowPolicy | None = None) -> ReadLog:
     blocks.clear()
     rules = RowRules(path, rows, policy, report)
     rules.apply()
+    if report.data_lines and not len(rules.values):
+        raise LogError(path, 0, f"has no job: {report.why_none()}")
     columns = {
         name: rules.values[:, index].astype(np.int64 if name in INT_COLUMNS else np.float64)
         for index, name in enumerate(COLUMNS)

@@ -1,0 +1,213 @@
+"""Every call says who asks; every call that is not known to be a mere look is audited.
+
+So a new call is in the trail unless somebody names it in LOOKS.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from wattfold.contract.log_text import line
+from wattfold.contract.units import NS_PER_S, w_from_uw
+from wattfold.coordinator.adapters.asking import ASKING, Asking
+from wattfold.coordinator.adapters.audit_trail import REFUSED, AuditEntry
+from wattfold.coordinator.adapters.peers import Peer, peer_of
+
+log = logging.getLogger("wattfold.audit")
+
+LOOKS = frozenset(
+    {
+        "Explain",
+        "GetPower",
+        "ListAudit",
+        "ListJobs",
+        "ListNodes",
+        "ListProfiles",
+        "Watch",
+    }
+)
+"""Calls that change nothing and show nothing that is not for everybody who may call."""
+SECRET = frozenset({"env", "argv", "certificate", "idempotency_key"})
+"""Fields of requests that are not written to the trail."""
+VALUE_MAX = 200
+MESSAGE_MAX = 500
+STRANGERS_MAX_PER_MINUTE = 30
+"""Calls without a token that are stored: a flood of them must not push the trail out."""
+
+
+class AuditInterceptor(grpc.aio.ServerInterceptor):
+    """Puts who asks into `ASKING`, and notes what is no look, whatever came of it."""
+
+    def __init__(self, note: Callable[[AuditEntry], None], door_key: str = "") -> None:
+        self._note = note
+        self._door_key = door_key
+        self._strangers = _Limit(STRANGERS_MAX_PER_MINUTE)
+
+    async def intercept_service(self, continuation, details):  # type: ignore[no-untyped-def]
+        """The handler of a call, with who asks around it."""
+        handler = await continuation(details)
+        action = details.method.rpartition("/")[2]
+        if handler is None:
+            return None
+        if action in LOOKS:
+            return self._looking(handler)
+        if handler.unary_unary is None:
+            return _refused("calls that change something answer once")  # Else not audited.
+        return grpc.unary_unary_rpc_method_handler(
+            self._audited(handler.unary_unary, action),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+    def _looking(self, handler: Any) -> Any:
+        if handler.unary_unary is None:
+            return handler  # A stream of pictures, the same for all who may call.
+
+        async def look(request: Any, context: Any) -> Any:
+            peer = await self._peer(context)
+            ASKING.set(Asking(peer=peer, entry=None))
+            return await handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            look,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+    async def _peer(self, context: Any) -> Peer:
+        peer = peer_of(context.peer(), self._door_key)
+        if not peer.known:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "nobody has said who asks")
+        return peer
+
+    def _audited(
+        self, handle: Callable[[Any, Any], Awaitable[Any]], action: str
+    ) -> Callable[[Any, Any], Awaitable[Any]]:
+        async def audited(request: Any, context: Any) -> Any:
+            peer = await self._peer(context)
+            asking = Asking(peer=peer, entry=_entry(peer, action, request))
+            ASKING.set(asking)
+            try:
+                answer = await handle(request, context)
+            except BaseException as error:
+                self._refusal(asking, context, error)
+                raise
+            self._done(asking, answer)
+            return answer
+
+        return audited
+
+    def _done(self, asking: Asking, answer: Any) -> None:
+        assert asking.entry is not None
+        entry = replace(asking.entry, job=asking.entry.job or getattr(answer, "job_id", ""))
+        if not asking.stored:
+            self._note(entry)
+        _log(entry)
+
+    def _refusal(self, asking: Asking, context: Any, error: BaseException) -> None:
+        assert asking.entry is not None
+        told = context.details() or ("given up by who asked" if _cancelled(error) else repr(error))
+        entry = replace(asking.entry, outcome=REFUSED, message=str(told)[:MESSAGE_MAX])
+        stranger = context.code() is grpc.StatusCode.UNAUTHENTICATED
+        if stranger:
+            entry = replace(entry, account="", uid=-1, job="", node="", detail="")
+            if not self._strangers.one_more(entry.time_s):
+                return
+        # An event that was stored all the same stays with its entry: it has happened.
+        if not asking.stored:
+            self._note(entry)
+        _log(entry)
+
+
+def _cancelled(error: BaseException) -> bool:
+    return not isinstance(error, Exception)
+
+
+def _entry(peer: Peer, action: str, request: Any) -> AuditEntry:
+    return AuditEntry(
+        time_s=time.time(),
+        account=peer.account,
+        uid=peer.uid,
+        peer=peer.address,
+        action=action,
+        job=getattr(request, "job_id", "")[:VALUE_MAX],
+        node=getattr(request, "node_id", "")[:VALUE_MAX],
+        detail=" ".join(_details(request)),
+    )
+
+
+def _details(request: Any) -> list[str]:
+    """The values of a request that are set and no secrets, also of the messages in it."""
+    found: list[str] = []
+    if isinstance(request, bytes):
+        return found  # Of a call that was refused before anybody looked into it.
+    for field, value in request.ListFields():
+        if field.name in SECRET or field.name in ("job_id", "node_id"):
+            continue
+        if field.is_repeated or field.type == field.TYPE_BYTES:
+            continue
+        if field.type == field.TYPE_MESSAGE:
+            found += _details(value)
+            continue
+        if field.type == field.TYPE_ENUM and value in field.enum_type.values_by_number:
+            value = field.enum_type.values_by_number[value].name.lower()
+        name, told = _for_people(field.name, value)
+        found.append(line("", **{name: told[:VALUE_MAX]}).partition(" ")[2])
+    return found
+
+
+def _for_people(name: str, value: Any) -> tuple[str, str]:
+    """A value in watts or seconds, where the contract has smaller units."""
+    if name.endswith("_uw"):
+        return name.removesuffix("uw") + "w", f"{w_from_uw(value):.1f}"
+    if name.endswith("_ns"):
+        return name.removesuffix("ns") + "s", f"{value / NS_PER_S:g}"
+    return name, str(value)
+
+
+def _log(entry: AuditEntry) -> None:
+    told = {"message": entry.message} if entry.message else {}
+    log.info(
+        line(
+            "asked",
+            action=entry.action,
+            account=entry.account or "unknown",
+            peer=entry.peer,
+            job=entry.job,
+            node=entry.node,
+            detail=entry.detail,
+            outcome=entry.outcome,
+            **told,
+        )
+    )
+
+
+def _refused(text: str) -> Any:
+    async def refuse(request: object, context: grpc.aio.ServicerContext) -> None:
+        del request
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
+
+    return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+class _Limit:
+    """So many a minute."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._minute = 0
+        self._count = 0
+
+    def one_more(self, time_s: float) -> bool:
+        minute = int(time_s // 60)
+        if minute != self._minute:
+            self._minute, self._count = minute, 0
+        self._count += 1
+        return self._count <= self._most

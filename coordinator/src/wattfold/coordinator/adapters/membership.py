@@ -1,0 +1,100 @@
+"""Which nodes are there: brings the core and the contacts in line with the configuration.
+
+At the start and whenever the configuration is read anew. A node whose address has changed is silent
+until it is heard of at the new one; a node that is named no more is retired.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+
+from wattfold.contract.ids import NodeId
+from wattfold.contract.log_text import line
+from wattfold.coordinator.adapters.agents import AgentLink, Agents
+from wattfold.coordinator.adapters.config import Config, ConfigError, NodeEntry
+from wattfold.coordinator.adapters.service import Service
+from wattfold.coordinator.core import events as ev
+
+log = logging.getLogger("wattfold.coordinator")
+
+LinkMaker = Callable[[NodeId, str], AgentLink]
+
+
+class Membership:
+    """Follows the nodes that the configuration names; without any, those of the journal."""
+
+    def __init__(self, service: Service, agents: Agents, make_link: LinkMaker) -> None:
+        self._service = service
+        self._agents = agents
+        self._make_link = make_link
+        self._linked: dict[NodeId, str] = {}
+
+    def follow(self, entries: Sequence[NodeEntry]) -> None:
+        """These nodes and no others are to be there."""
+        nodes = self._service.core.state.nodes.values()
+        known = {node.node_id: node.address for node in nodes if not node.retired}
+        wanted = {entry.node_id: entry.address for entry in entries} or known | self._linked
+        for node_id in sorted((known.keys() | self._linked.keys()) - wanted.keys()):
+            self._retire(node_id)
+        for node_id, address in wanted.items():
+            if known.get(node_id) != address and self._linked.get(node_id) != address:
+                self._service.post(ev.NodeRegistered(node_id=node_id, address=address))
+            self._contact(node_id, address)
+
+    def _retire(self, node_id: NodeId) -> None:
+        means = "charged until its lease has run out, then outside this budget"
+        log.warning(line("node_retired", node=node_id, means=means))
+        self._unlink(node_id)
+        self._service.post(ev.NodeRetired(node_id=node_id))
+
+    def _contact(self, node_id: NodeId, address: str) -> None:
+        before = self._linked.get(node_id)
+        if before == address:
+            return
+        if before is not None:
+            reason = f"its address was changed from {before} to {address}"
+            log.warning(line("node_moved", node=node_id, before=before, now=address))
+            self._unlink(node_id)
+            self._service.post(ev.NodeSilent(node_id=node_id, reason=reason))
+        self._linked[node_id] = address
+        self._agents.add(self._make_link(node_id, address))
+
+    def _unlink(self, node_id: NodeId) -> None:
+        if self._linked.pop(node_id, None) is not None:
+            self._agents.drop(node_id)
+
+
+class Reloader:
+    """Reads the configuration anew when told to. What cannot be changed now is named."""
+
+    def __init__(self, config: Config, read: Callable[[], Config], members: Membership) -> None:
+        self._config = config
+        self._read = read
+        self._members = members
+
+    def reload(self) -> None:
+        """A configuration with an error changes nothing."""
+        try:
+            config = self._read()
+        except ConfigError as error:
+            self._refuse(str(error))
+            return
+        if not config.nodes and self._config.nodes:
+            self._refuse("it names no node")
+            return
+        for name in changed_settings(self._config, config):
+            log.warning(line("reload_needs_restart", setting=name))
+        self._members.follow(config.nodes)
+        self._config = dataclasses.replace(self._config, nodes=config.nodes)
+        log.warning(line("reloaded", nodes=len(config.nodes)))
+
+    def _refuse(self, reason: str) -> None:
+        log.error(line("reload_refused", reason=reason, means="everything stays as it was"))
+
+
+def changed_settings(before: Config, after: Config) -> list[str]:
+    """Settings other than the nodes that differ."""
+    names = [field.name for field in dataclasses.fields(Config) if field.name != "nodes"]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]

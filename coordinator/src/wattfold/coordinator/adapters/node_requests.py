@@ -1,0 +1,134 @@
+"""What operators ask about nodes and the budget: checked here, decided by the core."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import grpc
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.adapters import views
+from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.service import Service
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import leave, node_orders
+from wattfold.coordinator.core.events import NodeOrder
+from wattfold.coordinator.core.node import GIVEN_BACK, Node
+from wattfold.coordinator.core.outside import counted_uw, outside
+from wattfold.coordinator.core.state import State
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1 import coordinator_pb2_grpc
+
+REASON_LENGTH_MAX = 200
+_WORDS = {
+    pb.FORGET_WORD_NO_POWER: NodeOrder.FORGET_UNPOWERED,
+    pb.FORGET_WORD_OUTSIDE_BUDGET: NodeOrder.FORGET_OUTSIDE,
+}
+
+
+class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
+    """The part of the coordinator's service that is about nodes."""
+
+    _service: Service
+    _seen: Observations
+
+    @property
+    def _state(self) -> State:
+        return self._service.core.state
+
+    async def _request(self, event: ev.Event, context: Any) -> None:
+        raise NotImplementedError
+
+    async def DrainNode(self, request: pb.DrainNodeRequest, context: Any) -> pb.DrainNodeResponse:
+        """No new jobs there."""
+        node = await self._order(request.node_id, NodeOrder.DRAIN, request.reason, context)
+        for job in leave.jobs_there(self._state, node) if request.cancel_jobs else ():
+            await self._request(ev.JobCancelRequested(job_id=job.job_id), context)
+        return pb.DrainNodeResponse(node=self._node_message(node))
+
+    async def ResumeNode(
+        self, request: pb.ResumeNodeRequest, context: Any
+    ) -> pb.ResumeNodeResponse:
+        """Back to service."""
+        node = await self._order(request.node_id, NodeOrder.RESUME, request.reason, context)
+        return pb.ResumeNodeResponse(node=self._node_message(node))
+
+    async def LeaveNode(self, request: pb.LeaveNodeRequest, context: Any) -> pb.LeaveNodeResponse:
+        """Its original limits back, as soon as that is safe."""
+        if request.at_once:
+            node = await self._named(request.node_id, context)
+            refused = node_orders.refusal(node, NodeOrder.LEAVE)
+            if not refused and node.duty not in GIVEN_BACK:
+                refused = leave.obstacle(self._state, node)
+            if refused:
+                await _refuse(context, f"node {node.node_id} cannot leave now: {refused}")
+        node = await self._order(request.node_id, NodeOrder.LEAVE, request.reason, context)
+        return pb.LeaveNodeResponse(node=self._node_message(node))
+
+    async def ForgetNode(
+        self, request: pb.ForgetNodeRequest, context: Any
+    ) -> pb.ForgetNodeResponse:
+        """Out of the ledger by an operator's word."""
+        order = _WORDS.get(request.word)
+        if order is None:
+            text = (
+                "say why nothing is to be charged for it any more: that it has no power, or that "
+                "what it draws is outside this budget"
+            )
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+            raise AssertionError("abort returned")
+        node = await self._order(request.node_id, order, request.reason, context)
+        return pb.ForgetNodeResponse(node=self._node_message(node))
+
+    async def _order(self, node_id: str, order: NodeOrder, reason: str, context: Any) -> Node:
+        node = await self._named(node_id, context)
+        refused = node_orders.refusal(node, order)
+        if refused:
+            await _refuse(context, f"node {node.node_id}: {refused}")
+        text = " ".join(reason.split())
+        if len(text) > REASON_LENGTH_MAX or not text.isprintable():
+            wrong = f"a reason is one line of at most {REASON_LENGTH_MAX} printable characters"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
+        await self._request(ev.NodeOrdered(node_id=node.node_id, order=order, reason=text), context)
+        return node
+
+    async def _named(self, node_id: str, context: Any) -> Node:
+        node = self._state.nodes.get(NodeId(node_id))
+        if node is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"no node {node_id!r}")
+            raise AssertionError("abort returned")
+        return node
+
+    def _node_message(self, node: Node) -> pb.Node:
+        return views.node_message(self._state, node, self._seen.nodes.get(node.node_id))
+
+
+async def _refuse(context: Any, text: str) -> NoReturn:
+    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
+    raise AssertionError("abort returned")
+
+
+def budget_refusal(state: State, budget_uw: int, accept_outside: bool) -> str:
+    """Why a budget cannot be kept, for people; empty if it can."""
+    floor_uw, drawn_uw = state.floor_uw(), outsiders_uw(state)
+    if budget_uw < floor_uw or budget_uw == 0:
+        return (
+            f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the least the "
+            "nodes in use draw (base power, floors, limits of nodes that have left); give at least "
+            "that, or take nodes out first: `wattfold node forget`, for nodes that are off or have "
+            "left"
+        )
+    if not accept_outside and drawn_uw and budget_uw < floor_uw + drawn_uw:
+        return (
+            f"a budget of {budget_uw / 1e6:.1f} W does not hold the {floor_uw / 1e6:.1f} W that "
+            f"the nodes in use draw at least and the {drawn_uw / 1e6:.1f} W of nodes outside the "
+            f"sum ({', '.join(outside(state).nodes)}); give {(floor_uw + drawn_uw) / 1e6:.1f} W, "
+            "or accept that they draw beside the budget (--accept-outside)"
+        )
+    return ""
+
+
+def outsiders_uw(state: State) -> int:
+    """What may be drawn by nodes that are in no sum and will be in none, and count all the same."""
+    unadmitted = state.index.unadmitted.values()
+    return sum(counted_uw(node) for node in unadmitted if not node.awaits_room)

@@ -1,0 +1,97 @@
+"""What there is to say of nodes that drain, leave or are outside the sum, and of jobs there."""
+
+from __future__ import annotations
+
+import logging
+
+from wattfold.contract.log_text import line
+from wattfold.coordinator.core import leave
+from wattfold.coordinator.core.job import Job, JobState
+from wattfold.coordinator.core.node import Duty, Node
+from wattfold.coordinator.core.outside import draw_uw, outside
+from wattfold.coordinator.core.state import State
+from wattfold.v1 import coordinator_pb2 as pb
+
+log = logging.getLogger("wattfold.coordinator")
+
+DUTIES: dict[Duty, pb.NodeDuty] = {duty: getattr(pb, f"NODE_DUTY_{duty.name}") for duty in Duty}
+
+
+def add_duty(message: pb.Node, state: State, node: Node) -> None:
+    """The orders an operator has given about a node, and what it draws outside the ledger."""
+    message.duty = DUTIES[node.duty]
+    message.duty_reason = node.duty_reason
+    message.outside_uw = draw_uw(node)
+    if node.duty in (Duty.LEAVING, Duty.RESTORING) and node.admitted:
+        message.waits_for = leave.obstacle(state, node)
+
+
+def add_outside(message: pb.Power, state: State) -> None:
+    """What may be drawn beside the ledger."""
+    found = outside(state)
+    message.outside_uw, message.outside_accepted_uw = found.drawn_uw, found.accepted_uw
+    message.over_uw = found.over_uw
+    message.outside_node_ids.extend(found.nodes)
+    message.unheard_node_ids.extend(found.unheard)
+
+
+def outside_statements(state: State) -> list[str]:
+    """What jobs cannot have because nodes outside the sum may draw it, for people."""
+    found = outside(state)
+    if not found.counted_uw:
+        return []
+    return [
+        f"{found.counted_uw / 1e6:.1f} W are kept free for nodes outside the sum "
+        f"({', '.join(found.nodes[:5])}): see `wattfold power`."
+    ]
+
+
+def ending_reason(state: State, job: Job) -> str:
+    """Why a job that is to end has not, and what would end it; empty if it is on its way."""
+    if job.state is not JobState.ENDING:
+        return ""
+    away = [
+        rank.node_id
+        for rank in job.ranks.values()
+        if rank.end is None and not state.nodes[rank.node_id].reachable
+    ]
+    if not away:
+        return ""
+    why = state.nodes[away[0]].message or "no answer"
+    return (
+        f"waits for {', '.join(away)}: {why}. It ends when the node is heard of; "
+        f"`wattfold cancel --force {job.job_id}` gives it up there, and "
+        f"`wattfold node forget --no-power {away[0]}` is for a node that is off"
+    )
+
+
+class OutsideLog:
+    """One line when the power drawn outside the sum takes it over the budget, and one when not."""
+
+    def __init__(self) -> None:
+        self._over_uw = 0
+
+    def look(self, state: State) -> None:
+        """Called after every batch of events."""
+        ledger = state.ledger
+        if ledger.committed_uw + ledger.outside_uw <= ledger.budget_uw and not self._over_uw:
+            return
+        found = outside(state)
+        if found.over_uw > self._over_uw:
+            advice = (
+                "nodes that are not in the sum draw power; take them out, raise the budget, or "
+                "accept it (wattfold budget set WATTS --accept-outside)"
+            )
+            told = line(
+                "over_budget",
+                over_w=f"{found.over_uw / 1e6:.1f}",
+                budget_w=f"{ledger.budget_uw / 1e6:.1f}",
+                committed_w=f"{ledger.committed_uw / 1e6:.1f}",
+                outside_w=f"{found.counted_uw / 1e6:.1f}",
+                nodes=",".join(found.nodes),
+                advice=advice,
+            )
+            log.error(told)
+        elif not found.over_uw:
+            log.warning(line("over_budget_ended", budget_w=f"{ledger.budget_uw / 1e6:.1f}"))
+        self._over_uw = found.over_uw

@@ -1,0 +1,186 @@
+"""Keeps a worker's copy of the state up to date, and asks it questions.
+
+Costs the loop what has changed since the last question, in pieces of a few milliseconds; without
+questions nothing but a note of what has changed. See `replica` for the worker's side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters import replica
+from wattfold.coordinator.core.changes import Changes
+from wattfold.coordinator.core.job import Job, JobSpec
+from wattfold.coordinator.core.node import Node, NodeSpec
+from wattfold.coordinator.core.state import State
+from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
+
+PIECE = 200
+"""Jobs, and as many nodes, in one update: about 5 ms of the loop."""
+TAKE_DEADLINE_S = 30.0
+TRIES = 3
+
+
+class Worker(Protocol):
+    """Runs functions in another process, one after the other (`SolverWorker`)."""
+
+    async def call(
+        self, function: Callable[..., Any], *args: object, deadline_s: float
+    ) -> CallResult:
+        """``function(*args)`` there."""
+
+
+class ReplicaFeed:
+    """The coordinator's end of one copy. ``lean`` says what of a submission goes there."""
+
+    def __init__(
+        self, worker: Worker, state: Callable[[], State], lean: Callable[[JobSpec], JobSpec]
+    ) -> None:
+        self._worker = worker
+        self._state = state
+        self._lean = lean
+        self._turn = asyncio.Lock()
+        self._changes = Changes(everything=True)
+        self._number = replica.BEGIN
+        self._job_specs: dict[JobId, JobSpec] = {}
+        self._node_specs: dict[NodeId, NodeSpec | None] = {}
+        self._known: tuple[dict[str, Any], dict[str, Any]] | None = None
+
+    def note(self, changes: Changes) -> None:
+        """Hears what has changed in the state."""
+        self._changes.merge(changes)
+
+    async def ask(
+        self,
+        function: Callable[..., Any],
+        arguments: Callable[[bool], tuple[Any, ...]],
+        deadline_s: float,
+    ) -> CallResult:
+        """``function(replica, *arguments)`` in the worker, on the state of this moment or later.
+
+        ``arguments`` are made when the copy is up to date but for them; they are told whether it
+        was begun anew, so that it has nothing of earlier calls.
+        """
+        async with self._turn:
+            for _ in range(TRIES):
+                result = await self._ask_once(function, arguments, deadline_s)
+                if not (isinstance(result, Success) and isinstance(result.value, replica.Stale)):
+                    return result
+            return Crashed(reason="the worker process loses its state again and again", details="")
+
+    async def _ask_once(
+        self,
+        function: Callable[..., Any],
+        arguments: Callable[[bool], tuple[Any, ...]],
+        deadline_s: float,
+    ) -> CallResult:
+        anew, whole = self._changes.everything, False
+        pending = self._begin() if anew else self._taken()
+        try:
+            while len(pending.jobs) > PIECE or len(pending.nodes) > PIECE:
+                update = self._update(pending.first(PIECE))
+                result = await self._worker.call(replica.take, update, deadline_s=TAKE_DEADLINE_S)
+                if not isinstance(result, Success) or result.value is not None:
+                    return result
+            if self._changes.everything:
+                return Success(value=replica.Stale())
+            # In one go with what has changed meanwhile: the answer is about one moment.
+            pending.merge(self._taken())
+            update = self._update(pending)
+            result = await self._worker.call(
+                replica.ask, update, function, arguments(anew), deadline_s=deadline_s
+            )
+            whole = isinstance(result, Success) and not isinstance(result.value, replica.Stale)
+            return result
+        finally:
+            if not whole:
+                self._changes.everything = True
+
+    def _taken(self) -> Changes:
+        taken, self._changes = self._changes, Changes()
+        return taken
+
+    def _begin(self) -> Changes:
+        state = self._state()
+        self._changes = Changes()
+        self._number, self._known = replica.BEGIN, None
+        self._job_specs.clear()
+        self._node_specs.clear()
+        return Changes(jobs=dict.fromkeys(state.jobs), nodes=dict.fromkeys(state.nodes))
+
+    def _update(self, part: Changes) -> replica.Update:
+        state = self._state()
+        job_specs: dict[JobId, JobSpec] = {}
+        node_specs: dict[NodeId, NodeSpec | None] = {}
+        jobs = [self._job(state.jobs[j], job_specs) for j in part.jobs if j in state.jobs]
+        nodes = [self._node(state.nodes[n], node_specs) for n in part.nodes if n in state.nodes]
+        jobs_gone = tuple(j for j in part.jobs if j not in state.jobs)
+        nodes_gone = tuple(n for n in part.nodes if n not in state.nodes)
+        for job_id in jobs_gone:
+            self._job_specs.pop(job_id, None)
+        for node_id in nodes_gone:
+            self._node_specs.pop(node_id, None)
+        number, self._number = self._number, self._number + 1
+        return replica.Update(
+            number=number,
+            rest=_rest(state),
+            fixed_uw=state.index.fixed_uw,
+            known=self._news(state),
+            jobs=tuple(jobs),
+            job_specs=job_specs,
+            jobs_gone=jobs_gone,
+            nodes=tuple((node, state.ledger.accounts.get(node.node_id)) for node in nodes),
+            node_specs=node_specs,
+            nodes_gone=nodes_gone,
+        )
+
+    def _job(self, job: Job, new: dict[JobId, JobSpec]) -> Job:
+        if self._job_specs.get(job.job_id) is not job.spec:
+            self._job_specs[job.job_id] = job.spec
+            new[job.job_id] = self._lean(job.spec)
+        bare = copy.copy(job)
+        bare.spec = None  # type: ignore[assignment]
+        return bare
+
+    def _node(self, node: Node, new: dict[NodeId, NodeSpec | None]) -> Node:
+        if node.node_id not in self._node_specs or (
+            self._node_specs[node.node_id] is not node.spec
+        ):
+            self._node_specs[node.node_id] = new[node.node_id] = node.spec
+        bare = copy.copy(node)
+        bare.spec = None
+        return bare
+
+    def _news(self, state: State) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        now = (state.profiles, state.certificates)
+        if self._known == now:
+            return None
+        self._known = (dict(state.profiles), dict(state.certificates))
+        return self._known
+
+
+def whole(spec: JobSpec) -> JobSpec:
+    """A submission as it is, for checkpoints."""
+    return spec
+
+
+def for_planning(spec: JobSpec) -> JobSpec:
+    """A submission without what no policy looks at."""
+    return replace(spec, argv=(), cwd="", stdout_path="", stderr_path="")
+
+
+def _rest(state: State) -> State:
+    """The state without what is sent apart."""
+    rest, ledger = copy.copy(state), copy.copy(state.ledger)
+    ledger.accounts, ledger.touched, ledger._timed = {}, set(), set()
+    rest.ledger = ledger
+    for name in replica.SENT_APART:
+        setattr(rest, name, {})
+    for name in replica.DERIVED:
+        setattr(rest, name, None)
+    return rest

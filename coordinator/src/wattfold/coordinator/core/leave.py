@@ -1,0 +1,102 @@
+"""A node is given back: when it may get its original limits, what that costs, how it ends.
+
+Original limits are charged before the command goes out, as every raise is, and stay charged until
+somebody forgets the node. The command is repeated until it is answered; nothing that would take the
+node in again (a lease, a cap) is sent to it meanwhile, or may still be on its way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wattfold.contract.ids import ZoneName
+from wattfold.coordinator.core.charge import node_fixed_uw
+from wattfold.coordinator.core.job import Job
+from wattfold.coordinator.core.node import GIVEN_BACK, Duty, Node, NodeSpec, NodeState
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.core.state import State
+
+
+def originals_uw(node: Node, spec: NodeSpec) -> dict[ZoneName, int]:
+    """What every cappable zone may draw at its original limit; its greatest cap where not told."""
+    told = node.original_uw
+    return {
+        zone.name: told.get(zone.name) or zone.cap_uw_max for zone in spec.zones if zone.can_cap
+    }
+
+
+def given_back_uw(node: Node, spec: NodeSpec) -> int:
+    """Charge of a node whose original limits hold, microwatts."""
+    fixed_zones_uw = sum(zone.cap_uw_max for zone in spec.zones if not zone.can_cap)
+    return spec.base_power_uw + fixed_zones_uw + sum(originals_uw(node, spec).values())
+
+
+def least_uw(state: State, node: Node, spec: NodeSpec) -> int:
+    """Charge of an admitted node without jobs, microwatts."""
+    if node.duty in GIVEN_BACK:
+        return given_back_uw(node, spec)
+    return node_fixed_uw(node, spec, state.settings.dram_cap_uw)
+
+
+def set_duty(state: State, node: Node, duty: Duty) -> None:
+    """The duty of a node is another one, and with it the least it is charged with."""
+    node.duty = duty
+    state.index.note_duty(node)
+    state.index.touch(node.node_id)
+    if node.admitted and node.spec is not None:
+        state.index.set_fixed(node.node_id, least_uw(state, node, node.spec))
+
+
+def jobs_there(state: State, node: Node) -> list[Job]:
+    """Jobs with a process on a node, or about to have one, in order of submission."""
+    found = []
+    for job in state.on_node(node.node_id):
+        rank = job.ranks.get(node.node_id)
+        if rank.end is None if rank is not None else not job.ranks:
+            found.append(job)
+    return found
+
+
+def obstacle(state: State, node: Node) -> str:
+    """Why a node cannot be given back now, for people; empty if it can."""
+    if not node.reachable or node.state is not NodeState.UP or node.spec is None:
+        return "it does not answer as it should"
+    jobs = [job.job_id for job in jobs_there(state, node)]
+    jobs += [job_id for job_id in node.foreign if job_id not in jobs]
+    if jobs:
+        return f"jobs there have to end first: {', '.join(jobs[:10])}"
+    need_uw = state.ledger.increase_uw(node.node_id, originals_uw(node, node.spec))
+    free_uw = state.ledger.free_uw
+    if need_uw <= free_uw:
+        return ""
+    return (
+        f"its original limits may draw {need_uw / 1e6:.1f} W more than now, "
+        f"{free_uw / 1e6:.1f} W of the budget are free"
+    )
+
+
+def reserve_uw(state: State, node: Node) -> int:
+    """Charge of an idle node to keep room for because it is to leave; 0 if it can never fit."""
+    spec = node.spec
+    if node.duty is not Duty.LEAVING or spec is None or not node.usable or not node.reachable:
+        return 0
+    if node.foreign or jobs_there(state, node):
+        return 0
+    back_uw = given_back_uw(node, spec)
+    others_uw = state.index.fixed_uw - least_uw(state, node, spec) + state.ledger.outside_uw
+    return back_uw if others_uw + back_uw <= state.ledger.budget_uw else 0
+
+
+def due(state: State, node: Node, now_ns: int) -> bool:
+    """Whether the command to leave is to be sent now."""
+    if node.duty not in (Duty.LEAVING, Duty.RESTORING) or obstacle(state, node):
+        return False
+    quiet = not (node.caps_request or node.lease_request or node.dead_zones)
+    return quiet and now_ns >= max(node.leave_from_ns, node.caps_retry_ns)
+
+
+def met(state: State, node: Node, left: bool) -> None:
+    """An agent that was told to leave says whether it has."""
+    if node.duty in GIVEN_BACK:
+        set_duty(state, node, Duty.LEFT if left else Duty.LEAVING)

@@ -1,0 +1,168 @@
+"""What operators order of nodes: drain, resume, leave, forget; and what becomes of a leave."""
+
+from __future__ import annotations
+
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import job_events, leave, node_events
+from wattfold.coordinator.core.events import NodeOrder
+from wattfold.coordinator.core.job import JobState
+from wattfold.coordinator.core.node import (
+    FORGOTTEN,
+    GIVEN_BACK,
+    IN_SERVICE,
+    Duty,
+    Node,
+    NodeState,
+)
+from wattfold.coordinator.core.state import State
+
+_FORGET = (NodeOrder.FORGET_UNPOWERED, NodeOrder.FORGET_OUTSIDE)
+
+
+def refusal(node: Node, order: NodeOrder) -> str:
+    """Why an order makes no sense for a node as it is, for people; empty if it does."""
+    resume = f"`wattfold node resume {node.node_id}` takes it in again"
+    if order is NodeOrder.DRAIN and node.duty not in IN_SERVICE:
+        return f"it is {_where(node)}: no job is there; {resume}"
+    if order is NodeOrder.LEAVE and node.duty in FORGOTTEN:
+        return f"it is {_where(node)}; {resume}"
+    if order is NodeOrder.LEAVE and not node.admitted:
+        return (
+            "it is outside the ledger: its limits are no part of the sum, so nothing is given back"
+        )
+    if order is NodeOrder.FORGET_UNPOWERED and node.reachable:
+        out = node.duty is Duty.LEFT
+        return "it answers, so it has power: " + (
+            "switch it off, or say that what it draws is no part of this budget (--outside-budget)"
+            if out
+            else "let it leave first (`wattfold node leave`)"
+        )
+    if order is NodeOrder.FORGET_OUTSIDE:
+        return _not_out(node)
+    return ""
+
+
+def _where(node: Node) -> str:
+    return "forgotten" if node.duty in FORGOTTEN else f"given back ({node.duty.value})"
+
+
+def _not_out(node: Node) -> str:
+    """Why what a node draws cannot be declared to be outside the budget."""
+    if node.duty is Duty.LEFT or node.duty is Duty.OUTSIDE:
+        return ""
+    if node.reachable:
+        return "it answers and has not left: let it leave first (`wattfold node leave`)"
+    if node.state is NodeState.SILENT:
+        return (
+            "its lease may still hold: wait until it is down, or say that it has no power "
+            "(--no-power) if that is so"
+        )
+    return ""
+
+
+def ordered(state: State, event: ev.NodeOrdered, now_ns: int) -> list[act.Action]:
+    """An order that makes no sense any more is dropped: whoever gave it was told the state."""
+    node = state.nodes.get(event.node_id)
+    if node is None or refusal(node, event.order):
+        return []
+    node.duty_reason = event.reason
+    state.plan_needed = f"node {event.order.value}"
+    if event.order is NodeOrder.RESUME:
+        return _resume(state, node, now_ns)
+    if event.order in _FORGET:
+        return _forget(state, node, event, now_ns)
+    duty = Duty.DRAINING if event.order is NodeOrder.DRAIN else Duty.LEAVING
+    if node.duty not in GIVEN_BACK:
+        leave.set_duty(state, node, duty)
+        _put_back(state, node)
+    return []
+
+
+def _put_back(state: State, node: Node) -> None:
+    """Jobs that were to start on a node and have not been launched wait again."""
+    for job in state.on_node(node.node_id):
+        if job.state is JobState.STARTING and not job.ranks:
+            job.state, job.target = JobState.PENDING, None
+            state.index.displace(job)
+
+
+def _resume(state: State, node: Node, now_ns: int) -> list[act.Action]:
+    """Back to service: a node in the ledger at once, another one when it fits, as a new one."""
+    forgotten = node.duty in FORGOTTEN
+    leave.set_duty(state, node, Duty.SERVING)
+    if not forgotten:
+        # A renewal takes a node in again that has left, and reads what it holds.
+        node.lease_next_ns = now_ns
+        return []
+    node.state, node.message = NodeState.CONNECTING, ""
+    node_events.admit(state, node)
+    return _end_strays(state, node) if node.reachable else []
+
+
+def _end_strays(state: State, node: Node) -> list[act.Action]:
+    """Processes of jobs that have ended for us; others stay, with their cores to themselves."""
+    ended = []
+    for job_id in node.foreign:
+        job = state.jobs.get(job_id)
+        if job is not None and (job.final or node.node_id not in job.ranks):
+            ended.append(job_events.end_process(state, job, node))
+    return ended
+
+
+def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> list[act.Action]:
+    """Out of the ledger by an operator's word; what ran there is lost."""
+    unpowered = event.order is NodeOrder.FORGET_UNPOWERED
+    account = state.ledger.accounts.get(node.node_id)
+    _put_back(state, node)
+    why = f"its node {node.node_id} was forgotten: {event.reason or 'no reason given'}"
+    out = node_events.lose_jobs(state, node, why, now_ns)
+    if unpowered:
+        node.read_uw = {}
+        node.foreign.clear()
+    elif account is not None:
+        node.read_uw = {name: zone.charge_uw for name, zone in account.zones.items()}
+    state.ledger.close(node.node_id)
+    node.admitted = node.leased = False
+    node.caps_request = node.lease_request = ""
+    node.dead_zones.clear()
+    node.state = NodeState.REFUSED if node.reachable else NodeState.DOWN
+    node.message = ""
+    state.index.set_fixed(node.node_id, 0)
+    state.index.unadmitted[node.node_id] = node
+    leave.set_duty(state, node, Duty.UNPOWERED if unpowered else Duty.OUTSIDE)
+    return out
+
+
+def leave_answered(state: State, event: ev.LeaveAnswered, now_ns: int) -> list[act.Action]:
+    """The agent has read its zones back: it has left, but for zones that could not be put back."""
+    node = state.nodes[event.node_id]
+    if event.request_id != node.caps_request:
+        return []
+    node.caps_request = ""
+    node_events.read_left(state, node, event.caps, now_ns)
+    if node.duty is not Duty.RESTORING:
+        return []
+    failed = [f"{reading.zone}: {reading.error}" for reading in event.caps if reading.error]
+    node.message = f"not all limits could be put back: {'; '.join(failed)}" if failed else ""
+    if failed:
+        node.caps_retry_ns = now_ns + state.settings.retry_ns
+    else:
+        leave.set_duty(state, node, Duty.LEFT)
+    return []
+
+
+def leave_failed(state: State, event: ev.LeaveFailed, now_ns: int) -> list[act.Action]:
+    """Tried again; what it may have brought about stays charged until a later reading."""
+    node = state.nodes[event.node_id]
+    if event.request_id != node.caps_request:
+        return []
+    node.caps_request = ""
+    node.caps_retry_ns = now_ns + state.settings.retry_ns
+    node.message = f"it has not left yet: {event.reason}"
+    state.ledger.lose(node.node_id, node_events.seen_by_ns(state, now_ns))
+    if event.refused and node.duty is Duty.RESTORING:
+        # It is as it was: its leases go on until it can leave.
+        node.lease_next_ns = now_ns
+        leave.set_duty(state, node, Duty.LEAVING)
+    return []

@@ -1,0 +1,273 @@
+"""Equal jobs counted: one row of options for all of them.
+
+The jobs of an array ask for the same and are worth the same. Kept apart they defeat a search: each
+plan is found again in every order of them. Here rows that are equal in every amount, value, row of
+a node and in whether they must run become one row with a count; prices, bounds and the search over
+the core then deal with a few rows, however many jobs there are.
+
+A plan of counted rows is a `Tally`: so many jobs of this row take that option. Which ones, says the
+order of the jobs: the earlier gets the option of higher value, of options of equal value the first;
+none comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattfold.coordinator.solvers.problem import Ints32, Problem, no_choice
+from wattfold.coordinator.solvers.resources import Table
+
+Floats = NDArray[np.float64]
+Ints64 = NDArray[np.int64]
+
+SINGLES = 8
+"""Jobs at each option of a class that stay loose for mending a plan."""
+ROUNDING = 1e-9
+"""Of the share of a count that is taken for a whole number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tally:
+    """``number`` jobs of a row take ``option`` of its table, or none (-1). Entries may repeat."""
+
+    row: Ints64
+    option: Ints64
+    number: Ints64
+
+    @classmethod
+    def nothing(cls) -> Tally:
+        """No jobs."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(row=none, option=none, number=none)
+
+    @classmethod
+    def rounded_down(
+        cls, table: Table, shares: Sequence[float], responses: Sequence[Ints64]
+    ) -> Tally:
+        """Of each class as many jobs as whole numbers of a mix of responses say."""
+        rows = np.arange(table.jobs)
+        keys = np.concatenate([rows * (table.owner.size + 1) + own + 1 for own in responses])
+        weights = np.concatenate([share * table.count for share in shares])
+        both, at = np.unique(keys, return_inverse=True)
+        number = np.floor(np.bincount(at, weights=weights) + ROUNDING).astype(np.int64)
+        row, option = np.divmod(both, table.owner.size + 1)
+        return cls(row=row, option=option - 1, number=number).without_zeros()
+
+    def without_zeros(self) -> Tally:
+        """Only entries with a job."""
+        some = self.number > 0
+        return Tally(row=self.row[some], option=self.option[some], number=self.number[some])
+
+    def moved(self, table: Table, part: Table) -> Tally:
+        """The same in the options of a part of the table; entries whose option is gone go."""
+        option = np.where(self.option < 0, -1, table.option[self.option])
+        at = np.minimum(np.searchsorted(part.option, option), part.option.size - 1)
+        there = (option < 0) | (part.option[at] == option)
+        return Tally(
+            row=self.row[there],
+            option=np.where(option < 0, -1, at)[there],
+            number=self.number[there],
+        )
+
+    def widened(self, part: Table, table: Table) -> Tally:
+        """The same in the options of the table that ``part`` is of."""
+        option = np.where(self.option < 0, -1, part.option[self.option])
+        option = np.where(option < 0, -1, np.searchsorted(table.option, option))
+        return Tally(row=self.row, option=option, number=self.number)
+
+    def used(self, table: Table) -> Floats:
+        """Use of every resource. Exact."""
+        taken = np.flatnonzero(self.option >= 0)
+        picks, number = self.option[taken], self.number[taken]
+        total = np.zeros(table.resources + 1)
+        for cost, where in zip(table.cost, table.where, strict=True):
+            amount = cost[picks] * number
+            total += np.bincount(where[self.row[taken]], weights=amount, minlength=total.size)
+        return total[:-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grouped:
+    """A table of classes, and the jobs in them."""
+
+    table: Table
+    members: Ints64
+    """Rows of the full table, by class, ascending within one."""
+    begins: Ints64
+    """First entry of ``members`` of each class, and the end."""
+    full: Table
+
+    def choice(self, problem: Problem, table: Table, tally: Tally) -> Ints32:
+        """What every job of the problem takes; ``table`` is this one or a part of its options."""
+        taken = tally.option >= 0
+        value = np.where(taken, table.value[tally.option], -np.inf)
+        order = np.lexsort((tally.option, -value, tally.row))
+        # Options of one row stand in the same places in all rows of its class.
+        first = self.table.firsts[tally.row]
+        place = np.searchsorted(self.table.option, table.option[tally.option]) - first
+        place = np.repeat(np.where(taken, place, -1)[order], tally.number[order])
+        whole = no_choice(problem)
+        runs = place >= 0
+        rows = self.members[runs]
+        whole[self.full.job[rows]] = self.full.option[self.full.firsts[rows] + place[runs]]
+        return whole
+
+    def ordered(self, problem: Problem, choice: Ints32) -> Ints32:
+        """A plan made for the jobs one by one, with the better option for the earlier equal job."""
+        chosen = choice[self.full.job[self.members]].astype(np.int64)
+        row = np.repeat(np.arange(self.table.jobs), np.diff(self.begins))
+        place = np.searchsorted(self.full.option, chosen) - self.full.firsts[self.members]
+        option = np.where(chosen < 0, -1, self.table.firsts[row] + place)
+        tally = Tally(row=row, option=option, number=np.ones(row.size, dtype=np.int64))
+        return self.choice(problem, self.table, tally)
+
+
+def group(full: Table) -> Grouped:
+    """The table with equal rows counted."""
+    firsts, members = _classes(full, (full.top, full.forced), (full.value, *full.cost))
+    if firsts.size == full.jobs:
+        own = np.arange(full.jobs)
+        return Grouped(table=full, members=own, begins=np.arange(full.jobs + 1), full=full)
+    begins = np.append(firsts, members.size)
+    heads = np.sort(members[firsts])
+    order = np.argsort(members[firsts], kind="stable")
+    sizes = np.diff(begins)[order]
+    members = np.concatenate([members[begins[at] : begins[at + 1]] for at in order.tolist()])
+    return Grouped(
+        table=rows_of(full, heads, sizes),
+        members=members,
+        begins=np.append(0, np.cumsum(sizes)),
+        full=full,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loose:
+    """Jobs taken out of classes one by one, with the limits that the others leave."""
+
+    table: Table
+    row: Ints64
+    """Row of each of them in the table of classes."""
+    settled: Tally
+    """The others, decided."""
+
+    def joined(self, table: Table, choice: Ints64) -> Tally:
+        """The whole plan, in the options of the table of classes."""
+        place = choice - self.table.firsts
+        own = np.where(choice < 0, -1, table.firsts[self.row] + place)
+        return Tally(
+            row=np.append(self.settled.row, self.row),
+            option=np.append(self.settled.option, own),
+            number=np.append(self.settled.number, np.ones(self.row.size, dtype=np.int64)),
+        )
+
+
+def loosened(table: Table, mix: Tally) -> Loose:
+    """All jobs but those that a mix settles; of each of its entries ``SINGLES`` are loose as well.
+
+    A method for single jobs then has few of them to move, however many are equal.
+    """
+    settled = Tally(
+        row=mix.row, option=mix.option, number=np.maximum(mix.number - SINGLES, 0)
+    ).without_zeros()
+    taken = np.bincount(settled.row, weights=settled.number, minlength=table.jobs)
+    row = np.repeat(np.arange(table.jobs), (table.count - taken).astype(np.int64))
+    if row.size == table.jobs and not settled.row.size:
+        return Loose(table=table, row=row, settled=settled)
+    singles = rows_of(table, row, np.ones(row.size))
+    limit = table.limit - settled.used(table)
+    return Loose(table=replace(singles, limit=limit), row=row, settled=settled)
+
+
+def rows_of(table: Table, rows: Ints64, count: NDArray[np.generic]) -> Table:
+    """Some rows of a table, which may repeat, with these counts."""
+    ends = np.append(table.firsts, table.owner.size)
+    lengths = ends[rows + 1] - ends[rows]
+    owner = np.repeat(np.arange(rows.size), lengths)
+    firsts = np.cumsum(lengths) - lengths
+    pick = np.arange(owner.size) + (ends[rows] - firsts)[owner]
+    return Table(
+        option=table.option[pick],
+        job=table.job[rows],
+        owner=owner,
+        firsts=firsts,
+        forced=table.forced[rows],
+        value=table.value[pick],
+        top=table.top[rows],
+        cost=tuple(cost[pick] for cost in table.cost),
+        where=tuple(where[rows] for where in table.where),
+        limit=table.limit,
+        count=count.astype(np.float64),
+    )
+
+
+def groups_of(
+    table: Table, keys: Sequence[NDArray[np.generic]], columns: Sequence[Floats]
+) -> tuple[list[Ints64], Ints64]:
+    """Rows equal in keys of the row, in the resources drawn on and in columns of the options.
+
+    Returns the rows of each group, ascending, groups by their first row; and the group per row.
+    """
+    firsts, order = _classes(table, keys, columns)
+    parts = np.split(order, firsts[1:]) if order.size else []
+    parts.sort(key=lambda part: int(part[0]))
+    label = np.empty(table.jobs, dtype=np.int64)
+    for at, part in enumerate(parts):
+        label[part] = at
+    return parts, label
+
+
+def _classes(
+    table: Table, keys: Sequence[NDArray[np.generic]], columns: Sequence[Floats]
+) -> tuple[Ints64, Ints64]:
+    """Where each class begins in the second array: the rows by class, ascending within one."""
+    lengths = np.diff(np.append(table.firsts, table.owner.size))
+    # What differs between most unlike jobs first: where no two rows agree in it, none are equal.
+    label = _labels([*keys, lengths, *table.where[2:]])
+    unlike = table.jobs == 0 or int(label.max()) + 1 == table.jobs
+    if not unlike:
+        label = _refined(table, label, lengths, columns)
+    order = np.argsort(label, kind="stable")
+    firsts = np.flatnonzero(np.diff(label[order], prepend=-1))
+    return firsts, order
+
+
+def _labels(keys: Sequence[NDArray[np.generic]]) -> Ints64:
+    """Equal numbers for rows with equal keys."""
+    size = keys[0].size
+    if not size:
+        return np.zeros(0, dtype=np.int64)
+    order = np.lexsort([key.astype(np.float64) for key in keys])
+    changed = np.zeros(size, dtype=np.bool_)
+    for key in keys:
+        ordered = key[order]
+        changed[1:] |= ordered[1:] != ordered[:-1]
+    label = np.empty(size, dtype=np.int64)
+    label[order] = np.cumsum(changed)
+    return label
+
+
+def _refined(table: Table, label: Ints64, lengths: Ints64, columns: Sequence[Floats]) -> Ints64:
+    """Labels told apart by every entry in the columns of the rows that share one."""
+    shared = np.flatnonzero(np.bincount(label)[label] > 1)
+    label = label.copy()
+    fresh = int(label.max()) + 1
+    for length in np.unique(lengths[shared]).tolist():
+        rows = shared[lengths[shared] == length]
+        where = table.firsts[rows][:, None] + np.arange(length)
+        content = np.concatenate([column[where] for column in columns], axis=1)
+        # Sorted by a sum with odd factors; rows are equal only where all of their content is. Two
+        # unlike rows of one sum can part equal ones, which costs a row and nothing else.
+        order = np.lexsort(
+            ((content * np.sqrt(np.arange(2.0, content.shape[1] + 2))).sum(axis=1), label[rows])
+        )
+        ordered, group = content[order], label[rows][order]
+        changed = np.ones(rows.size, dtype=np.bool_)
+        changed[1:] = np.any(ordered[1:] != ordered[:-1], axis=1) | (group[1:] != group[:-1])
+        label[rows[order]] = fresh + np.cumsum(changed)
+        fresh += rows.size + 1
+    return label

@@ -1,0 +1,122 @@
+"""Jobs that take the same at each option, whatever they are worth, as one row of mean values.
+
+Running and waiting jobs of one array, or an array whose jobs waited for unlike times: what a plan
+uses depends only on how many of them take which option. Plans are looked for in such numbers; which
+job takes what is decided after. By the exchange argument the more valuable ones take the options of
+higher value: of two jobs whose values are in proportion the swapped plan is worth no more.
+
+Mean values prove nothing: what a plan is worth is counted again from its jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattfold.coordinator.solvers.classes import Tally, groups_of, rows_of
+from wattfold.coordinator.solvers.resources import Table
+
+Ints64 = NDArray[np.int64]
+Entry = tuple[int, int, int]
+"""Row, option or -1, number of jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clusters:
+    """A table of clusters, and the rows in them."""
+
+    table: Table
+    waiting: Ints64
+    """Per cluster how many of its jobs need not run."""
+    members: tuple[Ints64, ...]
+    """Per cluster its rows."""
+    cluster: Ints64
+    """Per row."""
+    rows: Table
+
+    def counted(self, plan: Tally) -> Tally:
+        """A plan of rows in numbers of the clusters. Entries may repeat."""
+        place = plan.option - self.rows.firsts[plan.row]
+        row = self.cluster[plan.row]
+        option = np.where(plan.option < 0, -1, self.table.firsts[row] + place)
+        return Tally(row=row, option=option, number=plan.number)
+
+    def dealt(self, plan: Tally, before: Tally) -> Tally:
+        """A plan of clusters by rows; as before where a cluster's numbers did not change."""
+        old, new = self._numbers(self.counted(before)), self._numbers(plan)
+        changed = np.unique(self._row_of_place(np.flatnonzero(old != new)))
+        kept = ~np.isin(self.cluster[before.row], changed)
+        entries = [entry for at in changed.tolist() for entry in self._dealt(at, new)]
+        row, option, number = np.asarray(entries, dtype=np.int64).reshape(-1, 3).T
+        return Tally(
+            row=np.append(before.row[kept], row),
+            option=np.append(before.option[kept], option),
+            number=np.append(before.number[kept], number),
+        )
+
+    def _numbers(self, plan: Tally) -> Ints64:
+        options = self.table.owner.size
+        place = np.where(plan.option >= 0, plan.option, options + plan.row)
+        size = options + self.table.jobs
+        return np.bincount(place, weights=plan.number, minlength=size).astype(np.int64)
+
+    def _row_of_place(self, place: Ints64) -> Ints64:
+        return np.append(self.table.owner, np.arange(self.table.jobs))[place]
+
+    def _dealt(self, at: int, numbers: Ints64) -> Iterator[Entry]:
+        """Who of a cluster runs: those that must, then the more valuable; these take the better."""
+        rows, table = self.rows, self.table
+        members = self.members[at]
+        first = int(table.firsts[at])
+        length = int(np.searchsorted(table.owner, at, side="right")) - first
+        idle = int(numbers[table.owner.size + at])
+        order = np.lexsort((-rows.value[rows.firsts[members]], ~rows.forced[members]))
+        count = rows.count[members].astype(np.int64)
+        left_out = np.zeros(members.size, dtype=np.int64)
+        for one in order[::-1].tolist():
+            left_out[one] = min(idle, int(count[one]))
+            idle -= int(left_out[one])
+            if left_out[one]:
+                yield int(members[one]), -1, int(left_out[one])
+        best = np.argsort(-rows.value[rows.firsts[members]], kind="stable")
+        places = np.argsort(-table.value[first : first + length], kind="stable")
+        wanted = [(int(place), int(numbers[first + place])) for place in places.tolist()]
+        running = [(int(members[one]), int(count[one] - left_out[one])) for one in best.tolist()]
+        for row, place, number in _matched(running, wanted):
+            yield row, int(rows.firsts[row]) + place, number
+
+
+def cluster(table: Table) -> Clusters:
+    """The table with rows of the same amounts as one."""
+    own, label = groups_of(table, (np.add.reduceat(table.cost[1], table.firsts),), table.cost)
+    members = tuple(np.sort(part) for part in own)
+    heads = np.array([part[0] for part in members], dtype=np.int64)
+    count = np.bincount(label, weights=table.count)
+    merged = rows_of(table, heads, count)
+    place = np.arange(table.owner.size) - table.firsts[table.owner]
+    place += merged.firsts[label[table.owner]]
+    worth = np.bincount(place, weights=table.value * table.count[table.owner])
+    forced = np.bincount(label, weights=table.count * table.forced)
+    return Clusters(
+        table=replace(merged, value=worth / count[merged.owner], forced=forced == count),
+        waiting=(count - forced).astype(np.int64),
+        members=members,
+        cluster=label,
+        rows=table,
+    )
+
+
+def _matched(have: list[tuple[int, int]], want: list[tuple[int, int]]) -> Iterator[Entry]:
+    """Both lists dealt out in order, which have as many jobs."""
+    at, left = 0, have[0][1] if have else 0
+    for place, number in want:
+        while number:
+            while not left:
+                at += 1
+                left = have[at][1]
+            dealt = min(number, left)
+            yield have[at][0], place, dealt
+            number, left = number - dealt, left - dealt

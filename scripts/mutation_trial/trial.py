@@ -1,0 +1,143 @@
+"""Runs the tests of core and policies on every chosen mutant, in copies of the checkout.
+
+    found      a test failed, or the tests did not end in time
+    survived   all tests passed: a hole in the tests, or a mutant that changes nothing
+
+Ends with 1 when fewer than 95 % are found, and with 2 when the code as it is fails its tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from mutants import ROOT, Mutant, chosen
+
+SEED = 20261122
+COUNT = 40
+FOUND_MIN = 0.95
+TREES = ("proto/src", "proto/gen/python", "coordinator/src", "nodeagent/src", "runtime_shims/src")
+COPIED = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "pyproject.toml")
+TESTS = (
+    # The nearest first: most mutants are found within seconds.
+    "tests/unit/core",
+    "tests/unit/policies",
+    "tests/unit/node_selection",
+    "tests/unit/pool",
+    "tests/simulation",
+    "tests/property/core",
+    "tests/property/policies",
+    "tests/property/node_selection",
+    "tests/unit/simulation",
+)
+LIMIT_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a mutant: the test that found it, empty if it survived."""
+
+    mutant: Mutant
+    found_by: str
+
+
+def copy_of_checkout(folder: Path) -> Path:
+    """A copy of what the tests need."""
+    for name in COPIED:
+        source, target = ROOT / name, folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    return folder
+
+
+def run_tests(folder: Path, limit_s: float | None) -> str:
+    """The first test that fails in a copy, "time" past the limit, empty if all pass."""
+    paths = os.pathsep.join(str(folder / tree) for tree in TREES)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
+    trust = sorted(
+        str(p.relative_to(folder)) for p in (folder / "tests/trust").glob("*_policies_*.py")
+    )
+    there = [test for test in (*TESTS, *trust) if (folder / test).exists()]
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            [*command, *there],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "time"
+    if done.returncode == 0:
+        return ""
+    told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return told[0].split(" - ")[0] if told else f"status {done.returncode}"
+
+
+def judged(mutant: Mutant, folders: SimpleQueue[Path], limit_s: float) -> Verdict:
+    """Plants a mutant in a free copy, runs the tests, and takes it out again."""
+    folder = folders.get()
+    path = folder / mutant.file
+    original = path.read_text(encoding="utf-8")
+    try:
+        path.write_text(mutant.code, encoding="utf-8")
+        verdict = Verdict(mutant=mutant, found_by=run_tests(folder, limit_s))
+    finally:
+        path.write_text(original, encoding="utf-8")
+        folders.put(folder)
+    print(f"{'found   ' if verdict.found_by else 'SURVIVED'} {mutant.name}", flush=True)
+    if verdict.found_by:
+        print(f"         {verdict.found_by}", flush=True)
+    return verdict
+
+
+def main() -> int:
+    """Draws, tries, tells."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--list", action="store_true", help="only name the mutants")
+    given = parser.parse_args()
+    mutants = chosen(given.count, given.seed)
+    if given.list:
+        print("\n".join(mutant.name for mutant in mutants))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="wattfold-mutants-") as name:
+        folders: SimpleQueue[Path] = SimpleQueue()
+        copies = [copy_of_checkout(Path(name) / str(n)) for n in range(given.workers)]
+        started = time.monotonic()
+        failed = run_tests(copies[0], None)
+        if failed:
+            print(f"the code as it is fails its tests: {failed}", file=sys.stderr)
+            return 2
+        limit_s = LIMIT_FACTOR * (time.monotonic() - started)
+        for folder in copies:
+            folders.put(folder)
+        with ThreadPoolExecutor(given.workers) as pool:
+            verdicts = list(pool.map(lambda mutant: judged(mutant, folders, limit_s), mutants))
+    found = sum(bool(verdict.found_by) for verdict in verdicts)
+    share = found / len(verdicts)
+    print(
+        f"{found} of {len(verdicts)} found, {share:.1%} (target {FOUND_MIN:.0%}), seed {given.seed}"
+    )
+    return 0 if share >= FOUND_MIN else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""A copy of the state that is told only of what has changed is the state, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize
+from property.core.test_core_properties import AnyEvents
+from unit.adapters.in_place import InPlaceWorker
+from unit.core.stage import CHECKED
+
+from wattfold.coordinator.adapters.replica import Replica
+from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, whole
+from wattfold.coordinator.core.changes import Changes
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.state import State, snapshot
+
+
+def state_there(replica: Replica) -> State:
+    return replica.state
+
+
+def compare(feed: ReplicaFeed, core: CoordinatorCore, now_ns: int) -> None:
+    """The copy, brought up to date, against the original."""
+    result = asyncio.run(feed.ask(state_there, lambda _anew: (), 10.0))
+    copy: State = result.value  # type: ignore[union-attr]
+    state = core.state
+    assert list(copy.nodes.values()) == list(state.nodes.values())
+    assert copy.ledger == state.ledger
+    assert copy.profiles == state.profiles
+    assert list(copy.jobs.values()) == list(state.jobs.values())
+    assert list(copy.index.open) == list(state.index.open)
+    assert set(copy.index.ended) == set(state.index.ended)
+    assert copy.placed() == state.placed()
+    assert snapshot(copy, now_ns) == snapshot(state, now_ns)
+
+
+class CopiedEvents(AnyEvents):
+    """The same events; after some of them somebody looks at the copy, and once its process dies."""
+
+    @initialize(every=st.integers(1, 9), dies=st.integers(0, 30))
+    def choose(self, every: int, dies: int) -> None:
+        self.every, self.dies = every, dies
+
+    def teardown(self) -> None:
+        if not hasattr(self, "stage") or not hasattr(self, "every"):
+            return
+        core = CoordinatorCore(self._first_budget, CHECKED)
+        worker = InPlaceWorker()
+        feed = ReplicaFeed(worker, lambda: core.state, whole)
+        for number, (event, now_ns) in enumerate(self.stage.history):
+            actions = core.handle(event, now_ns)
+            changes = Changes()
+            changes.add(core.state, event, core.touched, actions)
+            feed.note(changes)
+            if number == self.dies:
+                worker.die()
+            if number % self.every == 0:
+                compare(feed, core, now_ns)
+        compare(feed, core, self.stage.now_ns)
+
+
+CopiedEvents.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestCopiedEvents = CopiedEvents.TestCase

@@ -1,0 +1,261 @@
+"""A random order of what may befall a site: ends and starts of its parts, and words of operators.
+
+One thing is not done, as no software could make up for it: a node that was forgotten as without
+power is switched on only where its floors have room.
+
+The same seed gives the same choices; as some depend on what the coordinator shows (only what has
+left can be forgotten as outside), two runs may differ in what becomes of them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from system.orders.nodes_site import BUDGETS_W, LEASE_S, OrdersSite
+from system.site.live_site import EXAMPLES, wait_until
+
+from wattfold.coordinator.cli.errors import CliError
+from wattfold.v1 import coordinator_pb2 as pb
+
+SETTLE_S = 3.0
+"""From the moment a coordinator shows a node that came back unannounced: it counts again then."""
+_LOOK_S = 0.2
+_PAUSE_S = 1.0
+_REPEAT_S = 0.1
+_JOBS = 5
+_COMPUTE = str(EXAMPLES / "compute")
+_PROGRAMS = (["sleep", "6"], ["sleep", "1000"], [_COMPUTE, "3000000"], [_COMPUTE, "3000000"])
+_GOING = (pb.NODE_DUTY_LEAVING, pb.NODE_DUTY_RESTORING)
+
+Deed = Callable[[], object]
+
+
+class Order:
+    """One order of events on one site."""
+
+    def __init__(self, site: OrdersSite, seed: int) -> None:
+        self.site = site
+        self.problems: list[str] = []
+        self._chance = random.Random(seed)
+        self._done: Counter[str] = Counter()
+        self._jobs: list[str] = []
+        self._words: dict[str, float] = {}
+        """Nodes out of the sum, with when they count again (monotonic s; 0 = not heard of)."""
+        self._shown: dict[str, pb.Node] = {}
+
+    def run(self, events: int) -> None:
+        """So many events, then everything is started again."""
+        for _ in range(_JOBS):
+            self._submit()
+        for _ in range(events):
+            self._do(*self._chosen())
+            self._wait(self._chance.choice((0.0, 0.1, 0.5, _PAUSE_S, _PAUSE_S, LEASE_S)))
+        self._start_all()
+        self._wait(SETTLE_S + _PAUSE_S)
+
+    def follow(self, events: Sequence[tuple[str, float]]) -> None:
+        """These events, each as soon as it is possible, and so many seconds after each."""
+        for _ in range(_JOBS):
+            self._submit()
+        for name, pause_s in events:
+            deed = wait_until(name, partial(self._named, name))
+            assert deed is not None
+            self._do(name, deed)
+            self._wait(pause_s)
+        self._start_all()
+        self._wait(SETTLE_S)
+
+    def _named(self, wanted: str) -> Deed | None:
+        self._look()
+        return next((deed for _, name, deed in self._possible() if name == wanted), None)
+
+    def _chosen(self) -> tuple[str, Deed]:
+        """What was seldom done is chosen more often."""
+        choices = self._possible()
+        weights = [weight / (1 + self._done[_kind(name)]) for weight, name, _ in choices]
+        _, name, deed = self._chance.choices(choices, weights)[0]
+        self._done[_kind(name)] += 1
+        return name, deed
+
+    def _possible(self) -> list[tuple[int, str, Deed]]:
+        """What can be done now, how often, its name."""
+        found = self._of_coordinator()
+        for index in range(len(self.site.machines)):
+            found += self._of_agent(index)
+            if self.site.coordinated:
+                found += self._of_operator(index)
+        return found
+
+    def _of_coordinator(self) -> list[tuple[int, str, Deed]]:
+        site = self.site
+        if not site.coordinated:
+            return [(30, "restart coordinator", site.restart_coordinator)]
+        found: list[tuple[int, str, Deed]] = [
+            (2, "stop coordinator", lambda: site.end_coordinator(signal.SIGTERM)),
+            (3, "kill -9 coordinator", lambda: site.end_coordinator(signal.SIGKILL)),
+            (5, "submit", self._submit),
+        ]
+        for budget_w in BUDGETS_W:
+            deed = partial(site.set_budget, budget_w)
+            found.append((2, f"budget {budget_w:g} W", deed))
+        if self._jobs:
+            found.append((2, "cancel", self._cancel))
+        return found
+
+    def _of_agent(self, index: int) -> list[tuple[int, str, Deed]]:
+        site, node = self.site, f"n{index}"
+        if not site.served(index):
+            if node in self._words and not self._fits(index):
+                return []
+            return [(8, f"start agent {node}", partial(self._start_agent, index))]
+        found: list[tuple[int, str, Deed]] = [
+            (1, f"stop agent {node}", partial(site.stop_agent, index)),
+            (1, f"kill -9 guard {node}", partial(site.kill_guard, index)),
+            (2, f"kill -9 both of {node}", partial(site.kill_both, index)),
+            (2, f"kill -9 agent {node}", partial(site.kill_agent, index)),
+        ]
+        if site.coordinated and node not in self._words:
+            found.append((1, f"power of {node} off, forget", partial(self._lose_power, index)))
+        return found
+
+    def _of_operator(self, index: int) -> list[tuple[int, str, Deed]]:
+        client, node = self.site.client, f"n{index}"
+        shown = self._shown.get(node)
+        duty = shown.duty if shown else pb.NODE_DUTY_SERVING
+        if duty == pb.NODE_DUTY_SERVING:
+            return [
+                (1, f"drain {node}", lambda: client.drain_node(node, "trial", cancel_jobs=False)),
+                (3, f"leave {node}", lambda: client.leave_node(node, "trial", at_once=False)),
+            ]
+        found: list[tuple[int, str, Deed]] = [
+            (2, f"resume {node}", lambda: client.resume_node(node, "trial"))
+        ]
+        if duty == pb.NODE_DUTY_LEAVING and self._jobs:
+            found.append((4, "cancel all", self._cancel_all))
+        if duty == pb.NODE_DUTY_LEFT:
+            found.append((4, f"forget {node} --outside-budget", partial(self._declare, node)))
+        return found
+
+    # Deeds.
+
+    def _do(self, name: str, deed: Deed) -> None:
+        """Notes it before it is done, and that it was refused."""
+        facts = self.site.facts
+        facts.note(time.monotonic_ns(), name)
+        try:
+            deed()
+        except CliError as error:
+            facts.note(time.monotonic_ns(), f"{name}: refused: {error}")
+        self._look()
+
+    def _submit(self) -> None:
+        size, argv = self._chance.choice((1, 2)), self._chance.choice(_PROGRAMS)
+        if len(self._jobs) >= 2 * _JOBS:
+            self._cancel()
+        self._jobs.append(self.site.submit(argv, size_min=size))
+
+    def _cancel(self) -> None:
+        self.site.client.cancel(self._jobs.pop(self._chance.randrange(len(self._jobs))))
+
+    def _cancel_all(self) -> None:
+        while self._jobs:
+            self._cancel()
+
+    def _start_agent(self, index: int) -> None:
+        alone = not self.site.coordinated or f"n{index}" in self._words
+        self.site.start_agent(index)
+        # Nobody raises it: what it holds is what it came up with.
+        if alone and not self.site.left(index) and not self.site.at_floor(index):
+            self.problems.append(f"n{index} came up with {self.site.limits_uw(index)} uW")
+
+    def _lose_power(self, index: int) -> None:
+        """The node is dead, and an operator says so as soon as the coordinator listens."""
+        node = f"n{index}"
+        self.site.kill_both(index)
+        until_s = time.monotonic() + LEASE_S / 2
+        while True:
+            called_ns = time.monotonic_ns()
+            try:
+                self.site.client.forget_node(node, "trial", pb.FORGET_WORD_NO_POWER)
+            except CliError:
+                if time.monotonic() > until_s:
+                    self._start_agent(index)
+                    raise
+                threading.Event().wait(_REPEAT_S)
+                continue
+            self._excuse(node, called_ns)
+            return
+
+    def _declare(self, node: str) -> None:
+        called_ns = time.monotonic_ns()
+        self.site.client.forget_node(node, "trial", pb.FORGET_WORD_OUTSIDE_BUDGET)
+        self._excuse(node, called_ns)
+
+    def _excuse(self, node: str, from_ns: int) -> None:
+        if node not in self._words:
+            self._words[node] = 0.0
+            self.site.facts.excuse(node, from_ns)
+
+    # Looking.
+
+    def _wait(self, seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        pace = threading.Event()
+        while (left_s := until_s - time.monotonic()) > 0:
+            self._look()
+            pace.wait(min(left_s, _LOOK_S))
+        self._look()
+
+    def _look(self) -> None:
+        """Takes in what is shown: nodes that are in the sum again count again."""
+        now_s = time.monotonic()
+        for shown in self.site.look():
+            self._shown[shown.node_id] = shown
+            if shown.node_id not in self._words:
+                continue
+            if shown.committed_uw:
+                self._words[shown.node_id] = now_s
+            elif shown.duty == pb.NODE_DUTY_RETURNED and not self._words[shown.node_id]:
+                self._words[shown.node_id] = now_s + SETTLE_S
+        for node, due_s in list(self._words.items()):
+            if due_s and due_s <= now_s:
+                del self._words[node]
+                self.site.facts.count_again(node, time.monotonic_ns())
+
+    def _fits(self, index: int) -> bool:
+        """Whether a node that was forgotten may be switched on: whether its floors have room.
+
+        Beside the floors of the others and limits that were given back there is nothing that a
+        coordinator could lower for it.
+        """
+        if not self.site.coordinated or any(n.duty in _GOING for n in self._shown.values()):
+            return False
+        try:
+            power = self.site.client.power()
+        except CliError:
+            return False
+        budget_uw = min(power.budget_uw, power.pending_budget_uw or power.budget_uw)
+        least_uw = self.site.machines[index].least_uw
+        return power.floor_uw + power.outside_uw + least_uw <= budget_uw
+
+    def _start_all(self) -> None:
+        site = self.site
+        if not site.coordinated:
+            self._do("restart coordinator", site.restart_coordinator)
+        wait_until("an answer", site.look)
+        for index in range(len(site.machines)):
+            # None is started that was forgotten and has no room.
+            for _, name, deed in [] if site.served(index) else self._of_agent(index):
+                self._do(name, deed)
+
+
+def _kind(name: str) -> str:
+    """The name of an event without its node."""
+    return re.sub(r"n\d", "", name)

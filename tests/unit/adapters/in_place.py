@@ -1,0 +1,45 @@
+"""Stands in for the worker process: the same calls through the same pickles, in this process."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from wattfold.coordinator.adapters import replica
+from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
+
+
+class InPlaceWorker:
+    """Counts calls and bytes. ``die`` loses what the process had, as a new one has nothing."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.bytes = 0
+        self.updates: list[replica.Update] = []
+        self._replica: replica.Replica | None = None
+
+    def die(self) -> None:
+        self._replica = None
+
+    @property
+    def replica(self) -> replica.Replica:
+        assert self._replica is not None
+        return self._replica
+
+    async def call(
+        self, function: Callable[..., Any], *args: object, deadline_s: float
+    ) -> CallResult:
+        self.calls += 1
+        message = pickle.dumps((function, args))
+        self.bytes += len(message)
+        called, arguments = pickle.loads(message)
+        self.updates.append(arguments[0])
+        others, replica._Process.replica = replica._Process.replica, self._replica
+        try:
+            value = pickle.loads(pickle.dumps(called(*arguments)))
+        except Exception as error:  # noqa: BLE001 - as in the worker
+            return Crashed(reason=repr(error), details="")
+        finally:
+            self._replica, replica._Process.replica = replica._Process.replica, others
+        return Success(value=value)

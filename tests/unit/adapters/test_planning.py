@@ -1,0 +1,108 @@
+"""Planning on a copy of the state: what comes back is taken as the whole plan would be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from unit.adapters.in_place import InPlaceWorker
+from unit.core.stage import Stage, job_spec, planning_round
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters.planning import Planner, news_of
+from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import Job, JobKind
+from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+
+
+def busy() -> Stage:
+    """Two nodes of four cores, and six jobs of two to four cores."""
+    stage = Stage(budget_w=130)
+    stage.up("n0", "n1")
+    for name in "abcdef":
+        stage.submit(name, job_spec(2, 2, kind=JobKind.RIGID))
+    return stage
+
+
+def launch_all(stage: Stage) -> None:
+    for job in stage.core.state.placed():
+        for rank in job.ranks.values():
+            if rank.launching:
+                stage.launched(rank.node_id, job.job_id)
+
+
+def take(stage: Stage, plan: Plan) -> None:
+    event = ev.PlanProposed(plan=plan, round=planning_round(stage.core.state.solving))
+    stage.send(event)
+
+
+def shown(jobs: dict[JobId, Job]) -> list[tuple[Any, ...]]:
+    return [(j.job_id, j.state, j.target, j.reason, j.resizes) for j in jobs.values()]
+
+
+def test_the_news_of_a_plan_do_what_the_plan_would() -> None:
+    whole, news = busy(), busy()
+    named = []
+    for _ in range(5):
+        stages = (whole, news)
+        for stage in stages:
+            seen = stage.core.snapshot(stage.now_ns)
+            plan = FifoEasy().propose(seen, stage.now_ns, 1.0)
+            if stage is news:
+                plan = news_of(plan, stage.core.state)
+                named.append((len(plan.assignments), len(plan.waiting)))
+            take(stage, plan)
+            launch_all(stage)
+            stage.after(1.0)
+            stage.send(ev.BudgetChanged(budget_uw=stage.core.state.ledger.budget_uw))
+        assert shown(whole.core.state.jobs) == shown(news.core.state.jobs)
+    assert named[0] != (0, 0)
+    assert named[-1] <= (0, 1), "only when the first in the queue may start has changed"
+
+
+class Says:
+    """A policy that leaves the jobs it has seen, and fails if told to."""
+
+    name = "says"
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
+        if self.fails:
+            raise ValueError("it fails")
+        residual = ",".join(str(node.residual) for node in snapshot.nodes)
+        jobs = " ".join(view.job_id for view in snapshot.jobs)
+        return Plan(assignments=(), solver=f"{jobs}/{residual}", revisit_ns=now_ns)
+
+    def fallback(self) -> Policy | None:
+        return Says() if self.fails else None
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_round_plans_with_the_newest_state_and_falls_back(fails: bool) -> None:
+    stage = busy()
+    posted: list[ev.Event] = []
+    residual = {NodeId("n1"): CpuSet.of([3])}
+
+    async def go() -> None:
+        feed = ReplicaFeed(InPlaceWorker(), lambda: stage.core.state, for_planning)
+        planner = Planner(
+            Says(fails), feed, lambda: stage.now_ns, lambda: residual, posted.append, 1.0
+        )
+        planner.perform(act.Solve(round=3, cause=""))
+        while not posted:
+            await asyncio.sleep(0)
+        await planner.close()
+
+    asyncio.run(go())
+    (event,) = posted
+    assert isinstance(event, ev.PlanProposed)
+    assert event.plan.solver == "a b c d e f/,3"
+    assert event.round.outcome == ("fallback " if fails else "")
+    assert (event.round.number, event.round.jobs) == (3, 6)
