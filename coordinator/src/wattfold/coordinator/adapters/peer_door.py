@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import socket
@@ -18,7 +19,10 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.peers import own_end
+
+log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 1024
 CONNECTIONS_MAX_OF_ONE = 512
@@ -84,6 +88,7 @@ class PeerDoor:
             outer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         )
         if self._of_uid.total() >= CONNECTIONS_MAX or self._of_uid[uid] >= CONNECTIONS_MAX_OF_ONE:
+            log.warning(line("connection refused", uid=uid, why="too many connections"))
             return None
         self._of_uid[uid] += 1
         return int(uid)
@@ -145,7 +150,8 @@ class _End(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc
+        if exc is not None:
+            log.warning(line("connection cut", end=type(self).__name__, why=exc))
         if self.other is not None and self.other.transport is not None:
             self.other.transport.close()
 
@@ -177,7 +183,8 @@ class _Outer(_End):
         try:
             connection = self._door.connect(uid)
             await asyncio.get_running_loop().create_connection(lambda: inner, sock=connection)
-        except OSError:
+        except OSError as error:
+            log.warning(line("connection refused", uid=uid, why=error))
             self.transport.abort()
             return
         self.other = inner

@@ -6,6 +6,7 @@ notices by the age of the last message that the other side is gone.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,8 @@ import grpc
 from wattfold.coordinator.cli.errors import BadRequestError, from_status
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
+
+log = logging.getLogger("wattfold.client")
 
 DEFAULT_TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -184,7 +187,8 @@ class CoordinatorClient:
             except grpc.RpcError as error:
                 if not _cut(error):
                     raise
-                # Asked once more: it is there or is starting again, and no call does harm twice.
+                # It is there or is starting again, and no call does harm twice.
+                log.warning("the connection to %s was cut; asking once more", self.address)
                 return method(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise self._failure(error) from error

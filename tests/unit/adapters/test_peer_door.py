@@ -1,0 +1,170 @@
+"""The door in front of gRPC carries every byte both ways, whoever speaks first, and says who asks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wattfold.coordinator.adapters import peer_door
+from wattfold.coordinator.adapters.peer_door import PeerDoor
+from wattfold.coordinator.adapters.peers import own_end
+
+GREETING = b"I speak first."
+CHUNK = 65536
+LARGE = 40 * CHUNK
+
+
+class Behind:
+    """A server behind the door: greets, then sends back what it gets. Knows its callers' names."""
+
+    def __init__(self, path: Path) -> None:
+        self.names: list[bytes] = []
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, name = self._listening.accept()
+            except OSError:
+                return
+            self.names.append(name)
+            threading.Thread(target=_echo, args=(connection,), daemon=True).start()
+
+    def close(self) -> None:
+        """Nobody is let in any more."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+
+def _echo(connection: socket.socket) -> None:
+    with connection:
+        connection.sendall(GREETING)
+        while data := connection.recv(CHUNK):
+            connection.sendall(data)
+
+
+def read(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := connection.recv(CHUNK)):
+        data += more
+    return data
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[Behind]:
+    server = Behind(tmp_path / "behind.sock")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def door(tmp_path: Path, behind: Behind) -> Iterator[PeerDoor]:
+    del behind
+    made = PeerDoor(tmp_path / "door.sock", tmp_path / "behind.sock")
+    made.open()
+    yield made
+    made.close()
+
+
+def called(tmp_path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(30)
+    connection.connect(str(tmp_path / "door.sock"))
+    return connection
+
+
+def exchange(tmp_path: Path, data: bytes) -> None:
+    with called(tmp_path) as connection:
+        # Beside reading: more than all buffers between here and there hold.
+        sender = threading.Thread(target=connection.sendall, args=(data,))
+        sender.start()
+        assert read(connection, len(GREETING) + len(data)) == GREETING + data
+        sender.join()
+
+
+def test_what_the_server_says_first_comes_through(tmp_path: Path, door: PeerDoor) -> None:
+    del door
+    for _ in range(50):
+        with called(tmp_path) as connection:
+            assert read(connection, len(GREETING)) == GREETING
+
+
+def test_more_than_the_buffers_hold_comes_through_from_many_at_once(
+    tmp_path: Path, door: PeerDoor
+) -> None:
+    del door
+    wrong: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            exchange(tmp_path, os.urandom(LARGE + number))
+        except BaseException as error:  # noqa: BLE001 - told below
+            wrong.append(error)
+
+    callers = [threading.Thread(target=one, args=(number,)) for number in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def test_the_server_is_told_the_account(tmp_path: Path, door: PeerDoor, behind: Behind) -> None:
+    exchange(tmp_path, b"x")
+    told = behind.names[0].decode()
+    assert told == own_end(os.geteuid(), door.key, 1)
+
+
+def test_a_caller_that_goes_makes_room(
+    tmp_path: Path, door: PeerDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del door
+    monkeypatch.setattr(peer_door, "CONNECTIONS_MAX_OF_ONE", 1)
+    exchange(tmp_path, b"x")
+    until_s = time.monotonic() + 30
+    while time.monotonic() < until_s:
+        with called(tmp_path) as connection:
+            if connection.recv(1):
+                return
+    pytest.fail("the place of a caller that went was never given to another one")
+
+
+def test_a_caller_too_many_is_let_go_and_the_log_says_so(
+    tmp_path: Path,
+    door: PeerDoor,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    del door
+    monkeypatch.setattr(peer_door, "CONNECTIONS_MAX_OF_ONE", 1)
+    with called(tmp_path) as first:
+        assert read(first, len(GREETING)) == GREETING
+        with called(tmp_path) as second:
+            assert second.recv(1) == b""
+        assert "too many connections" in caplog.text
+        first.sendall(b"x")
+        assert read(first, 1) == b"x"
+
+
+def test_without_a_server_the_log_says_why_a_caller_is_let_go(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = PeerDoor(tmp_path / "door.sock", tmp_path / "behind.sock")
+    door.open()
+    try:
+        with called(tmp_path) as connection:
+            assert connection.recv(1) == b""
+        assert "connection refused" in caplog.text
+    finally:
+        door.close()
