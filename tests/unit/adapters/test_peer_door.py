@@ -1,4 +1,4 @@
-"""The door in front of gRPC carries every byte both ways, whoever speaks first, and says who asks."""
+"""The door in front of gRPC carries every byte both ways and says who asks."""
 
 from __future__ import annotations
 
