@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
@@ -168,3 +169,19 @@ def test_without_a_server_the_log_says_why_a_caller_is_let_go(
         assert "connection refused" in caplog.text
     finally:
         door.close()
+
+
+def test_what_a_caller_says_at_once_comes_through_where_reading_cannot_be_put_off(
+    tmp_path: Path, door: PeerDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Python 3.11.2, where a transport that is paused as it is made reads all the same."""
+    del door
+
+    def made(self: peer_door._Outer, transport: asyncio.BaseTransport) -> None:
+        monkeypatch.setattr(transport, "pause_reading", lambda: None)
+        connection_made(self, transport)
+
+    connection_made = peer_door._Outer.connection_made
+    monkeypatch.setattr(peer_door._Outer, "connection_made", made)
+    for number in range(50):
+        exchange(tmp_path, b"At once, %d" % number)

@@ -157,13 +157,18 @@ class _End(asyncio.Protocol):
 
 
 class _Outer(_End):
-    """The caller's end: nothing is read of it before the other end is there."""
+    """The caller's end. What it says before the other end is there is kept until then.
+
+    Nothing is to be read before, but asyncio of Python 3.11.2 reads from a transport all the same
+    that is paused as it is made.
+    """
 
     def __init__(self, door: PeerDoor) -> None:
         super().__init__()
         self._door = door
         self._uid: int | None = None
         self._joining: asyncio.Task[None] | None = None
+        self._early = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -174,6 +179,17 @@ class _Outer(_End):
             self.transport.abort()
             return
         self._joining = asyncio.get_running_loop().create_task(self._join(self._uid))
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is not None:
+            super().data_received(data)
+        elif len(self._early) + len(data) <= HIGH_WATER_BYTES:
+            self._early += data
+        elif self.transport is not None:
+            log.warning(
+                line("connection refused", uid=self._uid, why="too much before it is let in")
+            )
+            self.transport.abort()
 
     async def _join(self, uid: int) -> None:
         assert self.transport is not None
@@ -188,11 +204,14 @@ class _Outer(_End):
             self.transport.abort()
             return
         self.other = inner
+        assert inner.transport is not None
         if self.transport.is_closing():
-            assert inner.transport is not None
             inner.transport.close()
-        else:
-            self.transport.resume_reading()
+            return
+        if self._early:
+            inner.transport.write(bytes(self._early))
+            self._early.clear()
+        self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
