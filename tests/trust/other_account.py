@@ -9,8 +9,8 @@ import sys
 _RUN = """
 import os, sys
 import wattfold.coordinator.cli.main as main
-import wattfold.coordinator.cli.audit, wattfold.coordinator.cli.jobs
-import wattfold.coordinator.cli.control, wattfold.coordinator.cli.power
+import wattfold.coordinator.cli.site.audit, wattfold.coordinator.cli.jobs.jobs
+import wattfold.coordinator.cli.jobs.control, wattfold.coordinator.cli.site.power
 os.setgroups([])
 os.setgid(int(sys.argv[1]))
 os.setuid(int(sys.argv[1]))

@@ -8,7 +8,7 @@ from unit.core.stage import Stage, node_spec
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters import agent_messages
 from wattfold.coordinator.adapters.views import notes
-from wattfold.coordinator.cli.job_tables import where_or_reason
+from wattfold.coordinator.cli.jobs.job_tables import where_or_reason
 from wattfold.coordinator.core.job import Job
 from wattfold.v1 import coordinator_pb2
 from wattfold.v1 import node_agent_pb2 as pb

@@ -13,7 +13,7 @@ from unit.core.stage import S, Stage, forget, job_spec, on, terminate
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
 from wattfold.coordinator.adapters.submissions import job_spec as taken
-from wattfold.coordinator.cli.job_tables import left_s
+from wattfold.coordinator.cli.jobs.job_tables import left_s
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobState
 from wattfold.coordinator.policies.explain import explain

@@ -15,8 +15,8 @@ from unit.cli.conftest import address, fake, short_folder, wattfold
 from unit.cli.fake_coordinator import FakeCoordinator
 from unit.workloads.swf_files import job, log
 
-from wattfold.coordinator.cli.watch_feed import Events as KeyEvents
-from wattfold.coordinator.cli.watch_feed import Key, keys_from_terminal
+from wattfold.coordinator.cli.site.watch_feed import Events as KeyEvents
+from wattfold.coordinator.cli.site.watch_feed import Key, keys_from_terminal
 from wattfold.v1 import coordinator_pb2 as pb
 
 __all__ = ["address", "fake", "short_folder", "wattfold"]

@@ -33,7 +33,7 @@ def agent() -> NoReturn:
 
 def rsh() -> NoReturn:
     """The remote shell inside of jobs."""
-    _run("wattfold-rsh", "wattfold.coordinator.cli.rsh", "agent")
+    _run("wattfold-rsh", "wattfold.coordinator.cli.rsh.rsh", "agent")
 
 
 def _run(command: str, module: str, extra: str) -> NoReturn:

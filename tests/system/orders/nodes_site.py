@@ -17,7 +17,7 @@ from system.orders import sampler
 from system.orders.judge import BudgetOrder, Facts, Machine, Sample, Zone
 from system.site.live_site import CPUS, LiveSite, uw, wait_pid_gone
 
-from wattfold.coordinator.cli.errors import CliError
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo.site import NodePlan, SitePlan
 from wattfold.v1 import coordinator_pb2 as pb
 

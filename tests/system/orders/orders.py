@@ -21,7 +21,7 @@ from functools import partial
 from system.orders.nodes_site import BUDGETS_W, LEASE_S, OrdersSite
 from system.site.live_site import EXAMPLES, wait_until
 
-from wattfold.coordinator.cli.errors import CliError
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
 SETTLE_S = 3.0

@@ -11,8 +11,8 @@ import pytest
 from system.agent.agent_process import alive
 from system.site.live_site import Gate, LiveSite, wait_until
 
-from wattfold.coordinator.cli.client import CoordinatorClient
-from wattfold.coordinator.cli.errors import CliError
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
 

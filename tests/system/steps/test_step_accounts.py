@@ -84,7 +84,7 @@ def shell(
         "WATTFOLD_STEP_WAIT_S": wait_s,
     }
     return subprocess.run(
-        [installed.python, "-m", "wattfold.coordinator.cli.rsh", node.node, command],
+        [installed.python, "-m", "wattfold.coordinator.cli.rsh.rsh", node.node, command],
         env=environment,
         user=uid,
         group=uid,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import grpc
 
-from wattfold.coordinator.cli.formatting import ENDED_STATES
+from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import FakeCoordinator, serve, socket_address
 
-from wattfold.coordinator.cli.exit_codes import ExitCode
 from wattfold.coordinator.cli.main import cli
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 
 
 @pytest.mark.parametrize(

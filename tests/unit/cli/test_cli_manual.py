@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from wattfold.coordinator.cli.exit_codes import ExitCode
 from wattfold.coordinator.cli.main import cli
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 
 MANUALS = Path(__file__).parents[3] / "docs" / "man"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wattfold.coordinator.cli import parsing
+from wattfold.coordinator.cli.shared import parsing
 
 
 @pytest.mark.parametrize(

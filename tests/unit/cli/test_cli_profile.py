@@ -9,8 +9,8 @@ import pytest
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import FakeCoordinator, W, node
 
-from wattfold.coordinator.cli import probing
-from wattfold.coordinator.cli.errors import CliError
+from wattfold.coordinator.cli.profiles import probing
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
 

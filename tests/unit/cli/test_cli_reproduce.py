@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from unit.cli.command import Command
 
-from wattfold.coordinator.cli.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 
 
 @pytest.fixture

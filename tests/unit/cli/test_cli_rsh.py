@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.coordinator.cli.rsh import Call, Place, find_place, parse_call, read_places, run
-from wattfold.coordinator.cli.rsh_session import RshError
+from wattfold.coordinator.cli.rsh.rsh import Call, Place, find_place, parse_call, read_places, run
+from wattfold.coordinator.cli.rsh.rsh_session import RshError
 
 PLACES = [
     Place(node_id="n0", address="unix:/a", alias="127.0.0.1"),

@@ -13,7 +13,7 @@ from unit.cli.command import Command
 from unit.runs.sample_runs import contents
 from unit.workloads.swf_files import job, log, real_log
 
-from wattfold.coordinator.cli.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from rich.console import Console
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W, node
 
-from wattfold.coordinator.cli.power_graph import PowerHistory, power_graph
-from wattfold.coordinator.cli.watch_screen import WatchScreen
+from wattfold.coordinator.cli.site.power_graph import PowerHistory, power_graph
+from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 from wattfold.v1 import coordinator_pb2 as pb
 
 

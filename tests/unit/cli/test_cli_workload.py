@@ -13,7 +13,7 @@ from unit.cli.command import Command
 from unit.workloads.archive_server import Site, served
 from unit.workloads.swf_files import job, log
 
-from wattfold.coordinator.cli.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.simulation.workloads.annotations import read_annotations
 from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.coordinator.cli.client import CoordinatorClient
-from wattfold.coordinator.cli.errors import UnreachableError
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.errors import UnreachableError
 
 GREAT = 65536
 

@@ -10,7 +10,7 @@ import pytest
 from unit.cli.command import Command
 from unit.workloads.swf_files import job, log
 
-from wattfold.coordinator.cli.simulate import simulate
+from wattfold.coordinator.cli.simulation.simulate import simulate
 from wattfold.coordinator.simulation.results.job_columns import csv_header, row_columns
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text(encoding="utf-8")

@@ -52,8 +52,8 @@ from wattfold.coordinator.adapters.residual import AlarmLog
 from wattfold.coordinator.adapters.service import Service, replay
 from wattfold.coordinator.adapters.step_keys import StepSecretError, step_keys
 from wattfold.coordinator.adapters.wishes import WishReporter
-from wattfold.coordinator.cli.address import default_address
-from wattfold.coordinator.cli.maintenance import JOURNAL, backup, restore_command
+from wattfold.coordinator.cli.shared.address import default_address
+from wattfold.coordinator.cli.site.maintenance import JOURNAL, backup, restore_command
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore

@@ -15,39 +15,39 @@ from typing import Any, ClassVar, NoReturn
 
 import click
 
-from wattfold.coordinator.cli.address import checked_address, default_address
-from wattfold.coordinator.cli.errors import CliError
-from wattfold.coordinator.cli.exit_codes import ExitCode
-from wattfold.coordinator.cli.lazy_group import LazyGroup
-from wattfold.coordinator.cli.parsing import Parsed
-from wattfold.coordinator.cli.session import Session
+from wattfold.coordinator.cli.shared.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
+from wattfold.coordinator.cli.shared.parsing import Parsed
+from wattfold.coordinator.cli.shared.session import Session
 
 
 class RootCommand(LazyGroup):
     """Loads commands when needed and ends expected failures with one line and their exit code."""
 
     COMMANDS: ClassVar[Mapping[str, str]] = {
-        "submit": "submit:submit",
-        "queue": "jobs:queue",
-        "show": "jobs:show",
-        "explain": "jobs:explain",
-        "cancel": "control:cancel",
-        "hold": "control:hold",
-        "release": "control:release",
-        "nodes": "nodes:nodes",
-        "node": "node:node",
-        "power": "power:power",
-        "budget": "power:budget",
-        "watch": "watch:watch",
-        "profile": "profile_group:profile",
-        "audit": "audit:audit",
-        "profiles": "profiles:profiles",
-        "certify": "certify:certify",
-        "workload": "workload:workload",
-        "simulate": "simulate:simulate",
-        "reproduce": "reproduce:reproduce",
-        "rsh": "rsh_command:rsh",
-        "completion": "completion:completion",
+        "submit": "jobs.submit:submit",
+        "queue": "jobs.jobs:queue",
+        "show": "jobs.jobs:show",
+        "explain": "jobs.jobs:explain",
+        "cancel": "jobs.control:cancel",
+        "hold": "jobs.control:hold",
+        "release": "jobs.control:release",
+        "nodes": "site.nodes:nodes",
+        "node": "site.node:node",
+        "power": "site.power:power",
+        "budget": "site.power:budget",
+        "watch": "site.watch:watch",
+        "profile": "profiles.profile_group:profile",
+        "audit": "site.audit:audit",
+        "profiles": "profiles.profiles:profiles",
+        "certify": "profiles.certify:certify",
+        "workload": "workloads.workload:workload",
+        "simulate": "simulation.simulate:simulate",
+        "reproduce": "simulation.reproduce:reproduce",
+        "rsh": "rsh.rsh_command:rsh",
+        "completion": "shared.completion:completion",
     }
 
     def invoke(self, ctx: click.Context) -> Any:

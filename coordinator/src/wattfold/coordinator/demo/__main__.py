@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.live import Live
 
 from wattfold.contract.units import uw_from_w
-from wattfold.coordinator.cli.client import CoordinatorClient
-from wattfold.coordinator.cli.errors import CliError
-from wattfold.coordinator.cli.probing import Probe
-from wattfold.coordinator.cli.watch_screen import WatchScreen
+from wattfold.coordinator.cli.profiles.probing import Probe
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 from wattfold.coordinator.demo import layout as layouts
 from wattfold.coordinator.demo import mix, programs, records, runner
 from wattfold.coordinator.demo.layout import Layout

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from wattfold.coordinator.cli.client import CoordinatorClient
-from wattfold.coordinator.cli.errors import UnreachableError
-from wattfold.coordinator.cli.probing import Probe, Program, run_probe
-from wattfold.coordinator.cli.profile_fit import Fitted, fit_points, node_curve
+from wattfold.coordinator.cli.profiles.probing import Probe, Program, run_probe
+from wattfold.coordinator.cli.profiles.profile_fit import Fitted, fit_points, node_curve
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.errors import UnreachableError
 from wattfold.coordinator.demo.mix import Arrival, environment
 from wattfold.coordinator.demo.programs import Calibrated
 from wattfold.v1 import coordinator_pb2 as pb

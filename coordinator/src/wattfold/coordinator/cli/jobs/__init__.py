@@ -1,0 +1,1 @@
+"""Commands of jobs: submit, look, change, end, wait."""

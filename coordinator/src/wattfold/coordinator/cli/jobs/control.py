@@ -1,0 +1,116 @@
+"""`cancel`, `hold`, `release`: steering jobs that were submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.errors import CliError, NotFoundError, UnreachableError
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.formatting import job_state
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.v1 import coordinator_pb2 as pb
+
+Action = Callable[[CoordinatorClient, str], str]
+"""Does it to one job and says in a word what became of it."""
+
+
+Order = Callable[[CoordinatorClient, Sequence[str]], list[str]]
+"""In which order the jobs are taken."""
+
+
+def _cancel(client: CoordinatorClient, job_id: str, force: bool) -> str:
+    answer = client.cancel(job_id, force)
+    # An ended job is not cancelled again; a running one ends a moment later.
+    if answer.state != pb.JOB_STATE_ENDING:
+        return job_state(answer.state)
+    return f"cancelling: it {answer.message}" if answer.message else "cancelling"
+
+
+def _hold(client: CoordinatorClient, job_id: str) -> str:
+    client.hold(job_id)
+    return "held"
+
+
+def _release(client: CoordinatorClient, job_id: str) -> str:
+    client.release(job_id)
+    return "released"
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also where their nodes are out of reach: what runs there is lost.",
+)
+@session_command
+def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
+    """Cancel jobs, waiting or running: those that wait first, so that none of them starts."""
+    _for_each(session, job_ids, partial(_cancel, force=force), order=_waiting_first)
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@session_command
+def hold(session: Session, job_ids: Sequence[str]) -> None:
+    """Keep waiting jobs from starting."""
+    _for_each(session, job_ids, _hold)
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@session_command
+def release(session: Session, job_ids: Sequence[str]) -> None:
+    """Let held jobs start."""
+    _for_each(session, job_ids, _release)
+
+
+def _waiting_first(client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
+    """What is cancelled makes room: the ones that hold something come last, in the order given."""
+    waiting = (pb.JOB_STATE_HELD, pb.JOB_STATE_PENDING)
+    waits = {job.job_id for job in _known(client, job_ids) if job.state in waiting}
+    return sorted(job_ids, key=lambda job_id: job_id not in waits)
+
+
+def _known(client: CoordinatorClient, job_ids: Sequence[str]) -> list[pb.Job]:
+    """Those of the jobs that there are; an unknown one is told when its turn comes."""
+    if len(job_ids) < 2:
+        return []
+    try:
+        return list(client.list_jobs(job_ids, include_ended=True, limit=len(job_ids)).jobs)
+    except NotFoundError:
+        half = len(job_ids) // 2
+        return _known(client, job_ids[:half]) + _known(client, job_ids[half:])
+
+
+def _as_given(_client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
+    return list(job_ids)
+
+
+def _for_each(
+    session: Session, job_ids: Sequence[str], action: Action, order: Order = _as_given
+) -> None:
+    """One refusal does not keep the others from being tried; the first one gives the exit code."""
+    results: list[dict[str, Any]] = []
+    code = ExitCode.OK
+    with session.connect() as client:
+        for job_id in order(client, list(dict.fromkeys(job_ids))):
+            try:
+                result, error = action(client, job_id), None
+            except UnreachableError:
+                raise
+            except CliError as failure:
+                result, error = "", str(failure)
+                code = code or failure.exit_code
+                click.echo(f"wattfold: {job_id}: {error}", err=True)
+            results.append({"job_id": job_id, "result": result or None, "error": error})
+            if error is None and not session.json:
+                click.echo(f"{job_id} {result}")
+    if session.json:
+        session.print_json({"jobs": results})
+    click.get_current_context().exit(code)

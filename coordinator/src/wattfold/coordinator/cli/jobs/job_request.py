@@ -1,0 +1,120 @@
+"""From the options of `submit` to a checked job specification. Sends nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from wattfold.contract.ids import valid_name
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.parsing import SizeRange
+from wattfold.v1 import common_pb2 as common
+from wattfold.v1 import coordinator_pb2 as pb
+
+KINDS = {
+    "rigid": pb.JOB_KIND_RIGID,
+    "moldable": pb.JOB_KIND_MOLDABLE,
+    "malleable": pb.JOB_KIND_MALLEABLE,
+    "evolving": pb.JOB_KIND_EVOLVING,
+}
+MODES = {
+    "mask": common.RESIZE_MODE_MASK,
+    "team": common.RESIZE_MODE_TEAM,
+    "map": common.RESIZE_MODE_MAP,
+    "fixed": common.RESIZE_MODE_FIXED,
+}
+RESIZED_KINDS = frozenset({pb.JOB_KIND_MALLEABLE, pb.JOB_KIND_EVOLVING})
+MINIMAL_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG")
+
+
+def size_of(cores: SizeRange | None, nodes: SizeRange | None) -> tuple[pb.SizeUnit, SizeRange]:
+    """What the size counts and its range; one core when nothing is said."""
+    if cores and nodes:
+        raise BadRequestError("--cores and --nodes exclude each other; give one of them")
+    if nodes:
+        return pb.SIZE_UNIT_NODES, nodes
+    return pb.SIZE_UNIT_CORES, cores or SizeRange(least=1, greatest=1)
+
+
+def kind_of(word: str | None, size: SizeRange) -> pb.JobKind:
+    """The kind asked for; without a word malleable for a range, rigid for one size."""
+    if word is None:
+        return pb.JOB_KIND_MALLEABLE if size.is_range else pb.JOB_KIND_RIGID
+    if word == "rigid" and size.is_range:
+        raise BadRequestError(
+            f"a rigid job has one size, got {size.least}-{size.greatest}; give one number, "
+            "or --kind moldable or malleable"
+        )
+    return KINDS[word]
+
+
+def mode_of(word: str | None, kind: pb.JobKind) -> common.ResizeMode:
+    """The mode asked for; without a word `mask` for a job that is resized, `fixed` for others."""
+    if word is not None:
+        return MODES[word]
+    return MODES["mask" if kind in RESIZED_KINDS else "fixed"]
+
+
+def environment_of(
+    caller: Mapping[str, str], export_all: bool, settings: Iterable[tuple[str, str | None]]
+) -> dict[str, str]:
+    """The job's environment: the caller's (all, or the bare minimum) and the settings over it."""
+    names = caller if export_all else [name for name in MINIMAL_ENVIRONMENT if name in caller]
+    environment = {name: caller[name] for name in names}
+    for name, value in settings:
+        if value is None and name not in caller:
+            raise BadRequestError(
+                f"--env {name}: no such variable here; set it, or give {name}=VALUE"
+            )
+        environment[name] = caller[name] if value is None else value
+    for name, value in environment.items():
+        _check_text(value, f"the environment variable {name}", "unset it, or use --export none")
+    return environment
+
+
+def program_name(program: str) -> str:
+    """The base name of a program if it can name a job, else nothing."""
+    base = os.path.basename(program)
+    return base if valid_name(base) else ""
+
+
+def directory(given: Path | None) -> Path:
+    """The absolute working directory of the job."""
+    try:
+        return Path.cwd() / given if given else Path.cwd()
+    except FileNotFoundError as error:
+        raise BadRequestError("this directory no longer exists; change to another one") from error
+
+
+def check_name(option: str, name: str) -> None:
+    """Refuses what cannot name a job or an application."""
+    if name and not valid_name(name):
+        raise BadRequestError(
+            f"{option} {name!r} is no name; use 1 to 63 of A-Z a-z 0-9 . _ - and begin with a "
+            "letter or digit"
+        )
+
+
+def check_command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
+    """Refuses a command that is not there, seen from the job's directory and PATH."""
+    for word in argv:
+        _check_text(word, f"the argument {word!r}", "rename the file")
+    program = argv[0]
+    advice = "correct it, or use --no-check if it is only on the nodes"
+    if os.sep in program:
+        path = cwd / program
+        if not path.is_file():
+            raise BadRequestError(f"no such program: {path}; {advice}")
+        if not os.access(path, os.X_OK):
+            raise BadRequestError(f"not executable: {path}; chmod +x it, or use --no-check")
+    elif shutil.which(program, path=environment.get("PATH", os.defpath)) is None:
+        raise BadRequestError(f"command not found in the PATH of the job: {program!r}; {advice}")
+
+
+def _check_text(text: str, what: str, advice: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise BadRequestError(f"{what} is not UTF-8 text and cannot be sent; {advice}") from error

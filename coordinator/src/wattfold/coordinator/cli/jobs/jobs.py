@@ -1,0 +1,87 @@
+"""`queue`, `show`, `explain`: looking at jobs."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from wattfold.coordinator.cli.jobs.job_tables import job_sheet, queue_table
+from wattfold.coordinator.cli.shared.errors import NotFoundError
+from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.session import Session, session_command
+
+
+@click.command()
+@click.option("--all", "include_ended", is_flag=True, help="Also jobs that have ended.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="At most so many jobs, the newest.",
+)
+@session_command
+def queue(session: Session, include_ended: bool, limit: int) -> None:
+    """List jobs: size, cap, place, progress, and why they wait.
+
+    SIZE is the present size over the size asked for, with an n for whole nodes. TIME is the run
+    time, or the wait of a job that has not started.
+    """
+    with session.connect() as client:
+        answer = client.list_jobs(include_ended=include_ended, limit=limit)
+    if session.json:
+        session.print_json(as_dict(answer))
+    elif answer.jobs:
+        session.print(queue_table(answer.jobs, now_s=time.time()))
+    else:
+        click.echo("No jobs." if include_ended else "No jobs wait or run; --all lists ended ones.")
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@click.option(
+    "--env",
+    "environment",
+    is_flag=True,
+    help="Its environment instead: for its owner, and until it has been started.",
+)
+@session_command
+def show(session: Session, job_id: str, environment: bool) -> None:
+    """Show everything about one job but its environment, which may hold secrets."""
+    if environment:
+        _show_environment(session, job_id)
+        return
+    with session.connect() as client:
+        answer = client.list_jobs([job_id], include_ended=True)
+    if not answer.jobs:
+        raise NotFoundError(f"no job {job_id!r}; `wattfold queue --all` lists all of them")
+    if session.json:
+        session.print_json(as_dict(answer.jobs[0]))
+    else:
+        session.print(job_sheet(answer.jobs[0], now_s=time.time()))
+
+
+def _show_environment(session: Session, job_id: str) -> None:
+    with session.connect() as client:
+        env = client.environment(job_id)
+    if session.json:
+        session.print_json({"job_id": job_id, "env": env})
+        return
+    for name, value in sorted(env.items()):
+        click.echo(f"{name}={value}")
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@session_command
+def explain(session: Session, job_id: str) -> None:
+    """Say why a job has its size and power, or why it waits."""
+    with session.connect() as client:
+        answer = client.explain(job_id)
+    if session.json:
+        session.print_json(as_dict(answer))
+        return
+    click.echo(answer.summary)
+    for line in answer.lines:
+        click.echo(f"  {line}")

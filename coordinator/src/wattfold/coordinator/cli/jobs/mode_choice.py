@@ -1,0 +1,91 @@
+"""How a job is resized when its user does not say: by the certificate of its program.
+
+A certificate counts only for the file it was made for: another build may size its arrays otherwise.
+Where it does not count, the default stays, and the answer says why.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattfold.coordinator.cli.jobs import job_request
+from wattfold.coordinator.cli.shared import certificates
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.v1 import common_pb2 as common
+from wattfold.v1 import coordinator_pb2 as pb
+
+REASON_MAX = 120
+SOURCE_MAX = 400
+"""No more is taken by a coordinator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeChoice:
+    """A mode and where it came from. ``warning``: why a certificate for team mode was not used."""
+
+    mode: common.ResizeMode
+    source: str
+    warning: str = ""
+
+
+def choose_mode(word: str | None, spec: pb.JobSpec, client: CoordinatorClient) -> ModeChoice:
+    """The mode of a job: that asked for, that of its certificate, or the default of its kind.
+
+    Asks the coordinator only where a certificate can count.
+    """
+    mode = job_request.mode_of(word, spec.kind)
+    if word is not None:
+        return ModeChoice(mode=mode, source="asked for")
+    if spec.kind not in job_request.RESIZED_KINDS:
+        return ModeChoice(mode=mode, source="the default of a job that keeps its size")
+    app = spec.app or job_request.program_name(spec.argv[0])
+    found = [certificates.of_profile(p) for p in client.list_profiles(app).profiles] if app else []
+    certified = next((one for one in found if one is not None), None)
+    if certified is None:
+        return ModeChoice(mode=mode, source="the default, its application is not certified")
+    return _by_certificate(certified, spec, mode)
+
+
+def _by_certificate(
+    certified: certificates.Certified, spec: pb.JobSpec, default: common.ResizeMode
+) -> ModeChoice:
+    if not certified.fit:
+        source = f"the default; application {certified.app!r} is not fit for team mode: "
+        return ModeChoice(mode=default, source=source + certified.reason[:REASON_MAX])
+    program = program_file(spec)
+    this = ""
+    if program is not None:
+        try:
+            this = certificates.file_sum(program)
+        except OSError:
+            program = None
+    if program is not None and this == certified.sha256:
+        short = this[: certificates.SHORT_SUM]
+        return ModeChoice(
+            mode=common.RESIZE_MODE_TEAM,
+            source=f"certificate of application {certified.app!r} for this program "
+            f"(SHA-256 {short}..., {certified.number('acknowledged')} changes tried, "
+            f"teams up to {certified.number('threads')})",
+        )
+    why = (
+        f"the program {spec.argv[0]!r} cannot be read here"
+        if program is None
+        else f"it is for another build (SHA-256 {certified.sha256[:12] or 'unknown'}..., "
+        f"{program} has {this[:12]}...)"
+    )
+    text = f"the certificate of application {certified.app!r} does not count: "
+    text += certificates.printable(why)
+    return ModeChoice(mode=default, source=f"the default; {text}"[:SOURCE_MAX], warning=text)
+
+
+def program_file(spec: pb.JobSpec) -> Path | None:
+    """The file of a job's program as seen from its directory and PATH, None if it is not here."""
+    name = spec.argv[0]
+    if os.sep in name:
+        path = Path(spec.cwd) / name
+        return path if path.is_file() else None
+    found = shutil.which(name, path=spec.env.get("PATH", os.defpath))
+    return Path(found) if found else None

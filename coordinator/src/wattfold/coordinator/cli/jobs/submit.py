@@ -1,0 +1,234 @@
+"""`submit`: hand in a job, and with --wait follow it to its end."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wattfold.coordinator.cli.jobs import job_request as request
+from wattfold.coordinator.cli.jobs.mode_choice import choose_mode
+from wattfold.coordinator.cli.jobs.waiting import JobWaiter, exit_code_of
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW, SETTING, SIZE_RANGE
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [--]"
+)
+@click.option(
+    "--cores",
+    type=SIZE_RANGE,
+    metavar="MIN[-MAX]",
+    help="Cores of one node. Default: 1.",
+)
+@click.option("--nodes", type=SIZE_RANGE, metavar="MIN[-MAX]", help="Whole nodes instead of cores.")
+@click.option(
+    "--kind",
+    type=click.Choice(list(request.KINDS)),
+    help="rigid: one size. moldable: sized at its start. malleable: resized while it runs. "
+    "evolving: asks to be resized. Default: malleable for a range, else rigid.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(list(request.MODES)),
+    help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
+    "changes as well. map: the objects of a Charm++ program move. fixed: never. Default: fixed for "
+    "rigid and moldable jobs, for others team if the program is certified for it, else mask.",
+)
+@click.option(
+    "--time",
+    "time_ns",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="Estimate of the run time at the greatest size: 90s, 5m, 1h30m, HH:MM:SS.",
+)
+@click.option(
+    "--limit",
+    "limit_ns",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="End the job when it has run so long. Default: the limit of the site, if it has one.",
+)
+@click.option("--name", default="", metavar="NAME", help="Name of the job. Default: the program.")
+@click.option(
+    "--app",
+    default="",
+    metavar="NAME",
+    help="Application, the key of its profile. Default: the program.",
+)
+@click.option(
+    "--priority",
+    type=click.FloatRange(0, 1e6, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="NUMBER",
+    help="Scales the weight of the job.",
+)
+@click.option(
+    "--export",
+    type=click.Choice(["all", "none"]),
+    default="all",
+    show_default=True,
+    help="all: the job gets the environment of this shell. none: only PATH, HOME, USER, LANG.",
+)
+@click.option("--no-env", is_flag=True, help="The same as --export none.")
+@click.option(
+    "--env",
+    "settings",
+    type=SETTING,
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Set a variable for the job, or pass on this one. May be repeated.",
+)
+@click.option(
+    "--cwd",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Working directory of the job. Default: this one.",
+)
+@click.option(
+    "--output",
+    default="",
+    metavar="FILE",
+    help="Standard output, relative to the directory of the job. Default: wattfold-ID.out there.",
+)
+@click.option(
+    "--error", default="", metavar="FILE", help="Standard error. Default: wattfold-ID.err there."
+)
+@click.option(
+    "--tasks-per-node",
+    type=click.IntRange(1, 4096),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes a node that get cores of their own, such as MPI ranks; one core each at least.",
+)
+@click.option(
+    "--own-launcher",
+    is_flag=True,
+    help="The command is a launcher such as mpirun: it runs on the first node only, and starts the "
+    "rest of the job with `wattfold rsh`.",
+)
+@click.option("--exclusive", is_flag=True, help="No other job on its nodes.")
+@click.option(
+    "--cap",
+    "cap_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="A fixed package cap a node, instead of the choice of the policy.",
+)
+@click.option("--hold", is_flag=True, help="Do not start it before `wattfold release`.")
+@click.option(
+    "--idempotency-key",
+    default="",
+    metavar="KEY",
+    help="A second submission with the same key gives the first job again; one with another "
+    "command is refused.",
+)
+@click.option(
+    "--wait", is_flag=True, help="Wait for its end and exit with its exit code. Ctrl-C detaches."
+)
+@click.option("--no-check", is_flag=True, help="Do not look for the command on this machine.")
+@click.argument("argv", metavar="COMMAND [ARGS]...", nargs=-1, required=True)
+@session_command
+def submit(session: Session, /, wait: bool, **options: Any) -> None:
+    """Submit a job and print its id.
+
+    For example: wattfold submit --cores 2-8 --time 10m -- ./simulate input.dat
+    """
+    submission = _submission(**options)
+    with session.connect() as client:
+        choice = choose_mode(options["mode"], submission.spec, client)
+        submission.spec.mode, submission.spec.mode_source = choice.mode, choice.source
+        if choice.warning:
+            click.echo(f"wattfold: {choice.warning}", err=True)
+        job_id = client.submit(submission)
+        if wait:
+            _follow(session, client, job_id)
+    if session.json:
+        session.print_json({"job_id": job_id})
+    else:
+        click.echo(job_id)
+
+
+def _submission(
+    *, hold: bool, idempotency_key: str, no_check: bool, **options: Any
+) -> pb.SubmitRequest:
+    spec = _spec(**options)
+    if not no_check:
+        request.check_command(spec.argv, Path(spec.cwd), spec.env)
+    # A key of our own makes a retry of the same call, by gRPC or a proxy, harmless.
+    key = idempotency_key or uuid.uuid4().hex
+    return pb.SubmitRequest(spec=spec, idempotency_key=key, held=hold)
+
+
+def _spec(
+    *,
+    argv: tuple[str, ...],
+    name: str,
+    app: str,
+    cwd: Path | None,
+    output: str,
+    error: str,
+    time_ns: int | None,
+    limit_ns: int | None,
+    cap_uw: int | None,
+    **options: Any,
+) -> pb.JobSpec:
+    unit, size = request.size_of(options["cores"], options["nodes"])
+    kind = request.kind_of(options["kind"], size)
+    export_all = options["export"] == "all" and not options["no_env"]
+    request.check_name("--name", name)
+    request.check_name("--app", app)
+    return pb.JobSpec(
+        name=name or request.program_name(argv[0]),
+        app=app,
+        argv=argv,
+        env=request.environment_of(os.environ, export_all, options["settings"]),
+        cwd=str(request.directory(cwd)),
+        stdout_path=output,
+        stderr_path=error,
+        kind=kind,
+        unit=unit,
+        size_min=size.least,
+        size_max=size.greatest,
+        time_ns=time_ns or 0,
+        limit_ns=limit_ns or 0,
+        priority=options["priority"],
+        exclusive=options["exclusive"],
+        tasks_per_node=options["tasks_per_node"],
+        own_launcher=options["own_launcher"],
+        cap_uw=cap_uw or 0,
+    )
+
+
+def _follow(session: Session, client: CoordinatorClient, job_id: str) -> None:
+    """Shows what happens to the job, and ends the command with the exit code of the job."""
+    context = click.get_current_context()
+
+    def notice(line: str) -> None:
+        click.echo(f"{job_id} {line}", err=True)
+
+    if not session.json:
+        click.echo(job_id)
+    try:
+        job = JobWaiter(client, job_id, notice).wait()
+    except KeyboardInterrupt:
+        click.echo(
+            f"wattfold: detached; the job goes on: wattfold show {job_id}, "
+            f"wattfold cancel {job_id}",
+            err=True,
+        )
+        context.exit(ExitCode.INTERRUPTED)
+    assert job is not None, "nothing else stops this wait"
+    if session.json:
+        session.print_json(as_dict(job))
+    context.exit(exit_code_of(job))

@@ -1,0 +1,1 @@
+"""Commands of profiles and certificates: measure, look, drop."""

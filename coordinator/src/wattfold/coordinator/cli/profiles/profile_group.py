@@ -1,0 +1,61 @@
+"""`wattfold profile`: measures a program, or, by its first word, forgets what is known of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import click
+
+from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
+
+
+class ProfileGroup(LazyGroup):
+    """A command with commands beside it: without one of their names, the line is a measurement.
+
+    A program that has such a name is measured after `--`.
+    """
+
+    COMMANDS: ClassVar[Mapping[str, str]] = {
+        "delete": "profiles.profile_drop:delete",
+        "reset": "profiles.profile_drop:reset",
+    }
+    DEFAULT: ClassVar[str] = "measure"
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One of the commands, or the measurement."""
+        if cmd_name == self.DEFAULT:
+            return self.default
+        return super().get_command(ctx, cmd_name)
+
+    @property
+    def default(self) -> click.Command:
+        """What the command does without another one's name."""
+        from wattfold.coordinator.cli.profiles.profile import profile as measure
+
+        return measure
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Lets a line without a command's name be a measurement."""
+        named = bool(args) and args[0] in self.COMMANDS
+        if not named and args not in (["--help"], ["-h"]):
+            args = [self.DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The usage is that of the measurement."""
+        return self.default.collect_usage_pieces(ctx)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help of the measurement, then the commands beside it."""
+        self.default.format_help_text(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options of the measurement, and the commands."""
+        self.default.format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+@click.group(cls=ProfileGroup)
+def profile() -> None:
+    """Measure an application and fit its model; delete or reset what is known of one."""

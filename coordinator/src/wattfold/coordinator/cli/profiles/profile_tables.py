@@ -1,0 +1,89 @@
+"""A profile as text: its parameters, and its points against the model."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.tables import add_row, field_table, plain_table, right
+from wattfold.coordinator.models.fit_noise import fit_warning
+from wattfold.coordinator.models.seen_points import weight_of
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+def parameter_sheet(profile: pb.Profile) -> Table:
+    """The parameters of the model with their meaning."""
+    unit = "node" if profile.unit == pb.SIZE_UNIT_NODES else "core"
+    return field_table(
+        [
+            ("application", profile.app),
+            ("source", profile.source or f.NONE),
+            (f"time on one {unit}", f"T1 = {profile.t1_s:.3f} s at full power"),
+            ("parallelism", f"A = {profile.average_parallelism:.2f} {unit}s on average"),
+            ("its variance", f"sigma = {profile.sigma:.3f}"),
+            ("sensitivity to frequency", f"beta = {profile.beta:.3f}"),
+            (
+                "package power",
+                f"p = {profile.a:.3f} f^3 + {profile.b:.3f} f + {profile.c:.2f} W, f in GHz",
+            ),
+            (
+                "useful caps",
+                f"{profile.p_low_w:.1f} W ({profile.f_low_ghz:.2f} GHz) to "
+                f"{profile.p_high_w:.1f} W ({profile.f_high_ghz:.2f} GHz)",
+            ),
+            ("error of the fit", f"{profile.rms_error * 100:.2f} % (root mean square, relative)"),
+            *_confidence(profile),
+        ]
+    )
+
+
+def _confidence(profile: pb.Profile) -> list[tuple[str, str]]:
+    """How much of a learnt profile is observed, and how much still assumed."""
+    observed_s = sum(point.observed_s for point in profile.points)
+    if not observed_s:
+        return []
+    sizes = len({point.size for point in profile.points})
+    return [
+        (
+            "confidence",
+            f"{weight_of(observed_s):.0%}: seen for {f.duration(observed_s)} at {sizes} "
+            f"{'size' if sizes == 1 else 'sizes'}, the rest is assumed",
+        )
+    ]
+
+
+def misfit(profile: pb.Profile) -> str:
+    """What to say of a profile whose error is above its noise; empty where there is nothing."""
+    points = [(p.size, w_from_uw(p.cap_uw), p.seconds) for p in profile.points if p.seconds > 0]
+    return fit_warning(points, profile.rms_error) if points else ""
+
+
+def point_table(profile: pb.Profile) -> Table:
+    """Measured points, the model's time for each, and the difference."""
+    table = plain_table(
+        right("SIZE"),
+        right("CAP W"),
+        right("MEASURED S"),
+        right("MODEL S"),
+        right("RESIDUAL"),
+        right("DRAW W"),
+    )
+    for point in profile.points:
+        add_row(
+            table,
+            str(point.size),
+            f.watts(point.cap_uw),
+            f"{point.seconds:.3f}",
+            f"{point.fitted_seconds:.3f}" if point.fitted_seconds else f.NONE,
+            residual(point),
+            f.watts(point.power_uw),
+        )
+    return table
+
+
+def residual(point: pb.ProfilePoint) -> str:
+    """The model's time against the measured one, in percent."""
+    if not point.fitted_seconds or not point.seconds:
+        return f.NONE
+    return f"{(point.fitted_seconds / point.seconds - 1) * 100:+.1f}%"

@@ -1,0 +1,1 @@
+"""The remote shell that launchers of parallel programs are given."""

@@ -1,0 +1,162 @@
+"""`wattfold-rsh` and `wattfold rsh`: the remote shell for the launcher of a job, inside the job.
+
+    wattfold-rsh [options as of ssh, ignored] HOST COMMAND...
+
+Runs the command on another node of the job, with the input, output, signals and exit code of this
+process, as ssh would: 255 is an error of its own. Launchers start it once a node, so it is quick to
+start: it imports the standard library and the contract only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from wattfold.coordinator.cli.rsh.rsh_session import RshError, run_remote
+
+EXIT_OWN = 255
+USAGE = "usage: wattfold-rsh [-n] [options of ssh, ignored] HOST COMMAND..."
+_WITH_VALUE = frozenset("BDEFIJLOPQRSWbceilmopw")
+_OUTSIDE = (
+    "not inside a job that starts its own processes: submit its launcher with "
+    "`wattfold submit --nodes N --own-launcher -- mpirun ./program`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What the command line asks for."""
+
+    host: str
+    command: str
+    no_input: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A node of the job as the file of nodes has it."""
+
+    node_id: str
+    address: str
+    alias: str
+
+
+def parse_call(arguments: Sequence[str]) -> Call:
+    """The call of a command line; options stand before the host and after it. Raises RshError."""
+    rest = list(arguments)
+    no_input = _take_options(rest)
+    if not rest:
+        raise RshError(f"no host given; {USAGE}")
+    # user@host: all of a job is of one account.
+    host = rest.pop(0).rpartition("@")[2]
+    no_input |= _take_options(rest)
+    if not rest:
+        raise RshError(f"no command given; {USAGE}")
+    return Call(host=host, command=" ".join(rest), no_input=no_input)
+
+
+def _take_options(rest: list[str]) -> bool:
+    """Drops the options at the front; whether -n is one of them."""
+    no_input = False
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        option = rest.pop(0)
+        if option == "--":
+            break
+        for position, letter in enumerate(option[1:], 2):
+            no_input |= letter == "n"
+            if letter in _WITH_VALUE:
+                if position == len(option) and rest:
+                    rest.pop(0)
+                break
+    return no_input
+
+
+def read_places(folder: Path) -> list[Place]:
+    """The nodes of the job, in the order of their ranks. Raises RshError."""
+    try:
+        lines = (folder / "nodes").read_text(encoding="utf-8").splitlines()
+        rows = [line.split(" ") for line in lines]
+        return [Place(node_id=row[0], address=row[1], alias=row[2]) for row in rows]
+    except (OSError, ValueError, IndexError) as error:
+        raise RshError(f"cannot read the nodes of the job: {error}") from None
+
+
+def find_place(host: str, own: str, hostname: str, places: Sequence[Place]) -> Place:
+    """The node that is meant by a host name. Raises RshError.
+
+    Its name in the job comes first, then the name of this machine, then a first part that is the
+    name of a node, for names with a domain.
+    """
+    by_name = {place.node_id: place for place in places}
+    by_alias = {place.alias: place for place in places if place.alias != "-"}
+    here = own if own in by_name else places[0].node_id
+    if host in by_name:
+        return by_name[host]
+    if host in by_alias:
+        return by_alias[host]
+    if host in ("localhost", "127.0.0.1", "::1", hostname, hostname.partition(".")[0]):
+        return by_name[here]
+    short = host.partition(".")[0]
+    if short in by_name:
+        return by_name[short]
+    raise RshError(f"{host} is not a node of this job; its nodes are {', '.join(by_name)}")
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Carries a call out; the exit code. Raises RshError."""
+    call = parse_call(arguments)
+    folder = environment.get("WATTFOLD_STEPS", "")
+    if not folder:
+        raise RshError(_OUTSIDE)
+    own, job = environment.get("WATTFOLD_NODE_ID", ""), environment.get("WATTFOLD_JOB_ID", "")
+    places = read_places(Path(folder))
+    if not places:
+        raise RshError("the job has no nodes")
+    place = find_place(call.host, own, socket.gethostname(), places)
+    if place.node_id == own:
+        return _run_here(call)
+    if place is places[0]:
+        raise RshError(f"{place.node_id} is where the launcher runs: no steps are started there")
+    if place.address == "-":
+        raise RshError(f"node {place.node_id} takes no steps")
+    try:
+        key = (Path(folder) / "key").read_bytes()
+    except OSError as error:
+        raise RshError(f"cannot read the key of the job: {error.strerror}") from None
+    return run_remote(call.command, call.no_input, place.address, place.node_id, job, key)
+
+
+def _run_here(call: Call) -> NoReturn:
+    """This node needs no agent: the command takes the place of this process."""
+    if call.no_input:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # Python ignores it; programs expect to be ended by it.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.execv("/bin/sh", ["sh", "-c", call.command])  # noqa: S606 - that is what a shell is for
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the command."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if list(given) in (["--help"], ["-h"]):
+        print(USAGE)
+        sys.exit(0)
+    # Until a command runs there, Ctrl-C ends this process in silence.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        code = run(given, os.environ)
+    except RshError as error:
+        print(f"wattfold-rsh: {error}", file=sys.stderr)
+        code = EXIT_OWN
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Certificates as the command reads them: from a profile or a file, and as text for people.
+
+A certificate says how a program may be resized, by the SHA-256 sum of its file, and how that was
+found out. Written by `certify`, read by `submit` and `profiles`. Starts no program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from wattfold.contract.ids import valid_name
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.tables import field_table
+from wattfold.v1 import common_pb2 as common
+from wattfold.v1 import coordinator_pb2 as pb
+
+MODES = {"mask": common.RESIZE_MODE_MASK, "team": common.RESIZE_MODE_TEAM}
+SHORT_SUM = 12
+FILE_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certified:
+    """A certificate of an application. ``evidence`` is the document as it was written."""
+
+    app: str
+    evidence: Mapping[str, Any]
+
+    @property
+    def mode(self) -> str:
+        """`team` or `mask`."""
+        return str(self.evidence["mode"])
+
+    @property
+    def fit(self) -> bool:
+        """Whether its team may change while it runs."""
+        return self.mode == "team"
+
+    @property
+    def reason(self) -> str:
+        """Why it is not fit; empty if it is."""
+        # It may quote the program, colours and all.
+        return printable(self.evidence.get("reason", ""))
+
+    @property
+    def sha256(self) -> str:
+        """Of the program's file; empty when it is not known."""
+        return printable(self.evidence.get("sha256", ""))
+
+    def number(self, name: str) -> int:
+        """A count of the evidence, 0 where it has none."""
+        value = self.evidence.get(name, 0)
+        return value if isinstance(value, int) else 0
+
+    def profile(self) -> pb.Profile:
+        """What a coordinator stores."""
+        text = json.dumps(dict(self.evidence), ensure_ascii=False, allow_nan=False)
+        return pb.Profile(app=self.app, mode=MODES[self.mode], certificate=text)
+
+
+def of_profile(profile: pb.Profile) -> Certified | None:
+    """The certificate in a profile, None when there is none that can be read."""
+    try:
+        return _checked(profile.app, json.loads(profile.certificate or "null"))
+    except ValueError:
+        return None
+
+
+def read_file(path: Path, app: str = "") -> Certified:
+    """The certificate that `certify --output` wrote; ``app`` takes the place of its name.
+
+    Raises BadRequestError.
+    """
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise BadRequestError(f"{path} is larger than {FILE_BYTES_MAX} bytes: no certificate")
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        if not isinstance(document, dict):
+            raise ValueError("it is no JSON object")
+        return _checked(app or document.get("app", ""), document.get("certificate"))
+    except OSError as error:
+        raise BadRequestError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadRequestError(f"{path} is no certificate of `wattfold certify`: {error}") from error
+
+
+def write_file(path: Path, certified: Certified) -> None:
+    """Writes what `read_file` reads. Raises OSError."""
+    document = {"app": certified.app, "certificate": dict(certified.evidence)}
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _checked(app: object, evidence: object) -> Certified:
+    if not isinstance(app, str) or not valid_name(app):
+        raise ValueError(f"{app!r} is no name of an application")
+    if not isinstance(evidence, dict) or evidence.get("mode") not in MODES:
+        raise ValueError("it has no mode")
+    return Certified(app=app, evidence=evidence)
+
+
+def file_sum(path: Path) -> str:
+    """SHA-256 sum of a file. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def printable(value: object) -> str:
+    """As one line of text without what steers a terminal."""
+    return "".join(c if c.isprintable() else " " for c in str(value))
+
+
+def verdict(certified: Certified) -> str:
+    """One line for people."""
+    if certified.fit:
+        return f"fit for team mode ({certified.number('acknowledged')} changes of its team)"
+    return f"not fit for team mode: {certified.reason}"
+
+
+def evidence_sheet(certified: Certified) -> Table:
+    """What was tried and seen."""
+    told = certified.evidence
+    return field_table(
+        [
+            ("application", certified.app),
+            ("verdict", verdict(certified)),
+            ("program", printable(told.get("program", "")) or f.NONE),
+            ("its SHA-256", certified.sha256 or f.NONE),
+            ("arguments", " ".join(_words(told.get("argv"))[1:]) or f.NONE),
+            ("runtime", printable(told.get("runtime", "")) or f.NONE),
+            ("threads", str(certified.number("threads"))),
+            (
+                "runs",
+                f"{certified.number('static_runs')} left alone, "
+                f"{certified.number('resized_runs')} resized",
+            ),
+            (
+                "changes",
+                f"{certified.number('masks')} sent, {certified.number('acknowledged')} "
+                f"acknowledged, in {certified.number('regions')} parallel regions",
+            ),
+            ("team sizes", ", ".join(_words(told.get("sizes"))) or f.NONE),
+            ("compared", ", ".join(_words(told.get("compared"))) or f.NONE),
+            ("how", printable(told.get("comparison", "")) or f.NONE),
+            ("seed", str(certified.number("seed"))),
+            ("made", _when(told.get("made_at_s"))),
+        ]
+    )
+
+
+def _words(value: object) -> list[str]:
+    return [printable(item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _when(time_s: object) -> str:
+    if not isinstance(time_s, int | float) or not 0 < time_s < 1e11:
+        return f.NONE
+    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,217 @@
+"""Calls to the coordinator: one typed method a request, a deadline on each, failures as CliError.
+
+Makes no decision about what to show. A stream has no deadline of its own; whoever reads it
+notices by the age of the last message that the other side is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError, from_status
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
+
+log = logging.getLogger("wattfold.client")
+
+DEFAULT_TIMEOUT_S = 10.0
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""A view of a large machine exceeds the 4 MiB gRPC allows by default."""
+
+_OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+)
+
+
+class CoordinatorClient:
+    """A connection to one coordinator, made when first used. Close it, or use it in `with`."""
+
+    def __init__(
+        self, address: str, token: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        # The generated stub has no types; the methods below give them back.
+        stub: Any = pb_grpc.CoordinatorStub
+        self._stub = stub(self._channel)
+
+    def __enter__(self) -> CoordinatorClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection and every stream on it."""
+        self._channel.close()
+
+    def submit(self, request: pb.SubmitRequest) -> str:
+        """Hands a job in; returns its id."""
+        answer: pb.SubmitResponse = self._call(self._stub.Submit, request)
+        return answer.job_id
+
+    def cancel(self, job_id: str, force: bool = False) -> pb.CancelResponse:
+        """Cancels a job, by force also where its nodes are out of reach; answers with its state."""
+        request = pb.CancelRequest(job_id=job_id, force=force)
+        answer: pb.CancelResponse = self._call(self._stub.Cancel, request)
+        return answer
+
+    def hold(self, job_id: str) -> None:
+        """Keeps a waiting job from starting."""
+        self._call(self._stub.Hold, pb.HoldRequest(job_id=job_id))
+
+    def release(self, job_id: str) -> None:
+        """Lets a held job start."""
+        self._call(self._stub.Release, pb.ReleaseRequest(job_id=job_id))
+
+    def list_jobs(
+        self, job_ids: Sequence[str] = (), include_ended: bool = False, limit: int = 0
+    ) -> pb.ListJobsResponse:
+        """The jobs of those ids, or all that have not ended."""
+        request = pb.ListJobsRequest(job_ids=job_ids, include_ended=include_ended, limit=limit)
+        answer: pb.ListJobsResponse = self._call(self._stub.ListJobs, request)
+        return answer
+
+    def environment(self, job_id: str) -> dict[str, str]:
+        """What a job of ours will be started with."""
+        answer: pb.GetEnvironmentResponse = self._call(
+            self._stub.GetEnvironment, pb.GetEnvironmentRequest(job_id=job_id)
+        )
+        return dict(answer.env)
+
+    def list_audit(self, request: pb.ListAuditRequest) -> pb.ListAuditResponse:
+        """Who asked what."""
+        answer: pb.ListAuditResponse = self._call(self._stub.ListAudit, request)
+        return answer
+
+    def list_nodes(self) -> pb.ListNodesResponse:
+        """All nodes."""
+        answer: pb.ListNodesResponse = self._call(self._stub.ListNodes, pb.ListNodesRequest())
+        return answer
+
+    def drain_node(self, node_id: str, reason: str, cancel_jobs: bool) -> pb.Node:
+        """Gives a node no new jobs."""
+        request = pb.DrainNodeRequest(node_id=node_id, reason=reason, cancel_jobs=cancel_jobs)
+        answer: pb.DrainNodeResponse = self._call(self._stub.DrainNode, request)
+        return answer.node
+
+    def resume_node(self, node_id: str, reason: str) -> pb.Node:
+        """Takes a node in again."""
+        request = pb.ResumeNodeRequest(node_id=node_id, reason=reason)
+        answer: pb.ResumeNodeResponse = self._call(self._stub.ResumeNode, request)
+        return answer.node
+
+    def leave_node(self, node_id: str, reason: str, at_once: bool) -> pb.Node:
+        """Gives a node back, as soon as that is safe, or at once or not at all."""
+        request = pb.LeaveNodeRequest(node_id=node_id, reason=reason, at_once=at_once)
+        answer: pb.LeaveNodeResponse = self._call(self._stub.LeaveNode, request)
+        return answer.node
+
+    def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.Node:
+        """Takes a node out of the sum by an operator's word."""
+        request = pb.ForgetNodeRequest(node_id=node_id, reason=reason, word=word)
+        answer: pb.ForgetNodeResponse = self._call(self._stub.ForgetNode, request)
+        return answer.node
+
+    def power(self) -> pb.Power:
+        """Budget, committed and measured power."""
+        answer: pb.Power = self._call(self._stub.GetPower, pb.GetPowerRequest())
+        return answer
+
+    def set_budget(
+        self, budget_uw: int, deadline_ns: int, accept_outside: bool = False
+    ) -> pb.SetBudgetResponse:
+        """Changes the budget; a lower one is kept by the deadline (0 = the coordinator's own)."""
+        request = pb.SetBudgetRequest(
+            budget_uw=budget_uw, deadline_ns=deadline_ns, accept_outside=accept_outside
+        )
+        answer: pb.SetBudgetResponse = self._call(self._stub.SetBudget, request)
+        return answer
+
+    def explain(self, job_id: str) -> pb.ExplainResponse:
+        """Why a job is where it is."""
+        answer: pb.ExplainResponse = self._call(
+            self._stub.Explain, pb.ExplainRequest(job_id=job_id)
+        )
+        return answer
+
+    def list_profiles(self, app: str = "") -> pb.ListProfilesResponse:
+        """The stored profiles, or the one of an application."""
+        answer: pb.ListProfilesResponse = self._call(
+            self._stub.ListProfiles, pb.ListProfilesRequest(app=app)
+        )
+        return answer
+
+    def put_profile(self, profile: pb.Profile) -> None:
+        """Stores a profile under the name of its application."""
+        self._call(self._stub.PutProfile, pb.PutProfileRequest(profile=profile))
+
+    def drop_profile(
+        self, app: str, *, learnt_only: bool = False, certificate: bool = False
+    ) -> pb.DropProfileResponse:
+        """Forgets what is known of an application."""
+        request = pb.DropProfileRequest(app=app, learnt_only=learnt_only, certificate=certificate)
+        answer: pb.DropProfileResponse = self._call(self._stub.DropProfile, request)
+        return answer
+
+    def watch(self, interval_ns: int) -> Iterator[pb.ClusterView]:
+        """The whole picture, then again whenever it changed, until the connection ends."""
+        stream = self._stub.Watch(pb.WatchRequest(interval_ns=interval_ns), metadata=self._metadata)
+        try:
+            yield from stream
+        except grpc.RpcError as error:
+            raise self._failure(error) from error
+        finally:
+            stream.cancel()
+
+    def _call(self, method: Any, request: Any) -> Any:
+        try:
+            try:
+                return method(request, timeout=self._timeout_s, metadata=self._metadata)
+            except grpc.RpcError as error:
+                if not _cut(error):
+                    raise
+                # It is there or is starting again, and no call does harm twice.
+                log.warning("the connection to %s was cut; asking once more", self.address)
+                return method(request, timeout=self._timeout_s, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Any) -> Exception:
+        return from_status(
+            error.code(), error.details() or "", address=self.address, timeout_s=self._timeout_s
+        )
+
+
+def _cut(error: Any) -> bool:
+    """Whether a connection that was there has ended under a call."""
+    unavailable = error.code() is grpc.StatusCode.UNAVAILABLE
+    return unavailable and "Socket closed" in (error.details() or "")
+
+
+def read_token(path: Path) -> str:
+    """The token in a file, its first line. Raises BadRequestError when there is none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"cannot read the token file {path}: {error}") from error
+    token = lines[0].strip() if lines else ""
+    if not token or not token.isascii() or not token.isprintable():
+        raise BadRequestError(f"no token in {path}: its first line must be printable ASCII text")
+    return token

@@ -1,0 +1,22 @@
+"""`wattfold reproduce`: published evaluations, run again and compared claim by claim.
+
+These commands need no coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import click
+
+from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
+
+
+class _ReproduceGroup(LazyGroup):
+    COMMANDS: ClassVar[Mapping[str, str]] = {"parm": "simulation.reproduce_parm:parm"}
+
+
+@click.group(cls=_ReproduceGroup)
+def reproduce() -> None:
+    """Run a published evaluation again and compare it with the paper, claim by claim."""

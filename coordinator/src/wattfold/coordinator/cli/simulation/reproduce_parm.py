@@ -1,0 +1,228 @@
+"""`wattfold reproduce parm`: the five experiments of Sarood et al. (SC14)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
+from wattfold.coordinator.cli.shared.parsing import Parsed
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.reproduce_tables import print_evaluation
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range, warn
+from wattfold.coordinator.simulation.experiments.parm.case import Log
+from wattfold.coordinator.simulation.experiments.parm.evaluation import (
+    EXPERIMENTS,
+    Evaluation,
+    evaluate,
+)
+from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
+from wattfold.coordinator.simulation.experiments.parm.report import document, write_report
+from wattfold.coordinator.simulation.experiments.parm.settings import Settings, stand_ins
+from wattfold.coordinator.simulation.sweep.local import LocalCores
+from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
+from wattfold.coordinator.simulation.sweep.progress import progress_on
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+
+LOG_NAME = "mira_2018.swf.gz"
+SEEDS = 3
+CLUSTER_SEEDS = 30
+"""Sets of ten jobs differ much and cost nothing."""
+QUICK_SEEDS = 2
+_DEFAULTS = Settings()
+
+
+@click.command()
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, type=click.Choice(list(EXPERIMENTS)))
+@click.option("--all", "everything", is_flag=True, help="All five experiments.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help=f"Seeds of each experiment. Default: {SEEDS}, for the cluster {CLUSTER_SEEDS}.",
+)
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("reproduce-parm"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for reports, figures and the results of single cases.",
+)
+@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help=f"Fewer settings, {QUICK_SEEDS} seeds and shorter sets, for a look. Everything is "
+    "labelled so.",
+)
+@click.option(
+    "--log",
+    "log_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help=f"Log of jobs of the large machine. Default: {LOG_NAME} in WATTFOLD_WORKLOADS.",
+)
+@click.option("--nodes", type=int, default=_DEFAULTS.nodes, show_default=True, metavar="N")
+@click.option("--alpha", type=float, default=_DEFAULTS.alpha, show_default=True, metavar="A")
+@click.option(
+    "--parallelism-factor",
+    type=float,
+    default=_DEFAULTS.parallelism_factor,
+    show_default=True,
+    metavar="F",
+    help="A lies between the greatest size over and times this.",
+)
+@click.option(
+    "--memory",
+    "memory_mb",
+    type=float,
+    default=_DEFAULTS.memory_mb,
+    show_default=True,
+    metavar="MB",
+    help="Data a job holds on a node, which a resize moves.",
+)
+@click.option(
+    "--link",
+    "link_mb_per_s",
+    type=float,
+    default=_DEFAULTS.link_mb_per_s,
+    show_default=True,
+    metavar="MB/S",
+    help="Bandwidth of a link of the network.",
+)
+@click.option(
+    "--cluster-sizes",
+    type=Parsed("range", parse_range),
+    default=f"{_DEFAULTS.cluster_size_least}-{_DEFAULTS.cluster_size_most}",
+    show_default=True,
+    metavar="MIN-MAX",
+    help="Greatest sizes of the jobs of the cluster.",
+)
+@click.option(
+    "--estimates",
+    type=click.Choice(["exact", "log"]),
+    default=_DEFAULTS.estimates,
+    show_default=True,
+    help="What the baseline is told of run times.",
+)
+@session_command
+def parm(
+    session: Session,
+    names: tuple[str, ...],
+    everything: bool,
+    folder: Path,
+    jobs: int | None,
+    dask: str | None,
+    **options: Any,
+) -> None:
+    """Run PARM's evaluation again (SC14) and judge what the paper claims.
+
+    EXPERIMENT is cluster (section VI), large, naive, fairness or levels (section VII). Simulated on
+    virtual time with the policies of the service. What the paper leaves open has a stand-in, and
+    most of them an option; all are listed in the report. A run that was stopped goes on where it
+    was.
+    """
+    chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
+    if not chosen:
+        raise BadRequestError(f"name an experiment ({', '.join(EXPERIMENTS)}), or all with --all")
+    with expected_failures():
+        settings = _settings(options)
+    log = _log(options["log_path"]) if any(EXPERIMENTS[n].needs_log for n in chosen) else None
+    plans = [
+        (EXPERIMENTS[name], _plan(name, options["seeds"], options["quick"], settings, log))
+        for name in chosen
+    ]
+    backend = DaskCluster(address=dask) if dask else LocalCores(processes=jobs or _cores())
+    progress = progress_on(session.console(stderr=True))
+    try:
+        with progress, expected_failures():
+            evaluation = evaluate(
+                plans, store=ResultStore(folder / "cases"), backend=backend, progress=progress
+            )
+            known = stand_ins(settings, log.path.name if log else None)
+            written = write_report(evaluation, known, folder)
+    except DaskUnavailableError as error:
+        raise CliError(str(error)) from error
+    except KeyboardInterrupt:
+        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
+        raise
+    except OSError as error:
+        raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    if session.json:
+        session.print_json(
+            {**document(evaluation, known), "files": [str(path) for path in written]}
+        )
+    else:
+        print_evaluation(session, evaluation, known, folder)
+    _end(evaluation)
+
+
+def _end(evaluation: Evaluation) -> None:
+    """Cases without a result make the command fail, after everything else is shown."""
+    if evaluation.failures:
+        first = evaluation.failures[0]
+        raise CliError(
+            f"{len(evaluation.failures)} of {evaluation.cases} cases failed, the first of them "
+            f"{first.label}: {first.reason}"
+        )
+
+
+def _settings(options: dict[str, Any]) -> Settings:
+    least, most = options["cluster_sizes"]
+    return Settings(
+        nodes=options["nodes"],
+        alpha=options["alpha"],
+        parallelism_factor=options["parallelism_factor"],
+        memory_mb=options["memory_mb"],
+        link_mb_per_s=options["link_mb_per_s"],
+        cluster_size_least=least,
+        cluster_size_most=most,
+        estimates=options["estimates"],
+    )
+
+
+def _plan(name: str, seeds: int | None, quick: bool, settings: Settings, log: Log | None) -> Plan:
+    usual = QUICK_SEEDS if quick else SEEDS
+    if name == "cluster":
+        usual = CLUSTER_SEEDS if not quick else SEEDS
+    return Plan(seeds=tuple(range(seeds or usual)), settings=settings, quick=quick, log=log)
+
+
+def _log(path: Path | None) -> Log:
+    """The log and its digest, which is part of the keys of results."""
+    if path is None:
+        folder = os.environ.get("WATTFOLD_WORKLOADS")
+        if not folder:
+            raise BadRequestError(
+                "the large machine needs a log of jobs: name one with --log FILE, or the folder of "
+                f"{LOG_NAME} with WATTFOLD_WORKLOADS; `wattfold workload fetch anl-intrepid --to "
+                "DIR` gets the log of the paper's machine"
+            )
+        # A folder of data may keep its logs apart from the rest.
+        apart = Path(folder) / "workloads" / LOG_NAME
+        path = apart if apart.is_file() else Path(folder) / LOG_NAME
+    try:
+        log = Log(path=path.absolute(), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    except OSError as error:
+        raise NotFoundError(
+            f"no log of jobs at {path}: {error.strerror or error}; fetch one with `wattfold "
+            "workload fetch NAME --to DIR` and name it with --log FILE"
+        ) from error
+    with expected_failures():
+        # Here once, not by each of hundreds of simulations.
+        if not len(read_swf(path).workload):
+            raise BadRequestError(f"{path} has no jobs; name another log with --log FILE")
+    return log
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0))

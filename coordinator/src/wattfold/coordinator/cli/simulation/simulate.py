@@ -1,0 +1,210 @@
+"""`wattfold simulate`: policies tried on a log or a model, on a machine, under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.parsing import DURATION_NS
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.simulate_check import StartCheck, check_starts, read_starts
+from wattfold.coordinator.cli.simulation.simulate_elsewhere import OUTCOME
+from wattfold.coordinator.cli.simulation.simulate_messages import (
+    message_options,
+    response_table,
+    responses_of,
+)
+from wattfold.coordinator.cli.simulation.simulate_options import (
+    cases_of,
+    job_options,
+    machine_options,
+    policy_options,
+    refuse_unused,
+    seed_options,
+)
+from wattfold.coordinator.cli.simulation.simulate_outcome import Finished, Stopped
+from wattfold.coordinator.cli.simulation.simulate_run import run_cases
+from wattfold.coordinator.cli.workloads.workload_describe import odd_row_table
+from wattfold.coordinator.cli.workloads.workload_options import (
+    LOG_FILE,
+    expected_failures,
+    odd_row_options,
+    warn,
+    write_odd_rows,
+)
+from wattfold.coordinator.simulation.pool.engine import SimulationError
+from wattfold.coordinator.simulation.results.table import metrics_document, metrics_table
+from wattfold.coordinator.simulation.runs.case import SimulationCase
+from wattfold.coordinator.simulation.runs.execute import CHECKPOINT, CheckpointError
+from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
+
+
+@click.command()
+@job_options
+@odd_row_options
+@machine_options
+@policy_options
+@message_options
+@seed_options
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write files there.")
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(["csv", "parquet", "both"]),
+    default="csv",
+    show_default=True,
+    help="Of the files of jobs and series.",
+)
+@click.option("--figures/--no-figures", default=True, help="Draw pictures into DIR. [figures]")
+@click.option("--resume", is_flag=True, help="Go on with what was stopped in DIR.")
+@click.option(
+    "--check",
+    "check_path",
+    type=LOG_FILE,
+    metavar="FILE",
+    help="Compare all starts with a CSV file of job_id,start; exit code 1 if any differs.",
+)
+@click.option(
+    "--checkpoint-every",
+    type=DURATION_NS,
+    default="30s",
+    show_default=True,
+    help="How often a run with --out notes how far it is, against a crash.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes. Default: all cores.")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@session_command
+def simulate(session: Session, **options: Any) -> None:
+    """Try policies on the jobs of a log or a model, on a machine, under a power budget.
+
+    Prints one column a policy. With --out, files of jobs and series and pictures are written, and
+    Ctrl-C leaves a checkpoint, from which --resume goes on.
+
+    \b
+    wattfold simulate --log kth.swf.gz --nodes 100
+    wattfold simulate --log mira.swf.gz --count 1000 --nodes 55248 --cut-sizes --idle 0 \\
+        --budget 4751360W --policy easy --policy parm-wse --out runs
+    """
+    folder: Path | None = options["out"]
+    if options["resume"] and folder is None:
+        raise BadRequestError("--resume needs the --out DIR of the run that was stopped")
+    refuse_unused(click.get_current_context(), options)
+    formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
+    with expected_failures(), _simulation_failures():
+        cases = cases_of(options, folder)
+        _check_resumable(cases, resume=options["resume"])
+        expected = read_starts(options["check_path"]) if options["check_path"] else None
+        finished = run_cases(
+            session,
+            cases,
+            resume=options["resume"],
+            formats=formats[options["formats"]],
+            workers=options["workers"],
+            dask=options["dask"],
+            checkpoint_every_s=options["checkpoint_every"] / NS_PER_S,
+        )
+        if isinstance(finished, Stopped):
+            warn(f"wattfold: {finished.message}")
+            raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+        checks = [check_starts(run.record, expected) for run in finished if expected is not None]
+        if options["odd_rows_path"]:
+            write_odd_rows(finished[0].report, options["odd_rows_path"])
+        pictures = _draw(finished, folder, cases[0].source.name) if options["figures"] else []
+    _show(session, finished, checks, pictures, folder)
+    if any(not check.agrees for check in checks):
+        raise click.exceptions.Exit(ExitCode.REFUSED)
+
+
+def _check_resumable(cases: Sequence[SimulationCase], *, resume: bool) -> None:
+    folders = [case.folder for case in cases if case.folder is not None]
+    left = (folder / name for folder in folders for name in (CHECKPOINT, OUTCOME))
+    if resume and not any(path.exists() for path in left):
+        raise BadRequestError(
+            f"nothing to resume in {folders[0].parent}: no run of these options was stopped there"
+        )
+
+
+class _simulation_failures:  # noqa: N801 - a context, used as a function
+    """Turns the failures of a simulation into the command's own."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SimulationError | CheckpointError | DaskUnavailableError):
+            raise CliError(str(error)) from error
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            where = f"{error.filename}: " if error.filename else ""
+            raise CliError(f"{where}{error.strerror or error}") from error
+        if isinstance(error, MemoryError):
+            raise CliError("out of memory: fewer jobs, nodes or workers need less") from error
+
+
+def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> list[Path]:
+    if folder is None:
+        return []
+    # matplotlib takes its time to load.
+    from wattfold.coordinator.figures.simulation_heat_maps import save_heat_maps
+    from wattfold.coordinator.figures.simulation_overview import save_overview
+
+    made = []
+    first = {run.record.policy: run.record for run in reversed(finished)}
+    records = [first[policy] for policy in dict.fromkeys(run.record.policy for run in finished)]
+    overview = folder / "overview.png"
+    save_overview(overview, records, workload)
+    made.append(overview)
+    for record in records:
+        path = folder / f"categories-{record.policy}.png"
+        save_heat_maps(path, record, workload)
+        made.append(path)
+    return made
+
+
+def _show(
+    session: Session,
+    finished: Sequence[Finished],
+    checks: Sequence[StartCheck],
+    pictures: Sequence[Path],
+    folder: Path | None,
+) -> None:
+    report = finished[0].report
+    if session.json:
+        session.print_json(
+            {
+                "runs": [
+                    metrics_document(run.metrics)
+                    | {"lowered_budgets": responses_of(run.record) or None}
+                    for run in finished
+                ],
+                "odd_rows": len(report.rows),
+                "checks": [check.document() for check in checks],
+                "folder": str(folder) if folder else None,
+                "figures": [str(path) for path in pictures],
+            }
+        )
+        return
+    seeds = len({run.record.seed for run in finished}) > 1
+    names = [
+        f"{run.record.policy} #{run.record.seed}" if seeds else run.record.policy
+        for run in finished
+    ]
+    session.print(metrics_table([run.metrics for run in finished], names=names))
+    for run in finished:
+        if answers := responses_of(run.record):
+            click.echo()
+            session.print(response_table(answers))
+    if report.rows:
+        click.echo()
+        session.print(odd_row_table(report))
+    for check in checks:
+        click.echo()
+        click.echo(check.sentence())
+    if folder is not None:
+        click.echo()
+        click.echo(f"Files in {folder}" + (f", pictures: {len(pictures)}" if pictures else ""))

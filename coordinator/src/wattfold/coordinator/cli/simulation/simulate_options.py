@@ -1,0 +1,413 @@
+"""The options of `wattfold simulate`, and the cases they amount to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from wattfold.contract.units import uw_from_w, w_from_uw
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.parsing import (
+    DURATION_NS,
+    MAX_SIZE,
+    POWERS_UW,
+    Parsed,
+    parse_power_uw,
+)
+from wattfold.coordinator.cli.simulation.simulate_messages import message_level
+from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, policy_of
+from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.simulation.runs.case import (
+    BACKFILL_POLICIES,
+    MODELS,
+    POLICIES,
+    PolicyChoice,
+    SimulationCase,
+    WorkloadSource,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_JOBS = 10_000_000
+MAX_CHOICES = 1000
+"""Sizes or caps a job; the time of a planning round grows with their product."""
+MAX_SEEDS = 10_000
+
+
+class Real(click.FloatRange):
+    """A finite number within a range; click itself takes NaN for one of every range."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number, or click's own failure."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
+def parse_torus(text: str) -> tuple[int, ...]:
+    """Reads `8x8x16`. Raises ValueError."""
+    parts = text.lower().split("x")
+    if not all(part.isdecimal() and 0 < int(part) < 10**6 for part in parts):
+        raise ValueError(f"not the sides of a torus: {text!r}; expected for example 8x8x16")
+    return tuple(int(part) for part in parts)
+
+
+def parse_priority(text: str) -> tuple[int, float]:
+    """Reads `12=2.5`: a user's number and weight. Raises ValueError."""
+    user, _, weight = text.partition("=")
+    try:
+        found = int(user), float(weight)
+    except ValueError:
+        found = 0, 0.0
+    if not 0 < found[1] < 1e6:
+        raise ValueError(f"not a user and a weight above zero: {text!r}; expected for example 7=2")
+    return found
+
+
+def parse_watts(text: str) -> float:
+    """Reads `38` or `1.5kW`; zero is allowed. Raises ValueError."""
+    return 0.0 if text.strip() in ("0", "0W", "0.0") else w_from_uw(parse_power_uw(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetText:
+    """A power, or the name of a file of steps."""
+
+    text: str
+
+    def read(self, full_uw: int) -> Budget:
+        """The budget; ``full_uw`` where none was given. Raises ValueError."""
+        if not self.text:
+            return Budget.constant(full_uw)
+        path = Path(self.text)
+        try:
+            return Budget.constant(parse_power_uw(self.text))
+        except ValueError:
+            if path.suffix == ".csv" or path.exists():
+                return read_budget(path)
+            raise ValueError(
+                f"budget: neither a power nor a file: {self.text!r}; expected for example 4.75MW "
+                "or budget.csv"
+            ) from None
+
+
+TORUS = Parsed("sides", parse_torus)
+WATTS = Parsed("watts", parse_watts)
+
+
+def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def wear(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return wear
+
+
+job_options = _options(
+    click.option("--log", type=LOG_FILE, metavar="FILE", help="A log in SWF, plain or gzip."),
+    click.option("--model", type=click.Choice(MODELS), help="Draw the jobs from a model instead."),
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, MAX_JOBS),
+        default=1000,
+        show_default=True,
+        help="Jobs of a model.",
+    ),
+    click.option(
+        "--load",
+        type=Real(0, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Of model poisson.",
+    ),
+    click.option("--first", type=click.IntRange(0), default=0, help="Leave out so many jobs."),
+    click.option("--count", type=click.IntRange(1), help="Take at most so many jobs."),
+    click.option(
+        "--gamma",
+        type=Real(0),
+        default=1.0,
+        show_default=True,
+        help="Multiply the times between arrivals.",
+    ),
+    click.option(
+        "--procs-per-node",
+        type=click.IntRange(1, MAX_SIZE),
+        default=1,
+        show_default=True,
+        help="Processors of the log that make a node.",
+    ),
+    click.option(
+        "--cut-sizes",
+        is_flag=True,
+        help="Cut sizes to what the machine has and the budget feeds at full power.",
+    ),
+    click.option("--exact-estimates", is_flag=True, help="Users ask for just what jobs take."),
+    click.option(
+        "--annotations",
+        type=LOG_FILE,
+        metavar="FILE",
+        help="Sizes and profiles of the jobs, as `wattfold workload` writes them. Default: drawn "
+        "from the seed where a policy or --run-times needs them.",
+    ),
+    click.option(
+        "--priority",
+        "priorities",
+        type=Parsed("priority", parse_priority),
+        multiple=True,
+        metavar="USER=WEIGHT",
+        help="Weight of a user's jobs; 1 for all others. May be repeated.",
+    ),
+    click.option(
+        "--malleable",
+        type=Real(0, 1),
+        default=1.0,
+        show_default=True,
+        metavar="SHARE",
+        help="Share of the jobs with profiles whose size may change while they run.",
+    ),
+)
+
+machine_options = _options(
+    click.option(
+        "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
+    ),
+    click.option("--base", type=WATTS, default="38", show_default=True, help="Watts beside zones."),
+    click.option("--dram", type=WATTS, default="18", show_default=True, help="DRAM cap of a node."),
+    click.option("--cap-min", type=WATTS, default="25", show_default=True, help="Package floor."),
+    click.option("--cap-max", type=WATTS, default="60", show_default=True, help="Greatest cap."),
+    click.option("--idle", type=WATTS, help="Charge of an idle node. Default: as at its floor."),
+    click.option("--torus", type=TORUS, metavar="XxYxZ", help="Sides of the network."),
+    click.option(
+        "--placement",
+        type=click.Choice(["any", "first", "compact", "cuboid"]),
+        default="any",
+        show_default=True,
+        help="Which nodes a job gets.",
+    ),
+    click.option(
+        "--budget",
+        "budget_text",
+        default="",
+        metavar="WATTS|FILE",
+        help="4.75MW, or a CSV file with time_s,budget_w[,deadline_s]. Default: never binds.",
+    ),
+)
+
+policy_options = _options(
+    click.option(
+        "--policy",
+        "policies",
+        type=click.Choice(POLICIES),
+        multiple=True,
+        help="May be repeated: runs side by side. Default: easy.",
+    ),
+    click.option(
+        "--run-times",
+        type=click.Choice([model.value for model in RunTimeModel]),
+        help="What progress follows. Default: pass where jobs have profiles, else ideal.",
+    ),
+    click.option(
+        "--alpha", type=Real(0, 10), default=0.28, show_default=True, help="Eq. 8 of PARM."
+    ),
+    click.option(
+        "--sizes", "sizes_count", type=click.IntRange(1, MAX_CHOICES), default=8, show_default=True
+    ),
+    click.option(
+        "--levels",
+        "levels_count",
+        type=click.IntRange(1, MAX_CHOICES),
+        default=6,
+        show_default=True,
+    ),
+    click.option("--caps", type=POWERS_UW, metavar="W,W,...", help="Caps of PARM for all jobs."),
+    click.option(
+        "--resize-interval",
+        type=DURATION_NS,
+        default="500s",
+        show_default=True,
+        help="A job is resized at most once in it.",
+    ),
+    click.option("--gap", type=Real(0), default=1e-3, show_default=True),
+    click.option(
+        "--solver",
+        type=click.Choice(["lagrangian", "glpk", "highs", "greedy"]),
+        default="lagrangian",
+        show_default=True,
+    ),
+    click.option(
+        "--dram-levels",
+        type=POWERS_UW,
+        metavar="W,W,...",
+        help="PARM: DRAM caps to choose from. Default: the standing one.",
+    ),
+    click.option("--price-resizes", is_flag=True, help="PARM sees what a resize costs."),
+    click.option("--free-resizes", is_flag=True, help="Resizes cost nothing."),
+    click.option(
+        "--size",
+        type=click.Choice(["max", "min"]),
+        default="max",
+        show_default=True,
+        help="Backfilling: which end of its range a job gets.",
+    ),
+    click.option("--cap", type=WATTS, help="Backfilling: one cap for all jobs."),
+)
+
+seed_options = _options(
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+    click.option(
+        "--seeds", type=click.IntRange(1, MAX_SEEDS), default=1, help="So many seeds from --seed."
+    ),
+)
+
+
+OF_PARM = (
+    "alpha",
+    "sizes_count",
+    "levels_count",
+    "caps",
+    "resize_interval",
+    "gap",
+    "solver",
+    "dram_levels",
+    "price_resizes",
+)
+OF_BACKFILLING = ("size", "cap")
+
+
+def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options that none of the policies or models chosen would look at."""
+    names = options["policies"] or ("easy",)
+    backfills = [name in BACKFILL_POLICIES for name in names]
+    chosen = ", ".join(names)
+    if all(backfills):
+        _refuse_given(context, OF_PARM, f"is for PARM, and not for {chosen}")
+    if not any(backfills):
+        _refuse_given(context, OF_BACKFILLING, f"is for backfilling, and not for {chosen}")
+    if options["model"] != "poisson":
+        _refuse_given(context, ("load",), "is for --model poisson")
+    if options["log"] is not None:
+        _refuse_given(context, ("jobs",), "is for models; --count takes so many jobs of a log")
+
+
+def _refuse_given(context: click.Context, names: Sequence[str], why: str) -> None:
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if parameter.name in names and given:
+            raise BadRequestError(f"{parameter.opts[0]} {why}")
+
+
+def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCase]:
+    """One case a policy and seed. Raises BadRequestError and ValueError."""
+    if (options["log"] is None) == (options["model"] is None):
+        raise BadRequestError("name the jobs: either --log FILE or --model NAME")
+    names: Sequence[str] = list(dict.fromkeys(options["policies"])) or ["easy"]
+    if options["placement"] == "cuboid" and not options["torus"]:
+        raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
+    run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
+    source = _source(options, names, run_times)
+    machine = _machine(options)
+    _check_caps(machine, options)
+    budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
+    if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
+        raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
+    messages = message_level(options)
+    cases = []
+    for name in names:
+        for seed in range(options["seed"], options["seed"] + options["seeds"]):
+            case = SimulationCase(
+                source=source,
+                machine=machine,
+                budget=budget,
+                policy=_policy(name, options),
+                seed=seed,
+                model=run_times,
+                placement=options["placement"],
+                resize_costs=not options["free_resizes"],
+                messages=messages,
+            )
+            cases.append(_in_folder(case, folder))
+    return cases
+
+
+def _check_caps(machine: Machine, options: dict[str, Any]) -> None:
+    """Caps that nodes cannot hold would be refused by each policy in its own words, or not."""
+    caps = list(options["caps"] or ())
+    if options["cap"] is not None:
+        caps.append(uw_from_w(options["cap"]))
+    least, most = w_from_uw(machine.cap_uw_min), w_from_uw(machine.cap_uw_max)
+    for cap_uw in caps:
+        if not machine.cap_uw_min <= cap_uw <= machine.cap_uw_max:
+            raise BadRequestError(
+                f"a cap of {w_from_uw(cap_uw):g} W is outside {least:g} to {most:g} W "
+                "(--cap-min and --cap-max)"
+            )
+
+
+def _in_folder(case: SimulationCase, folder: Path | None) -> SimulationCase:
+    return replace(case, folder=folder / case.label) if folder is not None else case
+
+
+def _source(
+    options: dict[str, Any], names: Sequence[str], run_times: RunTimeModel | None
+) -> WorkloadSource:
+    needs = any(name not in BACKFILL_POLICIES for name in names) or options["size"] == "min"
+    return WorkloadSource(
+        log=options["log"],
+        model=options["model"] or "",
+        jobs=options["jobs"],
+        load=options["load"],
+        odd_rows=policy_of(options["on_odd"], options["exceptions"]),
+        first=options["first"],
+        count=options["count"],
+        gamma=options["gamma"],
+        procs_per_node=options["procs_per_node"],
+        cut_sizes=options["cut_sizes"],
+        exact_estimates=options["exact_estimates"],
+        annotations=options["annotations"],
+        profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
+        malleable_share=options["malleable"],
+        priorities=options["priorities"],
+    )
+
+
+def _machine(options: dict[str, Any]) -> Machine:
+    return Machine.of_watts(
+        options["nodes"],
+        base_w=options["base"],
+        dram_w=options["dram"],
+        cap_w_min=options["cap_min"],
+        cap_w_max=options["cap_max"],
+        idle_w=options["idle"],
+        torus=options["torus"] or (),
+    )
+
+
+def _policy(name: str, options: dict[str, Any]) -> PolicyChoice:
+    return PolicyChoice(
+        name=name,
+        size=options["size"],
+        cap_uw=uw_from_w(options["cap"]) if options["cap"] is not None else None,
+        alpha=options["alpha"],
+        sizes_count=options["sizes_count"],
+        levels_count=options["levels_count"],
+        caps_uw=options["caps"],
+        resize_interval_s=options["resize_interval"] / 1e9,
+        gap=options["gap"],
+        solver=options["solver"],
+        price_resizes=options["price_resizes"],
+        dram_levels_uw=options["dram_levels"] or (),
+    )

@@ -1,0 +1,89 @@
+"""Runs the cases of `wattfold simulate`: one here, with a bar; several elsewhere.
+
+A run can be stopped in its middle and resumed.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.cli.shared.session import Session
+from wattfold.coordinator.cli.simulation.simulate_elsewhere import elsewhere
+from wattfold.coordinator.cli.simulation.simulate_outcome import (
+    Finished,
+    How,
+    Stopped,
+    finished,
+    progress_bar,
+)
+from wattfold.coordinator.simulation.pool.engine import Turn
+from wattfold.coordinator.simulation.runs.case import SimulationCase
+from wattfold.coordinator.simulation.runs.execute import CHECKPOINT_EVERY_S, execute
+
+
+def run_cases(
+    session: Session,
+    cases: Sequence[SimulationCase],
+    *,
+    resume: bool,
+    formats: tuple[str, ...],
+    workers: int | None,
+    dask: str | None,
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S,
+) -> list[Finished] | Stopped:
+    """Runs all cases. Raises what `execute` raises, CliError for cases that failed elsewhere."""
+    how = How(resume=resume, formats=formats, checkpoint_every_s=checkpoint_every_s)
+    if len(cases) == 1 and dask is None:
+        return _here(session, cases[0], how)
+    return elsewhere(session, cases, how, workers, dask)
+
+
+def _here(session: Session, case: SimulationCase, how: How) -> list[Finished] | Stopped:
+    with _interruptions() as stop, progress_bar(session) as bar:
+        task = bar.add_task(case.policy.name, total=None)
+
+        def turn(state: Turn) -> bool:
+            day = (state.now_ns / NS_PER_S) / 86_400
+            bar.update(
+                task,
+                total=state.jobs,
+                completed=state.jobs_ended,
+                description=f"{case.policy.name}: day {day:.0f}, {state.queued} wait",
+            )
+            return not stop
+
+        outcome = execute(
+            case,
+            resume=how.resume,
+            formats=how.formats,
+            on_turn=turn,
+            checkpoint_every_s=how.checkpoint_every_s,
+        )
+    if outcome.record is None:
+        if case.folder is None:
+            return Stopped(message="stopped; with --out DIR it could be resumed")
+        return Stopped(
+            message=f"stopped; the same command with --resume goes on from {case.folder}"
+        )
+    return [finished(outcome)]
+
+
+@contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """A list that is empty until the first Ctrl-C; the second one ends the command."""
+    seen: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)

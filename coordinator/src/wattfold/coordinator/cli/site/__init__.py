@@ -1,0 +1,1 @@
+"""Commands of the site: nodes, power, the live view, the audit trail."""

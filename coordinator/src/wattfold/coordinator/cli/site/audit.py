@@ -1,0 +1,126 @@
+"""`audit`: who asked what of the coordinator, from where, when, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from datetime import datetime
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.parsing import Parsed, parse_duration_ns
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
+from wattfold.v1 import coordinator_pb2 as pb
+
+REFUSED = "refused"
+
+
+def parse_moment_s(text: str) -> float:
+    """Reads 2h (so long ago), 2026-11-22 or 2026-11-22T03:00 (of here); seconds since 1970.
+
+    Raises ValueError.
+    """
+    clean = text.strip()
+    try:
+        return datetime.fromisoformat(clean).astimezone().timestamp()
+    except ValueError:
+        pass
+    try:
+        return time.time() - parse_duration_ns(clean) / NS_PER_S
+    except ValueError:
+        raise ValueError(
+            f"not a moment: {text!r}; expected for example 2h (ago), 2026-11-22 or 2026-11-22T03:00"
+        ) from None
+
+
+MOMENT = Parsed("moment", parse_moment_s)
+
+
+@click.command()
+@click.option("--since", type=MOMENT, metavar="MOMENT", help="From then on: 2h, 2026-11-22T03:00.")
+@click.option("--until", type=MOMENT, metavar="MOMENT", help="Up to then.")
+@click.option("--user", default="", metavar="ACCOUNT", help="What this account has asked.")
+@click.option("--job", default="", metavar="JOB", help="What was asked about this job.")
+@click.option("--node", default="", metavar="NODE", help="What was asked about this node.")
+@click.option("--action", default="", metavar="NAME", help="This kind, such as SetBudget.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="At most so many, the newest.",
+)
+@session_command
+def audit(
+    session: Session,
+    since: float | None,
+    until: float | None,
+    user: str,
+    job: str,
+    node: str,
+    action: str,
+    limit: int,
+) -> None:
+    """List requests: who asked what, when, from where, and what came of it.
+
+    Refused ones are among them; looking is not listed. Root and the account of the coordinator see
+    all, others what they asked themselves.
+    """
+    request = pb.ListAuditRequest(
+        since_s=since or 0.0,
+        until_s=until or 0.0,
+        account=user,
+        job_id=job,
+        node_id=node,
+        action=action,
+        limit=limit,
+    )
+    with session.connect() as client:
+        answer = client.list_audit(request)
+    if session.json:
+        session.print_json(as_dict(answer))
+    elif answer.entries:
+        session.print(_table(answer.entries))
+    else:
+        click.echo("Nothing was asked that matches.")
+
+
+def _table(entries: Iterable[pb.AuditEntry]) -> Table:
+    table = plain_table(
+        left("WHEN"),
+        left("WHO"),
+        left("FROM"),
+        left("ACTION"),
+        left("OUTCOME"),
+        flexible("WHAT"),
+    )
+    for entry in entries:
+        add_row(
+            table,
+            _moment(entry.time_s),
+            entry.account or "unknown",
+            entry.peer,
+            entry.action,
+            Text(entry.outcome, style="red" if entry.outcome == REFUSED else ""),
+            _what(entry),
+        )
+    return table
+
+
+def _moment(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _what(entry: pb.AuditEntry) -> str:
+    parts = [
+        f"job={entry.job_id}" if entry.job_id else "",
+        f"node={entry.node_id}" if entry.node_id else "",
+        entry.detail,
+        f"({entry.message})" if entry.message else "",
+    ]
+    return " ".join(filter(None, parts))

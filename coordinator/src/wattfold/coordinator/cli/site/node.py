@@ -1,0 +1,205 @@
+"""`node`: taking nodes out of service, giving them back, forgetting them, taking them in again."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.errors import CliError, NotFoundError
+from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.parsing import DURATION_NS
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.v1 import coordinator_pb2 as pb
+
+POLL_S = 0.25
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def node() -> None:
+    """Drain nodes, give them back, forget them, and take them in again."""
+
+
+def _complete(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of nodes; none where no coordinator answers."""
+    del parameter
+    # No command is run while a line is completed, so there is no session yet.
+    given = context.find_root().params
+    address = given.get("address") or checked_address(default_address())
+    token_file = given.get("token_file")
+    try:
+        session = Session(address=address, token_file=token_file, json=False, color=False)
+        with session.connect() as client:
+            names = [node.node_id for node in client.list_nodes().nodes]
+    except CliError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+_name = click.argument("node_id", metavar="NODE", shell_complete=_complete)
+_reason = click.option(
+    "--reason", default="", metavar="TEXT", help="Why; shown by `wattfold nodes`."
+)
+
+
+def _waiting(default: bool) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        timeout = click.option(
+            "--timeout",
+            "timeout_ns",
+            type=DURATION_NS,
+            metavar="DURATION",
+            help="Wait no longer than that; the order stands all the same.",
+        )
+        wait = click.option(
+            "--wait/--no-wait",
+            default=default,
+            show_default=True,
+            help="Wait until it is done." if not default else "Wait for jobs and for room.",
+        )
+        return wait(timeout(command))
+
+    return add
+
+
+@node.command()
+@_name
+@_reason
+@click.option("--cancel", "cancel_jobs", is_flag=True, help="Cancel the jobs that run there.")
+@_waiting(default=False)
+@session_command
+def drain(
+    session: Session,
+    node_id: str,
+    reason: str,
+    cancel_jobs: bool,
+    wait: bool,
+    timeout_ns: int | None,
+) -> None:
+    """Give a node no new jobs; those that run there go on to their end."""
+    with session.connect() as client:
+        found = client.drain_node(node_id, reason, cancel_jobs)
+        if wait:
+            found = _wait(client, node_id, _drained, timeout_ns, _jobs_left)
+    _show(session, found)
+
+
+@node.command()
+@_name
+@_reason
+@session_command
+def resume(session: Session, node_id: str, reason: str) -> None:
+    """Take a drain or a leave back, or take in a node again that has left or was forgotten."""
+    with session.connect() as client:
+        found = client.resume_node(node_id, reason)
+    _show(session, found)
+
+
+@node.command()
+@_name
+@_reason
+@_waiting(default=True)
+@session_command
+def leave(session: Session, node_id: str, reason: str, wait: bool, timeout_ns: int | None) -> None:
+    """Give a node back: no new jobs, and its original limits once the budget has room for them.
+
+    It waits for its jobs to end and for room. With --no-wait it leaves now or is refused, with what
+    is missing. A node that has left is charged with its original limits until it is forgotten.
+    """
+    with session.connect() as client:
+        found = client.leave_node(node_id, reason, at_once=not wait)
+        if wait:
+            found = _wait(client, node_id, _left, timeout_ns, lambda seen: seen.waits_for)
+    _show(session, found)
+
+
+@node.command()
+@_name
+@_reason
+@click.option("--no-power", is_flag=True, help="It has no power: its watts are free at once.")
+@click.option(
+    "--outside-budget", is_flag=True, help="What it draws from now on is no part of this budget."
+)
+@session_command
+def forget(
+    session: Session, node_id: str, reason: str, no_power: bool, outside_budget: bool
+) -> None:
+    """Charge nothing for a node any more, by your word. Its jobs count as lost.
+
+    --no-power is for a node that does not answer because it is off; --outside-budget for one that
+    has left, or is down and fed from elsewhere. A node that was forgotten as without power and
+    answers is shown as returned, and taken in only by `wattfold node resume`.
+    """
+    if no_power == outside_budget:
+        raise click.UsageError(
+            "say which is true of the node: --no-power or --outside-budget",
+            click.get_current_context(),
+        )
+    word = pb.FORGET_WORD_NO_POWER if no_power else pb.FORGET_WORD_OUTSIDE_BUDGET
+    with session.connect() as client:
+        found = client.forget_node(node_id, reason, word)
+    _show(session, found)
+
+
+def _drained(seen: pb.Node) -> bool:
+    return not seen.job_ids
+
+
+def _left(seen: pb.Node) -> bool:
+    return seen.duty == pb.NODE_DUTY_LEFT
+
+
+def _jobs_left(seen: pb.Node) -> str:
+    return f"jobs there have to end first: {', '.join(seen.job_ids[:10])}"
+
+
+def _wait(
+    client: CoordinatorClient,
+    node_id: str,
+    done: Callable[[pb.Node], bool],
+    timeout_ns: int | None,
+    obstacle: Callable[[pb.Node], str],
+) -> pb.Node:
+    """The node once it is so. What it waits for is told, once, where it changes."""
+    until_s = time.monotonic() + timeout_ns / 1e9 if timeout_ns else None
+    told, pace = "", threading.Event()
+    while True:
+        seen = _look(client, node_id)
+        if done(seen):
+            return seen
+        if seen.duty in (pb.NODE_DUTY_SERVING, pb.NODE_DUTY_OUTSIDE, pb.NODE_DUTY_UNPOWERED):
+            raise CliError(f"node {node_id} is {f.node_duty(seen)}: another order was given")
+        why = obstacle(seen)
+        if until_s is not None and time.monotonic() >= until_s:
+            raise CliError(
+                f"node {node_id} is not done in time, the order stands: {why or 'on its way'}"
+            )
+        if why and why != told:
+            click.echo(f"wattfold: node {node_id} waits: {why}", err=True)
+            told = why
+        pace.wait(POLL_S)
+
+
+def _look(client: CoordinatorClient, node_id: str) -> pb.Node:
+    for found in client.list_nodes().nodes:
+        if found.node_id == node_id:
+            return found
+    raise NotFoundError(f"no node {node_id!r} any more")
+
+
+def _show(session: Session, found: pb.Node) -> None:
+    if session.json:
+        session.print_json(as_dict(found))
+        return
+    sys.stdout.write(f"{found.node_id} {f.node_duty(found)}\n")

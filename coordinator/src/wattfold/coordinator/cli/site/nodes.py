@@ -1,0 +1,106 @@
+"""`nodes`: the machines, their caps and what is free on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+from rich.table import Table
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table, right
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.command()
+@session_command
+def nodes(session: Session) -> None:
+    """List nodes: state, cores, caps, power and jobs.
+
+    CAP W and its range are summed over the zones of the node. COMMIT is the most it may draw, base
+    power included, of a node that is in no sum with a + before it; DRAW is measured, by the meter
+    of the whole node where it has one. JOBS also tells which jobs still work on cores that they
+    have lost, and how much of late.
+    """
+    with session.connect() as client:
+        answer = client.list_nodes()
+    if session.json:
+        session.print_json(as_dict(answer))
+    elif answer.nodes:
+        session.print(_node_table(answer.nodes))
+    else:
+        click.echo("No nodes; name them in the configuration of the coordinator.")
+
+
+def cap_uw(node: pb.Node) -> int:
+    """The caps of all zones of a node together."""
+    return sum(zone.cap_uw for zone in node.zones)
+
+
+def cpu_count(cpus: str) -> int:
+    """CPUs in a list, zero for one that cannot be read."""
+    try:
+        return len(CpuSet.parse(cpus))
+    except ValueError:
+        return 0
+
+
+def _node_table(listed: Iterable[pb.Node]) -> Table:
+    table = plain_table(
+        left("NODE"),
+        left("STATE"),
+        right("FREE/CPUS"),
+        right("CAP W"),
+        right("RANGE W"),
+        right("DRAW W"),
+        right("COMMIT W"),
+        flexible("JOBS (MESSAGE)"),
+    )
+    for node in listed:
+        add_row(
+            table,
+            node.node_id,
+            f.styled_node_status(node),
+            f"{cpu_count(node.free_cpus)}/{cpu_count(node.cpus)}",
+            f.watts(cap_uw(node)),
+            _range(node),
+            f.watts(node.measured_uw),
+            commit(node),
+            _notes(node),
+        )
+    return table
+
+
+def commit(node: pb.Node) -> str:
+    """The most a node may draw; `+` before what is in no sum."""
+    return f"+{f.watts(node.outside_uw)}" if node.outside_uw else f.watts(node.committed_uw)
+
+
+def _range(node: pb.Node) -> str:
+    least = sum(zone.cap_uw_min for zone in node.zones)
+    greatest = sum(zone.cap_uw_max for zone in node.zones)
+    return f"{f.watts(least, 0)}-{f.watts(greatest, 0)}" if greatest else f.NONE
+
+
+def _notes(node: pb.Node) -> str:
+    notes = [node.message] if node.message else []
+    notes += [text for text in (node.duty_reason, node.waits_for) if text]
+    if node.outside_uw and node.duty != pb.NODE_DUTY_OUTSIDE:
+        notes.append(f"in no sum, may draw {f.power(node.outside_uw)}")
+    if node.emulated:
+        notes.append("emulated")
+    if node.drift_count:
+        notes.append(f"drift {node.drift_count}")
+    for job_id in dict.fromkeys(core.job_id for core in node.residual if core.alarm):
+        cores = [core for core in node.residual if core.job_id == job_id]
+        cpus, load = CpuSet.of(core.cpu for core in cores), sum(core.load for core in cores)
+        notes.append(f"{job_id} still on CPUs {cpus}: {load:.2f} cores")
+    for what, cpus_text in (("isolated", node.isolated_cpus), ("offline", node.offline_cpus)):
+        if cpus_text:
+            notes.append(f"{what} CPUs {cpus_text}")
+    jobs = " ".join(node.job_ids)
+    remarks = f"({', '.join(notes)})" if notes else ""
+    return f"{jobs} {remarks}".strip()

@@ -1,0 +1,40 @@
+"""A picture of the cluster as plain lines, for logs and pipes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from wattfold.coordinator.cli.jobs.job_tables import done, where_or_reason
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.site.nodes import cap_uw
+from wattfold.coordinator.cli.site.power import outside
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+def snapshot_lines(view: pb.ClusterView) -> list[str]:
+    """One line of power, then one a node and one a job."""
+    moment = datetime.fromtimestamp(view.time_s).astimezone().isoformat(timespec="seconds")
+    power = view.power
+    lines = [
+        f"{moment} budget {f.power(power.budget_uw)} committed {f.power(power.committed_uw)} "
+        f"measured {f.power(power.measured_uw)} policy {power.policy or f.NONE}"
+    ]
+    if power.outside_uw:
+        lines.append(f"  {outside(power)}")
+    lines += [_node_line(node) for node in view.nodes]
+    lines += [_job_line(job) for job in view.jobs]
+    return lines
+
+
+def _node_line(node: pb.Node) -> str:
+    return (
+        f"  node {node.node_id} {f.node_status(node)} cap {f.power(cap_uw(node))} "
+        f"draw {f.power(node.measured_uw)} commit {f.power(node.committed_uw)} "
+        f"free {node.free_cpus or f.NONE}"
+    )
+
+
+def _job_line(job: pb.Job) -> str:
+    name = job.spec.name or job.spec.app or f.NONE
+    line = f"  job {job.job_id} {name} {f.job_state(job.state)} size {f.size(job)} done {done(job)}"
+    return f"{line} {where_or_reason(job)}".rstrip()

@@ -1,0 +1,1 @@
+"""Commands of workloads: fetch, describe, convert, generate."""

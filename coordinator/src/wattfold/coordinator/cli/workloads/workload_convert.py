@@ -1,0 +1,196 @@
+"""`wattfold workload convert`: a log with odd rows treated, jobs chosen, scales changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.workloads.workload_describe import odd_row_counts, odd_row_table
+from wattfold.coordinator.cli.workloads.workload_options import (
+    INTEGERS,
+    LOG_FILE,
+    RANGE,
+    expected_failures,
+    odd_row_options,
+    policy_of,
+    write_odd_rows,
+)
+from wattfold.coordinator.simulation.workloads import selection
+from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
+from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
+from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+from wattfold.coordinator.simulation.workloads.workload import Workload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _choice_options(command: F) -> F:
+    """Options that choose jobs."""
+    for option in (
+        click.option(
+            "--statuses",
+            type=INTEGERS,
+            metavar="N,N,...",
+            help="Jobs of these statuses (field 11).",
+        ),
+        click.option("--users", type=INTEGERS, metavar="N,N,...", help="Jobs of these users."),
+        click.option("--queues", type=INTEGERS, metavar="N,N,...", help="Jobs of these queues."),
+        click.option(
+            "--partitions", type=INTEGERS, metavar="N,N,...", help="Jobs of these partitions."
+        ),
+        click.option("--sizes", type=RANGE, metavar="MIN-MAX", help="Jobs of these sizes."),
+        click.option("--ids", type=RANGE, metavar="MIN-MAX", help="Jobs with these ids."),
+        click.option("--from-id", type=click.IntRange(0), metavar="ID", help="From this job on."),
+        click.option(
+            "--from-time", type=float, metavar="SECONDS", help="Submitted at this time or later."
+        ),
+        click.option(
+            "--to-time", type=float, metavar="SECONDS", help="Submitted before this time."
+        ),
+        click.option(
+            "--first",
+            type=click.IntRange(0),
+            default=0,
+            metavar="INDEX",
+            help="Leave out so many of the jobs chosen by all other options.",
+        ),
+        click.option(
+            "--count", type=click.IntRange(0), metavar="N", help="At most so many jobs after that."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _scale_options(command: F) -> F:
+    """Options that change what is chosen."""
+    for option in (
+        click.option(
+            "--from-zero", is_flag=True, help="First submission at time zero, after all else."
+        ),
+        click.option("--exact", is_flag=True, help="Every job asks for exactly the time it runs."),
+        click.option(
+            "--max-size", type=click.IntRange(1), metavar="N", help="Cut larger jobs to this size."
+        ),
+        click.option(
+            "--gamma", type=float, metavar="G", help="Multiply the times between arrivals."
+        ),
+        click.option(
+            "--procs-per-node",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Count whole nodes of so many processors, before all else.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("source", metavar="IN", type=LOG_FILE)
+@click.argument("target", metavar="OUT", type=LOG_FILE)
+@_choice_options
+@_scale_options
+@click.option(
+    "--annotations",
+    "annotations_path",
+    type=LOG_FILE,
+    metavar="FILE",
+    help="Also write power and malleability of every job, drawn as in PARM's evaluation, as CSV.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the annotations."
+)
+@odd_row_options
+@session_command
+def convert(
+    session: Session,
+    source: Path,
+    target: Path,
+    annotations_path: Path | None,
+    seed: int,
+    on_odd: str,
+    exceptions: Sequence[tuple[Rule, Treatment]],
+    odd_rows_path: Path | None,
+    **options: Any,
+) -> None:
+    """Write the log IN as OUT: odd rows treated, jobs chosen, scales changed.
+
+    OUT is packed if its name ends in .gz. The header of IN is kept, with a note of the options.
+    """
+    with expected_failures():
+        read = read_swf(source, policy_of(on_odd, exceptions))
+        jobs = _scaled(_chosen(read.workload, options), options)
+        jobs = jobs.with_header(jobs.header.with_note(_note(on_odd, exceptions, options)))
+        write_swf(jobs, target)
+        if annotations_path:
+            write_annotations(annotate(jobs, seed), annotations_path)
+        if odd_rows_path:
+            write_odd_rows(read.report, odd_rows_path)
+    if session.json:
+        session.print_json(
+            {
+                "file": str(target),
+                "rows": read.report.data_lines,
+                "jobs": len(jobs),
+                "annotations": str(annotations_path) if annotations_path else None,
+                "odd_rows": odd_row_counts(read.report),
+            }
+        )
+        return
+    if read.report.rows:
+        session.print(odd_row_table(read.report))
+    click.echo(f"{len(jobs)} jobs of {read.report.data_lines} rows written to {target}")
+
+
+def _chosen(jobs: Workload, options: dict[str, Any]) -> Workload:
+    if options["procs_per_node"]:
+        jobs = selection.in_nodes(jobs, options["procs_per_node"])
+    if options["from_time"] is not None or options["to_time"] is not None:
+        start = -float("inf") if options["from_time"] is None else options["from_time"]
+        end = float("inf") if options["to_time"] is None else options["to_time"]
+        jobs = selection.submitted_between(jobs, start, end)
+    if options["ids"]:
+        jobs = selection.with_ids(jobs, *options["ids"])
+    if options["from_id"] is not None:
+        jobs = selection.from_id(jobs, options["from_id"])
+    if options["sizes"]:
+        jobs = selection.with_sizes(jobs, *options["sizes"])
+    for option, column in (
+        ("partitions", "partitions"),
+        ("queues", "queues"),
+        ("users", "users"),
+        ("statuses", "status"),
+    ):
+        if options[option] is not None:
+            jobs = selection.with_values(jobs, column, options[option])
+    return selection.window(jobs, options["first"], options["count"])
+
+
+def _scaled(jobs: Workload, options: dict[str, Any]) -> Workload:
+    if options["max_size"]:
+        jobs = selection.cut_sizes(jobs, options["max_size"])
+    if options["gamma"] is not None:
+        jobs = selection.scaled_arrivals(jobs, options["gamma"])
+    if options["exact"]:
+        jobs = selection.exact_estimates(jobs)
+    return selection.from_zero(jobs) if options["from_zero"] else jobs
+
+
+def _note(
+    on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]], options: dict[str, Any]
+) -> str:
+    """The options that were given, so that the file says where it comes from."""
+    words = [f"on-odd {on_odd}"]
+    words += [f"rule {rule.value}={treatment.value}" for rule, treatment in exceptions]
+    for name, value in sorted(options.items()):
+        if value is None or value is False or (name == "first" and value == 0):
+            continue
+        shown = ",".join(str(part) for part in value) if isinstance(value, tuple) else value
+        words.append(f"{name.replace('_', '-')}{'' if value is True else f' {shown}'}")
+    return f"converted by wattfold: {'; '.join(words)}"

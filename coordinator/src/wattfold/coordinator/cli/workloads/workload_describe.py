@@ -1,0 +1,229 @@
+"""`wattfold workload describe`: what is in a log, and what is odd about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from wattfold.coordinator.cli.shared import formatting
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import (
+    add_row,
+    field_table,
+    flexible,
+    left,
+    plain_table,
+    right,
+)
+from wattfold.coordinator.cli.workloads.workload_options import (
+    LOG_FILE,
+    expected_failures,
+    odd_row_options,
+    policy_of,
+    write_odd_rows,
+)
+from wattfold.coordinator.simulation.workloads.header import Header, printable
+from wattfold.coordinator.simulation.workloads.odd_rows import (
+    MEANINGS,
+    OddRowReport,
+    Outcome,
+    Rule,
+    Treatment,
+)
+from wattfold.coordinator.simulation.workloads.summary import (
+    QUANTILES,
+    Histogram,
+    Spread,
+    Summary,
+    summarise,
+)
+from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+
+_LINES_SHOWN = 3
+_LINES_IN_JSON = 10
+_BAR_WIDTH = 40
+
+
+@click.command()
+@click.argument("file", type=LOG_FILE)
+@click.option(
+    "--procs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processors of the machine. Default: those the header states.",
+)
+@odd_row_options
+@session_command
+def describe(
+    session: Session,
+    file: Path,
+    procs: int | None,
+    on_odd: str,
+    exceptions: Sequence[tuple[Rule, Treatment]],
+    odd_rows_path: Path | None,
+) -> None:
+    """Show jobs, load, sizes, run times and odd rows of a log.
+
+    FILE is in the Standard Workload Format, plain or gzip. The figures are those after the odd rows
+    were treated.
+    """
+    with expected_failures():
+        read = read_swf(file, policy_of(on_odd, exceptions))
+        if odd_rows_path:
+            write_odd_rows(read.report, odd_rows_path)
+    summary = summarise(read.workload, procs)
+    if session.json:
+        session.print_json(_document(file, summary, read.report, read.workload.header))
+        return
+    session.print(_fields(file, summary, read.report, read.workload.header))
+    click.echo()
+    session.print(_spreads(summary))
+    for title, histogram, label in (
+        ("Size", summary.size_histogram, _size_label),
+        ("Run time", summary.run_histogram, _time_label),
+    ):
+        click.echo()
+        session.print(_bars(title, histogram, label))
+    click.echo()
+    if read.report.rows:
+        session.print(odd_row_table(read.report))
+    else:
+        click.echo("No odd rows.")
+
+
+def odd_row_table(report: OddRowReport) -> Table:
+    """One line a rule that found something."""
+    table = plain_table(
+        left("ODD ROWS"),
+        right("FOUND"),
+        right("REPAIRED"),
+        right("DROPPED"),
+        right("KEPT"),
+        left("LINES"),
+        flexible("MEANING"),
+    )
+    for rule in Rule:
+        lines = report.lines(rule)
+        if not lines:
+            continue
+        more = ", ..." if len(lines) > _LINES_SHOWN else ""
+        add_row(
+            table,
+            rule.value,
+            str(len(lines)),
+            *(str(report.count(rule, outcome)) for outcome in Outcome),
+            ", ".join(str(line) for line in lines[:_LINES_SHOWN]) + more,
+            MEANINGS[rule][0],
+        )
+    return table
+
+
+def _fields(file: Path, summary: Summary, report: OddRowReport, header: Header) -> Table:
+    name = header.text("Installation") or header.text("Computer")
+    fields = [("Log", printable(str(file)))]
+    if name:
+        fields.append(("Installation", printable(name)))
+    fields += [
+        ("Jobs", f"{summary.jobs} of {report.data_lines} rows"),
+        ("Users", str(summary.users) if summary.users else formatting.NONE),
+        ("Span", formatting.duration(summary.span_s)),
+        ("Processors", str(summary.machine_procs)),
+        ("Load", _number(summary.load)),
+        ("Serial jobs", _percent(summary.serial_share)),
+        ("Power of two", f"{_percent(summary.power_of_two_share)} of the parallel jobs"),
+        ("Run / requested", _number(summary.accuracy)),
+    ]
+    if report.array_elements:
+        fields.append(("Array elements", str(report.array_elements)))
+    return field_table([(key, value) for key, value in fields])
+
+
+def _spreads(summary: Summary) -> Table:
+    table = plain_table(
+        left(""),
+        right("KNOWN"),
+        right("MEAN"),
+        right("LEAST"),
+        *(right(f"{quantile:.0%}") for quantile in QUANTILES),
+        right("GREATEST"),
+    )
+
+    def row(title: str, spread: Spread, text: Any) -> None:
+        values = (spread.mean, spread.least, *spread.quantiles, spread.greatest)
+        add_row(table, title, str(spread.known), *(text(value) for value in values))
+
+    row("Size", summary.size, _number)
+    row("Run time", summary.run_s, _seconds)
+    row("Requested", summary.requested_s, _seconds)
+    row("Between arrivals", summary.interarrival_s, _seconds)
+    return table
+
+
+def _bars(title: str, histogram: Histogram, label: Any) -> Table:
+    table = plain_table(left(title.upper()), right("JOBS"), left(""))
+    most = max(histogram.counts, default=0)
+    for index, count in enumerate(histogram.counts):
+        length = math.ceil(_BAR_WIDTH * count / most) if most else 0
+        add_row(table, label(histogram.edges, index), str(count), "#" * length)
+    return table
+
+
+def _size_label(edges: Sequence[float], index: int) -> str:
+    low = int(edges[index])
+    high = int(edges[index + 1]) - 1 if math.isfinite(edges[index + 1]) else 2 * low - 1
+    return str(low) if high <= low else f"{low}-{high}"
+
+
+def _time_label(edges: Sequence[float], index: int) -> str:
+    if math.isinf(edges[index + 1]):
+        return f"{formatting.duration(edges[index])} or more"
+    low, high = formatting.duration(edges[index]), formatting.duration(edges[index + 1])
+    return f"{low} to {high}" if edges[index] else f"below {high}"
+
+
+def _number(value: float) -> str:
+    return (
+        formatting.NONE if math.isnan(value) else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+    )
+
+
+def _seconds(value: float) -> str:
+    return formatting.NONE if math.isnan(value) else formatting.duration(value)
+
+
+def _percent(share: float) -> str:
+    return formatting.NONE if math.isnan(share) else f"{share:.1%}"
+
+
+def _document(file: Path, summary: Summary, report: OddRowReport, header: Header) -> dict[str, Any]:
+    return {
+        "file": printable(str(file)),
+        "header": [{"key": key, "value": value} for key, value in header.pairs()],
+        "rows": report.data_lines,
+        "array_elements": report.array_elements,
+        **dataclasses.asdict(summary),
+        "quantiles": list(QUANTILES),
+        "odd_rows": odd_row_counts(report),
+    }
+
+
+def odd_row_counts(report: OddRowReport) -> list[dict[str, Any]]:
+    """Counts and first lines of every rule that found something, for JSON."""
+    return [
+        {
+            "rule": rule.value,
+            "found": len(lines),
+            **{outcome.value: report.count(rule, outcome) for outcome in Outcome},
+            "first_lines": lines[:_LINES_IN_JSON],
+            "meaning": MEANINGS[rule][0],
+            "repair": MEANINGS[rule][1],
+        }
+        for rule in Rule
+        if (lines := report.lines(rule))
+    ]

@@ -1,0 +1,127 @@
+"""`wattfold workload fetch`: logs from the Parallel Workloads Archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
+from wattfold.coordinator.cli.shared.parsing import Parsed
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
+from wattfold.coordinator.simulation.workloads.archive import ARCHIVE, BASE_URL, ArchivedLog
+from wattfold.coordinator.simulation.workloads.download import Fetched
+from wattfold.coordinator.simulation.workloads.download import fetch as download
+
+
+def parse_sum(text: str) -> str:
+    """Reads a SHA-256 sum. Raises ValueError."""
+    clean = text.strip().lower()
+    if len(clean) != 64 or set(clean) - set("0123456789abcdef"):
+        raise ValueError(f"not a SHA-256 sum: {text!r}; expected 64 hexadecimal digits")
+    return clean
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path),
+    envvar="WATTFOLD_WORKLOADS",
+    metavar="DIR",
+    help="Folder for the log. Default: WATTFOLD_WORKLOADS.",
+)
+@click.option(
+    "--mirror", default=BASE_URL, metavar="URL", help="A copy of the archive to fetch from."
+)
+@click.option(
+    "--checksum",
+    "expected",
+    type=Parsed("sum", parse_sum),
+    metavar="SUM",
+    help="The SHA-256 sum to expect.",
+)
+@session_command
+def fetch(
+    session: Session, name: str | None, folder: Path | None, mirror: str, expected: str | None
+) -> None:
+    """Fetch a log of the Parallel Workloads Archive, or list those that have a name.
+
+    An interrupted fetch goes on where it stopped. The archive publishes no checksums: the SHA-256
+    sum of a log is learnt at its first fetch, kept next to it, and checked from then on.
+    """
+    if name is None:
+        _list(session, mirror)
+        return
+    log = ARCHIVE.get(name.lower())
+    if log is None:
+        raise NotFoundError(f"no log of that name: {name!r}; `wattfold workload fetch` lists them")
+    if folder is None:
+        raise BadRequestError("name a folder with --to DIR or WATTFOLD_WORKLOADS")
+    if not folder.is_dir():
+        raise BadRequestError(f"no such folder: {folder}")
+    fetched = _fetched(session, log, folder, mirror, expected)
+    if session.json:
+        session.print_json(
+            {
+                "name": log.name,
+                "file": str(fetched.path),
+                "sha256": fetched.sha256,
+                "bytes": fetched.size,
+                "was_there": fetched.was_there,
+                "checksum_learnt": fetched.learnt,
+            }
+        )
+        return
+    if fetched.learnt:
+        warn(f"no checksum of {log.name} was known; learnt {fetched.sha256}")
+    done = "is there" if fetched.was_there else "fetched"
+    click.echo(f"{fetched.path} {done}: {fetched.size} bytes, SHA-256 {fetched.sha256}")
+
+
+def _fetched(
+    session: Session, log: ArchivedLog, folder: Path, mirror: str, expected: str | None
+) -> Fetched:
+    console = session.console(stderr=True)
+    bar = Progress(
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar, expected_failures():
+        task = bar.add_task(log.name, total=None)
+
+        def show(there: int, total: int | None) -> None:
+            bar.update(task, completed=there, total=total)
+
+        url = log.url(mirror)
+        return download(url, folder / log.file_name, expected or log.sha256, show)
+
+
+def _list(session: Session, mirror: str) -> None:
+    if session.json:
+        session.print_json(
+            {
+                "logs": [
+                    {
+                        "name": log.name,
+                        "about": log.about,
+                        "url": log.url(mirror),
+                        "sha256": log.sha256,
+                    }
+                    for log in ARCHIVE.values()
+                ]
+            }
+        )
+        return
+    table = plain_table(left("NAME"), left("LOG"), flexible("ADDRESS"))
+    for log in ARCHIVE.values():
+        add_row(table, log.name, log.about, log.url(mirror))
+    session.print(table)

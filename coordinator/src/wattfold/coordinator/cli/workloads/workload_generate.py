@@ -1,0 +1,126 @@
+"""`wattfold workload generate`: logs from models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expected_failures
+from wattfold.coordinator.simulation.workloads.annotations import (
+    Annotations,
+    annotate,
+    write_annotations,
+)
+from wattfold.coordinator.simulation.workloads.lublin import LublinKind, generate_lublin
+from wattfold.coordinator.simulation.workloads.poisson import generate_poisson
+from wattfold.coordinator.simulation.workloads.refitted import refit
+from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+from wattfold.coordinator.simulation.workloads.workload import Workload
+
+_OPTIONS_OF = {
+    "lublin": {"procs", "kind", "overestimate"},
+    "poisson": {"procs", "load", "mean", "sigma"},
+    "refitted": {"like"},
+}
+
+
+@click.command()
+@click.argument("model", type=click.Choice(list(_OPTIONS_OF)))
+@click.argument("target", metavar="OUT", type=LOG_FILE)
+@click.option("--jobs", type=click.IntRange(1, 10_000_000), default=1000, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--procs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processors of the machine. Default: 128 for lublin, 64 for poisson.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice([kind.value for kind in LublinKind]),
+    help="lublin: one set of constants for all jobs (combined, the default), one of the two "
+    "kinds, or both kinds merged.",
+)
+@click.option(
+    "--overestimate",
+    type=float,
+    metavar="F",
+    help="lublin: users ask for run time times U[1, F]. Default: no requested times.",
+)
+@click.option(
+    "--load", type=float, metavar="L", help="poisson: arrival rate times mean service time."
+)
+@click.option(
+    "--mean", type=float, metavar="SECONDS", help="poisson: mean time on all processors. [64.5]"
+)
+@click.option("--sigma", type=float, help="poisson: variance of the parallelism (Downey). [0.5]")
+@click.option("--like", type=LOG_FILE, metavar="LOG", help="refitted: the log to fit.")
+@click.option(
+    "--annotations",
+    "annotations_path",
+    type=LOG_FILE,
+    metavar="FILE",
+    help="Also write power and malleability of every job as CSV.",
+)
+@session_command
+def generate(
+    session: Session,
+    model: str,
+    target: Path,
+    jobs: int,
+    seed: int,
+    annotations_path: Path | None,
+    **options: Any,
+) -> None:
+    """Write jobs drawn from MODEL as the log OUT.
+
+    lublin: Lublin and Feitelson (2003). poisson: random arrivals and exponential lengths as in
+    Kale, Kumar and DeSouza (2002). refitted: the forms of Cirne and Berman (2001) fitted to a log.
+    One seed gives one file.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    strange = sorted(set(given) - _OPTIONS_OF[model])
+    if strange:
+        raise BadRequestError(f"--{strange[0]} has no meaning for the model {model}")
+    with expected_failures():
+        workload, annotations = _generated(model, jobs, seed, given)
+        write_swf(workload, target)
+        if annotations_path:
+            if annotations is None:
+                annotations = annotate(workload, seed)
+            write_annotations(annotations, annotations_path)
+    if session.json:
+        session.print_json(
+            {
+                "file": str(target),
+                "model": model,
+                "jobs": len(workload),
+                "seed": seed,
+                "annotations": str(annotations_path) if annotations_path else None,
+            }
+        )
+        return
+    click.echo(f"{len(workload)} jobs written to {target}")
+
+
+def _generated(
+    model: str, jobs: int, seed: int, given: dict[str, Any]
+) -> tuple[Workload, Annotations | None]:
+    if model == "lublin":
+        if "kind" in given:
+            given["kind"] = LublinKind(given["kind"])
+        return generate_lublin(jobs, seed, **given), None
+    if model == "poisson":
+        if "load" not in given:
+            raise BadRequestError("the model poisson needs --load L")
+        if "mean" in given:
+            given["mean_s"] = given.pop("mean")
+        return generate_poisson(jobs, seed, **given)
+    if "like" not in given:
+        raise BadRequestError("the model refitted needs --like LOG")
+    return refit(read_swf(given["like"]).workload).generate(jobs, seed), None

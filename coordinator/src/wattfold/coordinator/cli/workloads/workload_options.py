@@ -1,0 +1,127 @@
+"""What the commands on workloads share: options on odd rows, their record, failures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
+from wattfold.coordinator.cli.shared.parsing import Parsed
+from wattfold.coordinator.simulation.workloads.errors import WorkloadError
+from wattfold.coordinator.simulation.workloads.odd_rows import (
+    OddRowPolicy,
+    OddRowReport,
+    Rule,
+    Treatment,
+)
+from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LOG_FILE = click.Path(path_type=Path)
+
+
+def parse_exception(text: str) -> tuple[Rule, Treatment]:
+    """Reads `zero-run=skip`. Raises ValueError."""
+    name, _, treatment = text.partition("=")
+    try:
+        return Rule(name), Treatment(treatment)
+    except ValueError:
+        rules = ", ".join(rule.value for rule in Rule)
+        words = ", ".join(item.value for item in Treatment)
+        raise ValueError(
+            f"not a rule and its treatment: {text!r}; expected RULE=TREATMENT with a rule of "
+            f"{rules} and a treatment of {words}"
+        ) from None
+
+
+def odd_row_options(command: F) -> F:
+    """`--on-odd`, `--rule` and `--odd-rows`."""
+    for option in (
+        click.option(
+            "--odd-rows",
+            "odd_rows_path",
+            type=LOG_FILE,
+            metavar="FILE",
+            help="Write a CSV line for every odd row: line, rule, outcome, field, value.",
+        ),
+        click.option(
+            "--rule",
+            "exceptions",
+            type=Parsed("rule", parse_exception),
+            multiple=True,
+            metavar="RULE=TREATMENT",
+            help="Another treatment for one rule, for example zero-run=skip. May be repeated.",
+        ),
+        click.option(
+            "--on-odd",
+            type=click.Choice([item.value for item in Treatment]),
+            default=Treatment.REPAIR.value,
+            show_default=True,
+            help="What is done about rows that are not as they should be.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def policy_of(on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]]) -> OddRowPolicy:
+    """The policy the options ask for."""
+    return OddRowPolicy(default=Treatment(on_odd), exceptions=dict(exceptions))
+
+
+def write_odd_rows(report: OddRowReport, path: Path) -> None:
+    """Every odd row as a line of CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("line", "rule", "outcome", "field", "value"))
+    for row in report.rows:
+        writer.writerow((row.line, row.rule.value, row.outcome.value, row.field_number, row.value))
+    with whole_file(path) as stream:
+        stream.write(text.getvalue().encode())
+
+
+def parse_range(text: str) -> tuple[int, int]:
+    """Reads `7` or `1-40960`, both ends included. Raises ValueError."""
+    first, dash, last = text.partition("-")
+    if not (first.isdecimal() and (last.isdecimal() or not dash)) or len(text) > 33:
+        raise ValueError(f"not a range: {text!r}; expected for example 7 or 1-128")
+    least, greatest = int(first), int(last or first)
+    if least > greatest:
+        raise ValueError(f"not a range: {text!r}; expected MIN <= MAX")
+    return least, greatest
+
+
+def parse_integers(text: str) -> tuple[int, ...]:
+    """Reads `1,3,10`. Raises ValueError."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and len(part) < 17 for part in parts):
+        raise ValueError(f"not a list of whole numbers: {text!r}; expected for example 1,3,10")
+    return tuple(int(part) for part in parts)
+
+
+RANGE = Parsed("range", parse_range)
+INTEGERS = Parsed("integers", parse_integers)
+
+
+@contextmanager
+def expected_failures() -> Iterator[None]:
+    """Turns what is wrong with a workload or a value into the command's own failures."""
+    try:
+        yield
+    except WorkloadError as error:
+        raise CliError(str(error)) from error
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
+
+
+def warn(text: str) -> None:
+    """A line on standard error."""
+    click.echo(text, file=sys.stderr)
