@@ -31,6 +31,11 @@ class Plant:
 
 PLANTS = (
     Plant(
+        file=f"{COORDINATOR}/cli/jobs/waiting.py",
+        statement="import wattfold.coordinator.cli.site.power",
+        told="wattfold.coordinator.cli.jobs is not allowed to import wattfold.coordinator.cli.site",
+    ),
+    Plant(
         file=f"{COORDINATOR}/core/ledger.py",
         statement="import uuid",
         told="wattfold.coordinator.core.ledger imports uuid",
