@@ -136,7 +136,9 @@ def group(full: Table) -> Grouped:
     heads = np.sort(members[firsts])
     order = np.argsort(members[firsts], kind="stable")
     sizes = np.diff(begins)[order]
-    members = np.concatenate([members[begins[at] : begins[at + 1]] for at in order.tolist()])
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    members = members[np.argsort(np.repeat(place, np.diff(begins)), kind="stable")]
     return Grouped(
         table=rows_of(full, heads, sizes),
         members=members,
