@@ -1,9 +1,9 @@
 #include "agent_link.h"
 
 #include "callbacks.h"
-#include "lifecycle.h"
 #include "probe.h"
 #include "session.h"
+#include "state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "binding.h"
 
-#include "lifecycle.h"
+#include "state.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,21 +1,10 @@
-/* When the shim is at work: start, failure, fork, exit. */
+/* When the shim is at work: start, fork, exit. */
 #ifndef WATTFOLD_LIFECYCLE_H
 #define WATTFOLD_LIFECYCLE_H
 
-#include "config.h"
+#include "state.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
-
-enum shim_state {
-    SHIM_IDLE,    /* nothing started yet */
-    SHIM_RUNNING, /* the helper thread is at work */
-    SHIM_INERT    /* not wanted, failed, or a forked child: everything is passed on untouched */
-};
-
-extern _Atomic int shim_state;
-/* Valid once the state has left SHIM_IDLE for SHIM_RUNNING. */
-extern struct config shim_config;
 
 bool shim_start(void);
 
@@ -27,8 +16,5 @@ static inline bool shim_running(void)
         return true;
     return state == SHIM_IDLE && shim_start();
 }
-
-/* Makes the shim inert for the rest of the process and says why in one line on stderr. */
-void shim_fail(const char *what, const char *detail);
 
 #endif

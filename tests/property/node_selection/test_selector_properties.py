@@ -25,8 +25,8 @@ from wattfold.coordinator.policies.node_selection.selector import (
     NotEnoughFreeNodes,
     Strategy,
     joined,
-    node_selector,
 )
+from wattfold.coordinator.policies.node_selection.strategies import node_selector
 
 Call = tuple[str, int, int]
 

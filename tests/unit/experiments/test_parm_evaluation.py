@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from wattfold.coordinator.figures.parm_evaluation import draw
 from wattfold.coordinator.simulation.experiments.parm import large, naive
 from wattfold.coordinator.simulation.experiments.parm.case import (
     BASELINE_MAX,
@@ -234,7 +235,7 @@ def test_the_cluster_from_the_first_case_to_the_files(tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "cases")
     evaluation = evaluate(plans, store=store, backend=Here())
     assert (evaluation.cases, evaluation.stored, evaluation.failures) == (20, 0, ())
-    files = write_report(evaluation, stand_ins(plan.settings, None), tmp_path)
+    files = write_report(evaluation, stand_ins(plan.settings, None), tmp_path, draw)
     assert {path.name for path in files} == {
         "points.csv",
         "figure-4-cluster.png",
@@ -274,7 +275,7 @@ def test_results_as_in_the_paper_are_reproduced(tmp_path: Path) -> None:
     assert set(judged(evaluation).values()) == {Verdict.REPRODUCED}
     [best] = [j for j in evaluation.findings[0].judgements if j.claim.key == "large.5.2x"]
     assert best.measured.startswith("up to 5.2")
-    files = write_report(evaluation, (), tmp_path)
+    files = write_report(evaluation, (), tmp_path, draw)
     assert {p.name for p in files if p.suffix == ".png"} == {
         "figure-5-completion.png",
         "table-5-speedup.png",
@@ -297,7 +298,7 @@ def test_sweeps_of_alpha_and_levels_are_judged_and_drawn(tmp_path: Path) -> None
     assert found["fairness.mean"] is Verdict.NOT
     assert found["levels.mean"] is Verdict.NOT
     assert found["levels.flat"] is Verdict.REPRODUCED
-    names = {path.name for path in write_report(evaluation, (), tmp_path)}
+    names = {path.name for path in write_report(evaluation, (), tmp_path, draw)}
     assert {"figure-6-fairness.png", "figure-7-levels.png"} <= names
 
 
@@ -308,7 +309,7 @@ def test_a_failed_case_leaves_its_claims_undecided(tmp_path: Path) -> None:
     assert len(evaluation.failures) == 3
     assert found["large.faster"] is Verdict.UNDECIDED
     assert found["large.5.2x"] is Verdict.REPRODUCED
-    write_report(evaluation, (), tmp_path)
+    write_report(evaluation, (), tmp_path, draw)
     assert "Set3 g0.2 noSE" in (tmp_path / "report.md").read_text()
 
 

@@ -9,7 +9,8 @@ from wattfold.coordinator.policies.node_selection.fragmentation import (
     Fragmentation,
     fragmentation,
 )
-from wattfold.coordinator.policies.node_selection.selector import Strategy, node_selector
+from wattfold.coordinator.policies.node_selection.selector import Strategy
+from wattfold.coordinator.policies.node_selection.strategies import node_selector
 
 SIDES = (10, 8, 8)
 

@@ -14,8 +14,8 @@ from wattfold.coordinator.policies.node_selection.selector import (
     NotEnoughFreeNodes,
     Strategy,
     joined,
-    node_selector,
 )
+from wattfold.coordinator.policies.node_selection.strategies import node_selector
 
 
 def test_any_takes_what_came_back_last() -> None:

@@ -14,6 +14,7 @@ from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.simulation.reproduce_tables import print_evaluation
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range, warn
+from wattfold.coordinator.figures.parm_evaluation import draw
 from wattfold.coordinator.simulation.experiments.parm.case import Log
 from wattfold.coordinator.simulation.experiments.parm.evaluation import (
     EXPERIMENTS,
@@ -148,7 +149,7 @@ def parm(
                 plans, store=ResultStore(folder / "cases"), backend=backend, progress=progress
             )
             known = stand_ins(settings, log.path.name if log else None)
-            written = write_report(evaluation, known, folder)
+            written = write_report(evaluation, known, folder, draw)
     except DaskUnavailableError as error:
         raise CliError(str(error)) from error
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The one interface of all strategies that choose nodes, and how to make one by its name.
+"""The one interface of all strategies that choose nodes.
 
 A selector holds which nodes are free. Nodes are numbers from 0. What it hands out is opaque to a
 caller that only passes it back: a plain list where speed is all, else a sorted int32 array;
@@ -64,29 +64,6 @@ class Strategy(StrEnum):
     """As few runs of consecutive numbers as possible."""
     CUBOID = "cuboid"
     """A box of a torus, as near to a cube as one is free."""
-
-
-def node_selector(strategy: Strategy, nodes: int, sides: tuple[int, ...] = ()) -> NodeSelector[Any]:
-    """A selector with all nodes free.
-
-    ``sides`` of the torus are needed for `Strategy.CUBOID` only; a torus may have more places than
-    there are nodes. Raises ValueError for a torus that cannot hold the nodes.
-    """
-    # Here, so that whoever needs only one strategy does not load the others.
-    from wattfold.coordinator.policies.node_selection.any_free import AnySelector
-    from wattfold.coordinator.policies.node_selection.compact import CompactSelector
-    from wattfold.coordinator.policies.node_selection.cuboid import CuboidSelector
-    from wattfold.coordinator.policies.node_selection.first import FirstSelector
-
-    match strategy:
-        case Strategy.ANY:
-            return AnySelector(nodes)
-        case Strategy.FIRST:
-            return FirstSelector(nodes)
-        case Strategy.COMPACT:
-            return CompactSelector(nodes)
-        case Strategy.CUBOID:
-            return CuboidSelector(sides, nodes)
 
 
 def joined(held: NodesT, added: NodesT) -> NodesT:

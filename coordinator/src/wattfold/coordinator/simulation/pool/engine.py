@@ -27,12 +27,8 @@ import numpy as np
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.resize_cost import Resize, charge_s
 from wattfold.coordinator.models.torus import bisection_links
-from wattfold.coordinator.policies.node_selection.selector import (
-    NodeSelector,
-    Strategy,
-    joined,
-    node_selector,
-)
+from wattfold.coordinator.policies.node_selection.selector import NodeSelector, Strategy, joined
+from wattfold.coordinator.policies.node_selection.strategies import node_selector
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine

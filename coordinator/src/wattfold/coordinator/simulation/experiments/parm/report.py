@@ -1,4 +1,7 @@
-"""The findings as files: a report for people, points as CSV, all of it as JSON, figures."""
+"""The findings as files: a report for people, points as CSV, all of it as JSON.
+
+Pictures are drawn by the caller's function (`figures.parm_evaluation`), as they stand above this.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from wattfold.coordinator.simulation.experiments.parm import figures
 from wattfold.coordinator.simulation.experiments.parm.evaluation import Evaluation, Findings
 from wattfold.coordinator.simulation.experiments.parm.measure import MEASURES
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
@@ -21,7 +23,13 @@ _COLUMNS = ("jobs", "parameter", "x", "policy", "measure", "mean", "low", "high"
 QUICK_NOTE = "quick: few settings and seeds; not the evaluation"
 
 
-def write_report(evaluation: Evaluation, known: Sequence[StandIn], folder: Path) -> list[Path]:
+Draw = Callable[[Findings, Path], list[Path]]
+"""Pictures of findings into a folder."""
+
+
+def write_report(
+    evaluation: Evaluation, known: Sequence[StandIn], folder: Path, draw: Draw
+) -> list[Path]:
     """Writes everything below a folder and returns the files. Raises OSError and LogError."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -29,7 +37,7 @@ def write_report(evaluation: Evaluation, known: Sequence[StandIn], folder: Path)
         place = folder / findings.experiment.name
         place.mkdir(exist_ok=True)
         written.append(_file(place / "points.csv", _csv(findings)))
-        written += figures.draw(findings, place)
+        written += draw(findings, place)
     text = json.dumps(document(evaluation, known), indent=1, ensure_ascii=False) + "\n"
     written.append(_file(folder / "verdicts.json", text))
     written.append(_file(folder / "report.md", _markdown(evaluation, known, folder, written)))
