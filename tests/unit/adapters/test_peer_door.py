@@ -166,7 +166,7 @@ def test_without_a_server_the_log_says_why_a_caller_is_let_go(
     try:
         with called(tmp_path) as connection:
             assert connection.recv(1) == b""
-        assert "connection refused" in caplog.text
+        assert "connection_refused" in caplog.text
     finally:
         door.close()
 

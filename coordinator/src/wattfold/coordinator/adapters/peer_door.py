@@ -88,7 +88,7 @@ class PeerDoor:
             outer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         )
         if self._of_uid.total() >= CONNECTIONS_MAX or self._of_uid[uid] >= CONNECTIONS_MAX_OF_ONE:
-            log.warning(line("connection refused", uid=uid, why="too many connections"))
+            log.warning(line("connection_refused", uid=uid, why="too many connections"))
             return None
         self._of_uid[uid] += 1
         return int(uid)
@@ -150,10 +150,19 @@ class _End(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None:
-            log.warning(line("connection cut", end=type(self).__name__, why=exc))
+        del exc
         if self.other is not None and self.other.transport is not None:
             self.other.transport.close()
+
+
+class _Inner(_End):
+    """The server's end."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            # That callers go in the middle of an answer is ordinary; that the server does is not.
+            log.warning(line("connection_cut", why=exc))
+        super().connection_lost(exc)
 
 
 class _Outer(_End):
@@ -187,20 +196,20 @@ class _Outer(_End):
             self._early += data
         elif self.transport is not None:
             log.warning(
-                line("connection refused", uid=self._uid, why="too much before it is let in")
+                line("connection_refused", uid=self._uid, why="too much before it is let in")
             )
             self.transport.abort()
 
     async def _join(self, uid: int) -> None:
         assert self.transport is not None
-        inner = _End()
+        inner = _Inner()
         # Before it is connected: the server speaks first, and nothing of that may be dropped.
         inner.other = self
         try:
             connection = self._door.connect(uid)
             await asyncio.get_running_loop().create_connection(lambda: inner, sock=connection)
         except OSError as error:
-            log.warning(line("connection refused", uid=uid, why=error))
+            log.warning(line("connection_refused", uid=uid, why=error))
             self.transport.abort()
             return
         self.other = inner
