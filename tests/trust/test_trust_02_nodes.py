@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from unit.core.stage import Stage, W, caps, leave, reading, renew, running, terminate
 
 from wattfold.contract.ids import NodeId
@@ -178,6 +179,35 @@ def test_a_node_that_has_left_is_resumed_floors_first() -> None:
     stage.caps_are("n1", 10)
     stage.after(1)
     assert stage.charge_w("n1") == 20
+
+
+@pytest.mark.parametrize("silent_first", [True, False])
+def test_a_node_that_has_left_and_is_resumed_out_of_reach_stays_charged(silent_first: bool) -> None:
+    """No lease lowers its original limits before it has been heard of."""
+    stage = two()
+    stage.order("n1", NodeOrder.LEAVE)
+    stage.left("n1")
+    if silent_first:
+        stage.silent("n1")
+    stage.order("n1", NodeOrder.RESUME)
+    if not silent_first:
+        stage.silent("n1")
+    stage.after(60)
+    assert stage.charge_w("n1") == 60
+    stage.core.state = codec.load_state(codec.dump_state(stage.core.state))
+    stage.start(2)
+    stage.after(60)
+    assert stage.charge_w("n1") == 60, "also over a restart of the coordinator"
+    stage.order("n1", NodeOrder.LEAVE)
+    stage.order("n1", NodeOrder.RESUME)
+    stage.after(60)
+    assert stage.charge_w("n1") == 60
+    stage.connect("n1", 50, left=True)
+    stage.leased("n1", 10)
+    stage.silent("n1")
+    stage.after(60)
+    stage.after(1)
+    assert stage.charge_w("n1") == 20, "a lease that has held lowers them when it ends"
 
 
 def test_limits_that_were_told_are_charged_and_not_the_greatest_cap() -> None:

@@ -104,9 +104,12 @@ def stage_of(specs: list[NodeSpec], budget_uw: int) -> Stage:
 
 
 def commit(stage: Stage, plan: Plan) -> None:
-    """Takes a plan; every cap asked for is confirmed, again and again until none is."""
+    """Takes a plan, whose jobs all start; every cap asked for is confirmed, again and again until none is."""
     stage.plan(*plan.assignments)
     state = stage.core.state
+    for job in list(state.jobs.values()):
+        for rank in job.ranks.values():
+            stage.launched(rank.node_id, job.job_id)
     for _ in range(3 * len(state.nodes)):
         for node_id, node in state.nodes.items():
             account = state.ledger.accounts[node_id]

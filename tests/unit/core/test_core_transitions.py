@@ -51,13 +51,13 @@ def test_an_unknown_node_is_not_taken_in() -> None:
     assert not stage.core.state.nodes
 
 
-def test_a_start_launches_and_raises_at_once_where_there_is_room() -> None:
+def test_caps_rise_when_a_process_is_there_that_would_lower_them() -> None:
     stage = Stage()
     stage.up("n0")
     assert stage.submit("a") == [solve(1)]
-    assert stage.plan(on("a", "n0:0-1", cap_w=30)) == [launch("n0", "a", "0-1"), caps("n0", 20)]
+    assert stage.plan(on("a", "n0:0-1", cap_w=30)) == [launch("n0", "a", "0-1")]
+    assert stage.launched("n0", "a") == [caps("n0", 20)]
     assert stage.charge_w("n0") == 30, "a cap on its way is charged"
-    assert stage.launched("n0", "a") == []
     assert stage.job("a").state is JobState.RUNNING
     assert stage.caps_are("n0", 20) == []
 
@@ -68,6 +68,7 @@ def test_no_cap_is_raised_without_a_lease() -> None:
     stage.connect("n0")
     stage.submit("a")
     assert stage.plan(on("a", "n0:0-3")) == [launch("n0", "a", "0-3")]
+    assert stage.launched("n0", "a") == []
     assert stage.leased("n0") == [caps("n0", 50)]
 
 
@@ -87,6 +88,7 @@ def test_power_moves_by_lowering_confirming_waiting_and_only_then_raising() -> N
     stage.submit("b")
     out = stage.plan(on("a", "n0:0-3", cap_w=20), on("b", "n1:0-3", cap_w=40))
     assert out == [caps("n0", 20), launch("n1", "b", "0-3")]
+    assert stage.launched("n1", "b") == []
     assert stage.committed_w == 80
     assert stage.caps_are("n0", 20) == []
     assert stage.committed_w == 80, "the old cap counts for one more window"
@@ -236,6 +238,7 @@ def test_answers_to_older_requests_change_nothing() -> None:
     stage.up("n0")
     stage.submit("a")
     stage.plan(on("a", "n0:0-3"))
+    stage.launched("n0", "a")
     before = stage.charge_w("n0")
     for event in (
         ev.CapsAnswered(node_id=NodeId("n0"), request_id="old", caps=(reading(10),)),
@@ -253,6 +256,7 @@ def test_a_zone_that_rounds_down_is_not_asked_without_end() -> None:
     stage.up("n0")
     stage.submit("a")
     stage.plan(on("a", "n0:0-3", cap_w=40))
+    stage.launched("n0", "a")
     assert stage.caps_are("n0", 39.9) == []
     assert stage.charge_w("n0") == pytest.approx(50)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.charge import clipped_uw, node_fixed_uw
+from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.leave import reserve_uw
 from wattfold.coordinator.core.node import IN_SERVICE, Node, NodeSpec
 from wattfold.coordinator.core.outside import counted_uw
@@ -105,12 +106,22 @@ class CapTargets:
         return scaled
 
 
+def _wanted(state: State, node_id: NodeId) -> list[Assignment]:
+    """What jobs on a node are assigned, once a process of one is there.
+
+    Not before: its keeper is who lowers the caps should agent and guard be killed together.
+    """
+    jobs = [job for job in state.on_node(node_id) if job.target is not None]
+    ranks = [job.ranks.get(node_id) for job in jobs]
+    kept = any(rank is not None and rank.running for rank in ranks)
+    return [job.target for job in jobs if job.target is not None] if kept else []
+
+
 def _entry(state: State, node: Node) -> _Entry:
     account = state.ledger.accounts.get(node.node_id)
     spec, dram_cap_uw = node.spec, state.settings.dram_cap_uw
     if node.usable and node.reachable and spec is not None and not node.dead_zones:
-        targets = [job.target for job in state.on_node(node.node_id) if job.target is not None]
-        caps = zone_targets(spec, targets, dram_cap_uw)
+        caps = zone_targets(spec, _wanted(state, node.node_id), dram_cap_uw)
         return _Entry(
             caps=caps,
             scalable=True,

@@ -142,6 +142,7 @@ def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Actio
         # Given up meanwhile; if it has ended by itself, there is nothing to end.
         return _end_process(state, job, rank) if not rank.running and not rank.pid else []
     rank.launching, rank.running, rank.pid = False, True, event.pid
+    state.index.touch(event.node_id)
     if job.state is JobState.ENDING:
         rank.signalled = False  # A signal sent before the process was there found nothing.
     _all_running(state, job, now_ns)

@@ -42,6 +42,8 @@ def least_uw(state: State, node: Node, spec: NodeSpec) -> int:
 def set_duty(state: State, node: Node, duty: Duty) -> None:
     """The duty of a node is another one, and with it the least it is charged with."""
     node.duty = duty
+    if duty in GIVEN_BACK:
+        node.unleased = True
     state.index.note_duty(node)
     state.index.touch(node.node_id)
     if node.admitted and node.spec is not None:

@@ -178,7 +178,8 @@ class Node:
     ``read_uw`` are the caps last read of a node that is not admitted. ``foreign`` are the cores of
     processes the journal does not know. A ``retired`` node is not in the configuration any more
     and goes when nothing it was granted can still hold. ``original_uw`` are the most its zones may
-    draw once their original limits are put back, as far as it is known.
+    draw once their original limits are put back, as far as it is known. ``unleased``: it was told
+    to put them back, and no lease has held since; the end of one lowers nothing.
     """
 
     node_id: NodeId
@@ -205,6 +206,7 @@ class Node:
     leave_from_ns: int = 0
     """A lost command may take a node in again until then that was told to leave before."""
     original_uw: dict[ZoneName, int] = field(default_factory=dict)
+    unleased: bool = False
 
     @property
     def usable(self) -> bool:

@@ -47,6 +47,8 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
     node.original_uw = {caps.zone: caps.original_uw for caps in event.caps if caps.original_uw}
     if node.admitted:
         leave.met(state, node, event.left)
+        if not event.left and node.duty not in GIVEN_BACK:
+            node.unleased = False
         _count_fixed(state, node, event.spec)
         (read_left if event.left else _read_caps)(state, node, event.caps, now_ns)
         node.state, node.message = NodeState.UP, ""
@@ -309,7 +311,7 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
     for node in [state.nodes[node_id] for node_id in due if node_id in state.nodes]:
         if node.state is NodeState.SILENT and now_ns >= node.lease_until_ns and node.spec:
             node.state = NodeState.DOWN
-            if node.duty in GIVEN_BACK:
+            if node.unleased:
                 continue  # Nothing lowers its limits any more.
             node.message = f"its lease has run out; {node.message}"
             settled_ns = {zone.name: now_ns + zone.window_ns for zone in node.spec.zones}
@@ -375,6 +377,8 @@ def lease_renewed(state: State, event: ev.LeaseRenewed, now_ns: int) -> list[act
     if event.request_id != node.lease_request:
         return []
     node.lease_request, node.leased = "", True
+    if node.duty not in GIVEN_BACK:
+        node.unleased = False
     node.lease_until_ns = now_ns + state.lease_ns + state.settings.lease_slack_ns
     node.lease_next_ns = now_ns + state.lease_ns // 3
     if node.lease_reads:

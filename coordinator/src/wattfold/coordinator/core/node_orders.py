@@ -123,7 +123,7 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     elif account is not None:
         node.read_uw = {name: zone.charge_uw for name, zone in account.zones.items()}
     state.ledger.close(node.node_id)
-    node.admitted = node.leased = False
+    node.admitted = node.leased = node.unleased = False
     node.caps_request = node.lease_request = ""
     node.dead_zones.clear()
     node.state = NodeState.REFUSED if node.reachable else NodeState.DOWN
