@@ -104,7 +104,7 @@ def stage_of(specs: list[NodeSpec], budget_uw: int) -> Stage:
 
 
 def commit(stage: Stage, plan: Plan) -> None:
-    """Takes a plan, whose jobs all start; every cap asked for is confirmed, again and again until none is."""
+    """Takes a plan, starts its jobs, and confirms every cap asked for until none is."""
     stage.plan(*plan.assignments)
     state = stage.core.state
     for job in list(state.jobs.values()):
