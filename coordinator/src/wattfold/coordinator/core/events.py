@@ -48,10 +48,11 @@ class BudgetChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered:
-    """The configuration names a node."""
+    """The configuration names a node, and the features it adds to those of its agent."""
 
     node_id: NodeId
     address: str
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,6 +189,8 @@ def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act
     else:
         node.address, node.retired = event.address, False
         state.index.retired.pop(event.node_id, None)
+    if node.features != event.features:
+        node.features, state.plan_needed = event.features, "features changed"
     return []
 
 
