@@ -242,6 +242,6 @@ def remove_group(path: Path) -> None:
 def enable_controllers(group: Path) -> None:
     """Lets the children of a v2 cgroup use the controllers that it has. Raises OSError."""
     available = _read(group / "cgroup.controllers").split()
-    wanted = [name for name in ("cpuset", "cpu", "pids") if name in available]
+    wanted = [name for name in ("cpuset", "cpu", "pids", "memory") if name in available]
     if wanted:
         write_group(group / "cgroup.subtree_control", " ".join(f"+{name}" for name in wanted))
