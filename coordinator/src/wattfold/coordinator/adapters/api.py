@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import grpc
@@ -31,6 +32,7 @@ from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
     TimeLimits,
     check_possible,
+    due_ns,
     fingerprint,
     job_spec,
     launch_data,
@@ -75,8 +77,10 @@ class CoordinatorApi(NodeRequests):
         """Takes a job in."""
         try:
             spec, launch = job_spec(request.spec, self._limits), launch_data(request.spec)
+            spec = replace(spec, due_ns=due_ns(request.spec, self._service.clock))
             nodes = [node.spec for node in self._state.nodes.values() if node.spec]
-            check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0)
+            features = {node.node_id: node.all_features for node in self._state.nodes.values()}
+            check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0, features)
         except InvalidRequestError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         async with self._submitting:

@@ -71,15 +71,20 @@ _JOBS = {
     "time_limit_s": Setting(kind=float, low=0, high=1e9, unit="s"),
     "time_limit_max_s": Setting(kind=float, low=0, high=1e9, unit="s"),
 }
-_NODE = {"id": Setting(kind=str), "address": Setting(kind=str)}
+_NODE = {
+    "id": Setting(kind=str),
+    "address": Setting(kind=str),
+    "features": Setting(kind=list),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntry:
-    """An agent to contact."""
+    """An agent to contact. ``features`` are added to those it tells itself."""
 
     node_id: NodeId
     address: str
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +223,9 @@ def _value(name: str, value: Any, setting: Setting) -> Any:
     if setting.kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, setting.kind) or isinstance(value, bool):
-        wanted = {float: "a number", int: "a whole number", str: "a text"}.get(setting.kind, "")
+        wanted = {float: "a number", int: "a whole number", str: "a text", list: "a list"}.get(
+            setting.kind, ""
+        )
         raise ConfigError(f"{name} = {value!r} is not {wanted}")
     if isinstance(value, float | int):
         unit = f" {setting.unit}" if setting.unit else ""
@@ -274,5 +281,10 @@ def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, .
             raise ConfigError(f"{where}: node {node_id!r} at {address!r} needs both")
         if node_id in out:
             raise ConfigError(f"{where}: node {node_id} is named twice")
-        out[node_id] = NodeEntry(node_id=NodeId(node_id), address=address)
+        features = entry.get("features", [])
+        if not all(isinstance(name, str) and valid_name(name) for name in features):
+            raise ConfigError(f"{where}: features {features!r} of node {node_id} must be names")
+        out[node_id] = NodeEntry(
+            node_id=NodeId(node_id), address=address, features=tuple(dict.fromkeys(features))
+        )
     return tuple(out.values())

@@ -30,17 +30,24 @@ class Membership:
         self._agents = agents
         self._make_link = make_link
         self._linked: dict[NodeId, str] = {}
+        self._told: dict[NodeId, tuple[str, ...]] = {}
 
     def follow(self, entries: Sequence[NodeEntry]) -> None:
         """These nodes and no others are to be there."""
         nodes = self._service.core.state.nodes.values()
         known = {node.node_id: node.address for node in nodes if not node.retired}
         wanted = {entry.node_id: entry.address for entry in entries} or known | self._linked
+        features = {entry.node_id: entry.features for entry in entries}
+        has = {node.node_id: node.features for node in nodes if not node.retired}
         for node_id in sorted((known.keys() | self._linked.keys()) - wanted.keys()):
             self._retire(node_id)
         for node_id, address in wanted.items():
-            if known.get(node_id) != address and self._linked.get(node_id) != address:
-                self._service.post(ev.NodeRegistered(node_id=node_id, address=address))
+            told = features.get(node_id, has.get(node_id, ()))
+            moved = known.get(node_id) != address and self._linked.get(node_id) != address
+            if moved or told != self._told.get(node_id, has.get(node_id, ())):
+                event = ev.NodeRegistered(node_id=node_id, address=address, features=told)
+                self._service.post(event)
+            self._told[node_id] = told
             self._contact(node_id, address)
 
     def _retire(self, node_id: NodeId) -> None:

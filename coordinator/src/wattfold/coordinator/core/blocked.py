@@ -7,10 +7,11 @@ have of GPUs is not known, so while there are any no GPU of the node is given aw
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wattfold.coordinator.core.job import Job, JobState, Rank, Share
-from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.node import Node, NodeSpec
 
 if TYPE_CHECKING:
     from wattfold.coordinator.core.state import State
@@ -47,11 +48,28 @@ def has_beside_cores(state: State, node: Node, share: Share) -> bool:
         return True
     if node.spec is None:
         return False
+    free = free_amounts(state, node, node.spec)
+    return share.memory_bytes <= free.memory_bytes and {*share.gpus} <= {*free.gpus}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Free:
+    """Bytes of memory and GPUs that nobody has."""
+
+    memory_bytes: int
+    gpus: tuple[str, ...]
+
+
+def free_amounts(state: State, node: Node, spec: NodeSpec) -> Free:
+    """What is left of a node now."""
     held = [rank for _, rank in alive_there(state, node)]
     stray_bytes, stray_gpus = _strays(state, node)
-    left_bytes = node.spec.memory_bytes - stray_bytes - sum(rank.memory_bytes for rank in held)
+    used_bytes = stray_bytes + sum(rank.memory_bytes for rank in held)
     taken = {*stray_gpus, *(gpu for rank in held for gpu in rank.gpus)}
-    return share.memory_bytes <= left_bytes and {*share.gpus} <= {*node.spec.gpus} - taken
+    return Free(
+        memory_bytes=max(spec.memory_bytes - used_bytes, 0),
+        gpus=tuple(gpu for gpu in spec.gpus if gpu not in taken),
+    )
 
 
 def note_lack(state: State, node: Node) -> None:

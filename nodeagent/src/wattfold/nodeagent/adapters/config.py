@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import socket
 import tomllib
 from collections.abc import Mapping
@@ -321,7 +322,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         restore_on_stop=top["restore_on_stop"],
         # What is emulated has no GPUs, and those of this host are not part of it.
         gpus=top["gpus"] == "auto" and not emulated and not fixture,
-        gpu_ids=() if top["gpus"] in ("auto", "off") else _names("gpus", top, source),
+        gpu_ids=_gpu_ids(top, source),
         features=_names("features", top, source),
         memory_bytes=_memory_bytes(top, source),
         memory_limits=top["memory_limits"],
@@ -337,6 +338,18 @@ def _names(key: str, top: dict[str, Any], source: _Source) -> tuple[str, ...]:
             raise source.wrong(key, f"= {name!r} must be names of 1-63 of A-Z a-z 0-9 . _ -")
     if len(set(names)) < len(names):
         raise source.wrong(key, f"= {', '.join(names)} names something twice")
+    return names
+
+
+def _gpu_ids(top: dict[str, Any], source: _Source) -> tuple[str, ...]:
+    if top["gpus"] in ("auto", "off"):
+        return ()
+    names = _names("gpus", top, source)
+    for name in names:
+        if not re.fullmatch(r"\d{1,4}|(GPU|MIG)-.+", name):
+            raise source.wrong(
+                "gpus", f"= {name!r} must be auto, off, or numbers and UUIDs (GPU-...) of GPUs"
+            )
     return names
 
 
