@@ -23,6 +23,8 @@ from wattfold.nodeagent.adapters.cpuset import (
 )
 from wattfold.nodeagent.adapters.job_groups import may_enter
 
+_CONTROLLER = ("memory",)
+
 
 class MemoryMechanism(enum.Enum):
     """How jobs are held to their memory; the values are for people."""
@@ -154,13 +156,13 @@ def _group_limits(root: Path, node: str, mechanism: MemoryMechanism) -> MemoryLi
     v2 = mechanism is MemoryMechanism.CGROUP_V2
     for part in (group.parent, group):
         if v2:
-            enable_controllers(part.parent)
+            enable_controllers(part.parent, _CONTROLLER)
         make_group(part)
         if not v2:
             # Else a limit counts only what the processes of the group itself have.
             _write_if_there(part / "memory.use_hierarchy", "1")
     if v2:
-        enable_controllers(group)
+        enable_controllers(group, _CONTROLLER)
     if not may_enter(group):
         raise PermissionError(errno.EACCES, "no process can be moved into it", str(group))
     return GroupLimits(group, mechanism)
