@@ -14,12 +14,13 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 pytestmark = pytest.mark.timeout(120)
 AGENT = 'gpus = ["0", "1"]\nfeatures = ["big"]\nmemory_mib = 512\nmemory_limits = "watch"\n'
+QUEUES = '[[queue]]\nname = "default"\n[[queue]]\nname = "short"\npriority = 4\ncores_max = 1\n'
 SHOW = "echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"
 
 
 @pytest.fixture(scope="module", params=["parm-wse", "fifo-easy"])
 def shared(request: pytest.FixtureRequest, start_site: Callable[..., LiveSite]) -> LiveSite:
-    return start_site(nodes=1, policy=request.param, agent=AGENT)
+    return start_site(nodes=1, policy=request.param, agent=AGENT, coordinator=QUEUES)
 
 
 @pytest.fixture
@@ -90,3 +91,18 @@ def test_requests_outlive_the_coordinator(site: LiveSite) -> None:
     wait_until("the node", lambda: site.node(0).state == pb.NODE_STATE_UP)
     assert site.running(job).shares[0] == before
     assert json.loads(site.wattfold("--json", "nodes").stdout)["nodes"][0]["free_gpus"] == ["1"]
+
+
+def test_queues_are_listed_and_their_limits_hold(site: LiveSite) -> None:
+    job = site.wattfold("submit", "--queue", "short", "--", "sleep", "1000").stdout.strip()
+    shown = site.shown(job)["spec"]
+    assert (shown["queue"], shown["priority"]) == ("short", 4.0)
+    other = site.submit(["sleep", "1000"])
+    assert site.shown(other)["spec"]["queue"] == "default"
+    listed = json.loads(site.wattfold("--json", "queues").stdout)["queues"]
+    assert [queue["name"] for queue in listed] == ["default", "short"]
+    assert "short" in site.wattfold("queues").stdout
+    told = site.wattfold("submit", "--queue", "short", "--cores", "2", "--", "true", check=None)
+    assert "queue short takes 1 cores at most" in told.stderr
+    gone = site.wattfold("submit", "--queue", "none", "--", "true", check=None)
+    assert "no queue 'none'; there are: default, short" in gone.stderr

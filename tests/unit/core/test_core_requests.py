@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.core.stage import Stage, job_spec, node_spec, on, running
+from unit.core.stage import Stage, job_spec, node_spec, on, planning_round, running
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core import actions as act
@@ -155,3 +155,21 @@ def test_contradictions_are_found(memory: int, gpus: tuple[str, ...], text: str)
     rank.memory_bytes, rank.gpus = memory or 3, gpus or rank.gpus
     with pytest.raises(InvariantError, match=text):
         check_invariants(stage.core.state)
+
+
+@pytest.mark.parametrize(("memory", "gpus"), [(6, ()), (0, ("0",))])
+def test_a_launch_waits_until_they_are_free(memory: int, gpus: tuple[str, ...]) -> None:
+    """Whatever was accepted: in an older journal, or before a stray was seen."""
+    stage = site()
+    for job in ("a", "b"):
+        asks(stage, job, memory_bytes=memory, gpus=len(gpus))
+    stage.plan(given("a", "n0:0", memory, gpus))
+    stage.launched("n0", "a")
+    stage.need_plan()
+    accepted = ev.PlanAccepted(
+        round=planning_round(stage.core.state.solving), starts=(given("b", "n0:1", memory, gpus),)
+    )
+    out = stage.send(accepted)
+    assert not any(isinstance(action, act.Launch) for action in out)
+    out = stage.process_ended("n0", "a")
+    assert [a.job_id for a in out if isinstance(a, act.Launch)] == ["b"]

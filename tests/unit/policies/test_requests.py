@@ -140,3 +140,13 @@ def test_amounts_are_counted_all_at_once() -> None:
     assert not Amounts(memory_bytes=6) <= more
     assert [bool(a) for a in (Amounts(), Amounts(gpus=1), more - more)] == [False, True, False]
     assert [memory_text(n) for n in (GIB * 5 // 2, 300 << 20)] == ["2.5 GiB", "300 MiB"]
+
+
+def test_nodes_that_are_alike_but_for_their_memory_are_not_counted() -> None:
+    machine = [node("n0", memory=GIB), node("n1", memory=4 * GIB)]
+    jobs = [
+        job(name, 1, 1, unit=SizeUnit.NODES, memory_bytes=2 * GIB, **RIGID) for name in ("a", "b")
+    ]
+    out = plan(machine, jobs, FifoEasy())
+    assert [a.shares[0].node_id for a in out.assignments] == ["n1"]
+    assert reasons(out) == {"b": "first in the queue; expected to start in 3600 s"}

@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.agents import AgentLink, Agents
 from wattfold.coordinator.adapters.config import Config, ConfigError, NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.queue import Queue
 
 log = logging.getLogger("wattfold.coordinator")
 
@@ -49,6 +50,11 @@ class Membership:
                 self._service.post(event)
             self._told[node_id] = told
             self._contact(node_id, address)
+
+    def follow_queues(self, queues: Sequence[Queue]) -> None:
+        """These queues and no others are to be there."""
+        if tuple(self._service.core.state.queues.values()) != tuple(queues):
+            self._service.post(ev.QueuesConfigured(queues=tuple(queues)))
 
     def _retire(self, node_id: NodeId) -> None:
         means = "charged until its lease has run out, then outside this budget"
@@ -94,14 +100,17 @@ class Reloader:
         for name in changed_settings(self._config, config):
             log.warning(line("reload_needs_restart", setting=name))
         self._members.follow(config.nodes)
-        self._config = dataclasses.replace(self._config, nodes=config.nodes)
-        log.warning(line("reloaded", nodes=len(config.nodes)))
+        self._members.follow_queues(config.queues)
+        self._config = dataclasses.replace(self._config, nodes=config.nodes, queues=config.queues)
+        log.warning(line("reloaded", nodes=len(config.nodes), queues=len(config.queues)))
 
     def _refuse(self, reason: str) -> None:
         log.error(line("reload_refused", reason=reason, means="everything stays as it was"))
 
 
 def changed_settings(before: Config, after: Config) -> list[str]:
-    """Settings other than the nodes that differ."""
-    names = [field.name for field in dataclasses.fields(Config) if field.name != "nodes"]
+    """Settings other than the nodes and the queues that differ."""
+    names = [
+        field.name for field in dataclasses.fields(Config) if field.name not in ("nodes", "queues")
+    ]
     return [name for name in names if getattr(before, name) != getattr(after, name)]

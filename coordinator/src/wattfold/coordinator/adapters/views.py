@@ -61,6 +61,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         features=spec.features,
         due_at_s=clock.wall_s(spec.due_ns),
         weight=spec.weight,
+        queue=spec.queue,
     )
 
 

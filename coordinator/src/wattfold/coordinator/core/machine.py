@@ -194,6 +194,13 @@ def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act
     return []
 
 
+def _queues(state: State, event: ev.QueuesConfigured, now_ns: int) -> list[act.Action]:
+    """Jobs that are there stay in the queues they were taken into."""
+    del now_ns
+    state.queues = {queue.name: queue for queue in event.queues}
+    return []
+
+
 def _retired(state: State, event: ev.NodeRetired, now_ns: int) -> list[act.Action]:
     node = state.nodes.get(event.node_id)
     if node is None:
@@ -323,6 +330,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.BudgetChanged: _budget,
     ev.NodeRegistered: _registered,
     ev.NodeRetired: _retired,
+    ev.QueuesConfigured: _queues,
     ev.NodeOrdered: node_orders.ordered,
     ev.LeaveAnswered: node_orders.leave_answered,
     ev.LeaveFailed: node_orders.leave_failed,

@@ -9,6 +9,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import Assignment, JobSpec
 from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -69,6 +70,7 @@ class Snapshot:
     reserved_uw: int
     nodes: tuple[NodeView, ...]
     jobs: tuple[JobView, ...]
+    queues: tuple[Queue, ...] = ()
 
     @property
     def spendable_uw(self) -> int:

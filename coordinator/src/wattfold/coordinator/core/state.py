@@ -17,6 +17,7 @@ from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -96,6 +97,7 @@ class State:
     woken_at_ns: int = 0
     accepted_outside_uw: int = 0
     """What nodes outside the ledger may draw beside the budget, by an operator's word."""
+    queues: dict[str, Queue] = field(default_factory=dict)
     index: Index = field(init=False, compare=False, repr=False)
     cap_targets: CapTargets = field(init=False, compare=False, repr=False)
 
@@ -175,6 +177,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         reserved_uw=reserved_uw,
         nodes=tuple(views),
         jobs=(),
+        queues=tuple(state.queues.values()),
     )
 
 

@@ -142,6 +142,7 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("run time", f.duration(elapsed_s(job, now_s)) if job.started_at_s else f.NONE),
         ("time asked", f.duration(s_from_ns(spec.time_ns)) if spec.time_ns else f.NONE),
         ("time limit", f.duration(s_from_ns(spec.limit_ns)) if spec.limit_ns else f.NONE),
+        *([("queue", spec.queue)] if spec.queue else []),
         *_requests(spec),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),

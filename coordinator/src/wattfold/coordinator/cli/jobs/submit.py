@@ -154,6 +154,9 @@ from wattfold.v1 import coordinator_pb2 as pb
     help="Only on nodes that have all of these.",
 )
 @click.option(
+    "--queue", default="", metavar="NAME", help="One of `wattfold queues`. Default: `default`."
+)
+@click.option(
     "--due",
     "due_at_s",
     type=TIME_S,
@@ -255,6 +258,7 @@ def _spec(
         features=options["features"] or (),
         due_at_s=options["due_at_s"] or 0.0,
         weight=options["weight"],
+        queue=options["queue"],
     )
 
 
