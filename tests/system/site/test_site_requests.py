@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,3 +107,27 @@ def test_queues_are_listed_and_their_limits_hold(site: LiveSite) -> None:
     assert "queue short takes 1 cores at most" in told.stderr
     gone = site.wattfold("submit", "--queue", "none", "--", "true", check=None)
     assert "no queue 'none'; there are: default, short" in gone.stderr
+
+
+def test_features_and_queues_follow_a_reload(site: LiveSite) -> None:
+    config = site.folder / "coordinator.toml"
+    before = config.read_text()
+    waits = site.submit(["sleep", "1000"], held=True)
+
+    def names() -> list[str]:
+        return [queue.name for queue in site.client.list_queues().queues]
+
+    def reload(text: str) -> None:
+        config.write_text(text)
+        site.coordinator.send_signal(signal.SIGHUP)
+
+    text = before.replace('name = "short"', 'name = "long"')
+    reload(text.replace('id = "n0"', 'id = "n0"\nfeatures = ["late"]'))
+    wait_until("the queue", lambda: names() == ["default", "long"])
+    wait_until("the feature", lambda: list(site.node(0).features) == ["big", "late"])
+    site.client.release(waits)
+    site.running(waits)
+    site.running(site.submit(["sleep", "1000"], features=["late"], queue="long"))
+    reload(before)
+    wait_until("the queue", lambda: names() == ["default", "short"])
+    wait_until("no feature", lambda: list(site.node(0).features) == ["big"])
