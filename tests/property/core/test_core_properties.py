@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ from wattfold.coordinator.core.job import (
 )
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import GIVEN_BACK, Duty
+from wattfold.coordinator.core.node import GIVEN_BACK, Duty, NodeSpec
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
@@ -39,6 +40,14 @@ S, W = 1_000_000_000, 1_000_000
 JOBS = [JobId(name) for name in "abcd"]
 NODES = [NodeId(name) for name in ("n0", "n1", "n2")]
 cpu_sets = st.sets(st.integers(0, 3), min_size=1).map(CpuSet.of)
+
+
+GPUS = ("0", "1")
+
+
+def rich(name: str, memory: int = 8) -> NodeSpec:
+    """A node on which two jobs with requests fit, or not."""
+    return plain_node(name, memory_bytes=memory, gpus=GPUS)
 
 
 class AnyEvents(RuleBasedStateMachine):
@@ -51,7 +60,10 @@ class AnyEvents(RuleBasedStateMachine):
     def begin(self, budget_w: int) -> None:
         self._first_budget = budget_w * W
         self.stage = Stage(budget_w)
-        self.stage.up(*NODES)
+        for name in NODES:
+            self.stage.register(name)
+            self.stage.connect(rich(name))
+            self.stage.leased(name)
         self.submitted: set[str] = set()
 
     @property
@@ -63,11 +75,16 @@ class AnyEvents(RuleBasedStateMachine):
         held=st.booleans(),
         kind=st.sampled_from(JobKind),
         mode=st.sampled_from(ResizeMode),
+        memory=st.sampled_from([0, 0, 3, 5]),
+        gpus=st.integers(0, 2),
     )
-    def submit(self, job: JobId, held: bool, kind: JobKind, mode: ResizeMode) -> None:
+    def submit(
+        self, job: JobId, held: bool, kind: JobKind, mode: ResizeMode, memory: int, gpus: int
+    ) -> None:
         if job not in self.submitted:
             self.submitted.add(job)
-            self.stage.submit(job, job_spec(kind=kind, mode=mode), held=held)
+            asked = {"memory_bytes": memory, "gpus": gpus if memory else 0}
+            self.stage.submit(job, job_spec(kind=kind, mode=mode, **asked), held=held)
 
     @rule(job=st.sampled_from(JOBS), what=st.sampled_from(["cancel", "force", "hold", "release"]))
     def ask(self, job: JobId, what: str) -> None:
@@ -89,15 +106,23 @@ class AnyEvents(RuleBasedStateMachine):
             ),
             max_size=4,
             unique_by=lambda part: part[0],
-        )
+        ),
+        first=st.integers(0, 1),
     )
-    def plan(self, parts: list[tuple[JobId, NodeId, CpuSet, int]]) -> None:
+    def plan(self, parts: list[tuple[JobId, NodeId, CpuSet, int]], first: int) -> None:
+        def share(job: JobId, node: NodeId, cpus: CpuSet) -> Share:
+            spec = known.spec if (known := self.state.jobs.get(job)) else job_spec()
+            if known and known.ranks and known.target:
+                return replace(known.target.shares[0], node_id=node, cpus=cpus)
+            gpus = GPUS[first:][: spec.gpus]
+            return Share(node_id=node, cpus=cpus, memory_bytes=spec.memory_bytes, gpus=gpus)
+
         assignments = [
             Assignment(
                 job_id=job,
                 size=len(cpus),
                 cap_uw=cap_w * W,
-                shares=(Share(node_id=node, cpus=cpus),),
+                shares=(share(job, node, cpus),),
             )
             for job, node, cpus, cap_w in parts
         ]
@@ -194,8 +219,11 @@ class AnyEvents(RuleBasedStateMachine):
         drop=st.sets(st.sampled_from(JOBS)),
         floor=st.booleans(),
         left=st.booleans(),
+        memory=st.sampled_from([8, 8, 4]),
     )
-    def come_back(self, node: NodeId, drop: set[JobId], floor: bool, left: bool) -> None:
+    def come_back(
+        self, node: NodeId, drop: set[JobId], floor: bool, left: bool, memory: int
+    ) -> None:
         there = []
         for job in self.state.jobs.values():
             rank = job.ranks.get(node)
@@ -208,7 +236,7 @@ class AnyEvents(RuleBasedStateMachine):
             10 if floor or node not in zones else zones[node].zones["package-0"].confirmed_uw / W
         )
         gone = left and not there and self.state.nodes[node].duty in GIVEN_BACK
-        self.stage.connect(plain_node(node), cap_w, tuple(there), left=gone)
+        self.stage.connect(rich(node, memory), cap_w, tuple(there), left=gone)
 
     @rule(seconds=st.sampled_from([0.1, 1, 2.5, 7, 20]))
     def wait(self, seconds: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -129,9 +130,22 @@ def random_machine(rng: random.Random) -> list[NodeView]:
                 floor_w=floor_w,
                 max_w=floor_w + rng.choice([0, 15, 60]),
                 blocked=blocked,
+                memory=rng.choice([0, 4, 8]),
+                gpus=rng.choice([0, 1, 3]),
+                features=rng.choice([(), ("big",)]),
             )
         )
     return machine
+
+
+def random_requests(rng: random.Random) -> dict[str, Any]:
+    if rng.random() < 0.5:
+        return {}
+    return {
+        "memory_bytes": rng.choice([0, 1, 3, 8]),
+        "gpus": rng.choice([0, 0, 1, 2]),
+        "features": rng.choice([(), (), ("big",)]),
+    }
 
 
 def random_job(rng: random.Random, name: str, room: Room) -> JobView:
@@ -148,6 +162,7 @@ def random_job(rng: random.Random, name: str, room: Room) -> JobView:
         submitted_s=rng.uniform(0, 100),
         time_s=rng.choice([0, 5, 500]),
         cap_uw=rng.choice([0, 0, 31 * W]),
+        **random_requests(rng),
     )
     if view.spec.kind is JobKind.RIGID:
         view = replace(view, spec=replace(view.spec, size_max=low))

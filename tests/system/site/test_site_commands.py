@@ -51,10 +51,8 @@ def test_queue_show_and_explain_say_who_runs_and_who_waits(site: LiveSite) -> No
     late = waits.stdout.strip()
     queue = {j["job_id"]: j for j in json.loads(site.wattfold("--json", "queue").stdout)["jobs"]}
     assert set(queue) == {*running, late}
-    assert {tuple(queue[job]["shares"][0].items()) for job in running} == {
-        (("node_id", "n0"), ("cpus", "0-1")),
-        (("node_id", "n1"), ("cpus", "0-1")),
-    }
+    places = [queue[job]["shares"][0] for job in running]
+    assert {(share["node_id"], share["cpus"]) for share in places} == {("n0", "0-1"), ("n1", "0-1")}
     wait_until("a reason", lambda: "0 are free" in site.shown(late)["reason"])
     explained = site.wattfold("explain", late).stdout
     assert "Waits: needs 2 cores, 0 are free" in explained

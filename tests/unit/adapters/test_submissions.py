@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from unit.policies.snapshots import W, node
 
+from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
     check_possible,
+    due_ns,
     job_spec,
     launch_data,
 )
@@ -57,11 +61,15 @@ def test_everything_comes_back() -> None:
         tasks_per_node=3,
         own_launcher=True,
         mode_source="asked for",
+        memory_bytes=5 << 30,
+        gpus=2,
+        features=["a", "b"],
+        weight=3.5,
     )
     assert launch_data(sent).env == (("A", "1"), ("B", "2"))
     spec = job_spec(sent)
     sent.ClearField("env")
-    assert spec_message(spec) == sent, "all but the environment, which is nobody's to list"
+    assert spec_message(spec, Clock()) == sent, "all but the environment, which is nobody's to list"
 
 
 def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
@@ -145,3 +153,58 @@ def test_a_fixed_cap_that_never_fits_the_budget_is_refused() -> None:
     check_possible(wanted, NODES, needed_uw)
     with pytest.raises(InvalidRequestError, match=r"4 cores at 20\.000 W .* the budget leaves"):
         check_possible(wanted, NODES, needed_uw - 1)
+
+
+GPU_NODES = [
+    replace(NODES[0], memory_bytes=4 << 30, gpus=("0", "1"), features=("big",)),
+    replace(NODES[1], memory_bytes=8 << 30),
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (
+            {"memory_bytes": 9 << 30},
+            "asks for 9 GiB of memory on a node; the most that one has is 8 GiB",
+        ),
+        ({"gpus": 3}, "asks for 3 GPUs on a node; the most that one has is 2"),
+        ({"features": ("gone",)}, "no node has the feature 'gone'"),
+        (
+            {"features": ("big",), "memory_bytes": 5 << 30},
+            "asks for 5 GiB of memory on a node; the most that one has is 4 GiB",
+        ),
+        (
+            {"gpus": 1, "memory_bytes": 5 << 30},
+            "asks for 1 node with 5 GiB of memory and 1 GPU each; there are 0",
+        ),
+        (
+            {"gpus": 1, "unit": SizeUnit.NODES, "size_min": 2, "size_max": 2},
+            "asks for 2 nodes with 0 MiB of memory and 1 GPU each; there are 1",
+        ),
+    ],
+)
+def test_what_no_node_could_ever_hold_beside_cores(wanted: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidRequestError, match=f"^{re.escape(why)}$"):
+        check_possible(spec(**wanted), GPU_NODES, PLENTY_UW)
+
+
+def test_what_one_node_could_hold_is_taken() -> None:
+    check_possible(spec(gpus=2, memory_bytes=4 << 30, features=("big",)), GPU_NODES, PLENTY_UW)
+    check_possible(spec(memory_bytes=8 << 30), GPU_NODES, PLENTY_UW)
+
+
+def test_features_of_the_configuration_count() -> None:
+    own = {node.node_id: ("added",) for node in GPU_NODES}
+    check_possible(spec(features=("added",)), GPU_NODES, PLENTY_UW, own)
+    with pytest.raises(InvalidRequestError, match="no node has the feature 'added'"):
+        check_possible(spec(features=("added",)), GPU_NODES, PLENTY_UW)
+
+
+def test_a_time_that_is_over_is_no_time_to_be_done_by() -> None:
+    clock = Clock()
+    soon_s = clock.wall_s(clock.now_ns()) + 60
+    assert clock.wall_s(due_ns(message(due_at_s=soon_s), clock)) == pytest.approx(soon_s)
+    assert due_ns(message(), clock) == -1
+    with pytest.raises(InvalidRequestError, match="it was due 60 s ago"):
+        due_ns(message(due_at_s=soon_s - 120), clock)

@@ -104,3 +104,15 @@ def test_nodes_tell_residual_work_and_cpus_that_are_not_offered(
     assert "job-7 still on CPUs 2-3: 0.50 cores, isolated CPUs 6, offline CPUs 7)" in line
     assert "job-8" not in line
     assert len(wattfold.json("nodes")["nodes"][-1]["residual"]) == 3
+
+
+def test_nodes_tell_memory_gpus_and_features(wattfold: Command, fake: FakeCoordinator) -> None:
+    first = fake.nodes[0]
+    first.memory_bytes, first.free_memory_bytes = 8 << 30, 3 << 30
+    first.memory_mechanism = "cgroup v2"
+    first.gpus.extend("01")
+    first.free_gpus.append("1")
+    first.features.append("big")
+    line = wattfold("nodes").stdout.splitlines()[1]
+    assert "memory 3.0 GiB of 8.0 GiB free by cgroup v2" in line
+    assert "GPUs 1 of 2 free, features big" in line

@@ -82,3 +82,38 @@ def test_settings() -> None:
     assert parsing.parse_setting("A") == ("A", None)
     with pytest.raises(ValueError, match="environment variable"):
         parsing.parse_setting("1A=x")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4G", 4 << 30),
+        ("512M", 512 << 20),
+        ("1.5GiB", 3 << 29),
+        ("100 MB", 100_000_000),
+        ("1k", 1024),
+    ],
+)
+def test_memory(text: str, size: int) -> None:
+    assert parsing.parse_memory_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "4", "-1G", "4X", "G", "0G", "99999999999T"])
+def test_no_memory(text: str) -> None:
+    with pytest.raises(ValueError, match="memory"):
+        parsing.parse_memory_bytes(text)
+
+
+def test_times() -> None:
+    assert parsing.parse_time_s("+1h30m", 1000.0) == 1000.0 + 5400
+    assert parsing.parse_time_s("2027-01-31T18:00:00+00:00", 0.0) == 1_801_418_400.0
+    for text in ("", "tomorrow", "+", "1h", "2027-13-01"):
+        with pytest.raises(ValueError, match="not a"):
+            parsing.parse_time_s(text, 0.0)
+
+
+def test_names() -> None:
+    assert parsing.parse_names("b, a,b") == ("b", "a")
+    for text in ("", ",", "a/b"):
+        with pytest.raises(ValueError, match="not a list of names"):
+            parsing.parse_names(text)

@@ -34,12 +34,14 @@ def node_spec(
     cores: int = 4,
     base_w: int = BASE_W,
     zones: tuple[Zone, ...] | None = None,
+    **fields: Any,
 ) -> NodeSpec:
     return NodeSpec(
         node_id=NodeId(name),
         cpus=CpuSet.of(range(cores)),
         zones=(package(),) if zones is None else zones,
         base_power_uw=base_w * W,
+        **fields,
     )
 
 

@@ -25,6 +25,9 @@ def node(
     floor_w: int = 16,
     max_w: int = 45,
     blocked: str = "",
+    memory: int = 0,
+    gpus: int = 0,
+    features: tuple[str, ...] = (),
 ) -> NodeView:
     zone = Zone(
         name="package-0",
@@ -40,8 +43,15 @@ def node(
         zones=(zone,),
         base_power_uw=base_w * W,
         curve=CURVE,
+        memory_bytes=memory,
+        gpus=tuple(map(str, range(gpus))),
     )
-    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0), blocked=CpuSet.parse(blocked))
+    return NodeView(
+        spec=spec,
+        fixed_uw=fixed_uw(spec, 0),
+        blocked=CpuSet.parse(blocked),
+        features=features,
+    )
 
 
 def job(
@@ -174,8 +184,39 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
             for other, others in entries[:index]:
                 if not cpus.isdisjoint(others):
                     out.append(f"{name} and {other} share {cpus & others} of {node_id}")
+    out += amount_faults(plan, seen)
     running = [v.current for v in seen.jobs if v.current]
     before_uw = sum(assigned_uw(a, [v.spec for v in seen.nodes]) for a in running)
     if used_uw > max(seen.spendable_uw, before_uw if plan.outcome == "infeasible" else 0):
         out.append(f"{used_uw} uW planned, {seen.spendable_uw} uW are there")
+    return out
+
+
+def amount_faults(plan: Plan, seen: Snapshot) -> list[str]:
+    """What is wrong with the memory, the GPUs and the features of a plan."""
+    out: list[str] = []
+    views = {view.job_id: view for view in seen.jobs}
+    nodes = {node.spec.node_id: node for node in seen.nodes}
+    used = {name: node.blocked_bytes for name, node in nodes.items()}
+    owned = {name: list(node.blocked_gpus) for name, node in nodes.items()}
+    for assignment in plan.assignments:
+        view = views[assignment.job_id]
+        before = {s.node_id: s for s in view.current.shares} if view.current else {}
+        for share in assignment.shares:
+            asked = (view.spec.memory_bytes, view.spec.gpus)
+            if (share.memory_bytes, len(share.gpus)) != asked:
+                out.append(f"{view.job_id}: has not what it asks for on {share.node_id}")
+            if share.node_id in before and share.gpus != before[share.node_id].gpus:
+                out.append(f"{view.job_id}: has other GPUs than before")
+            if share.node_id not in nodes:
+                continue
+            used[share.node_id] += share.memory_bytes
+            owned[share.node_id] += share.gpus
+            if not {*view.spec.features} <= {*nodes[share.node_id].features}:
+                out.append(f"{view.job_id}: {share.node_id} lacks a feature")
+    for name, node in nodes.items():
+        if used[name] > node.spec.memory_bytes:
+            out.append(f"{used[name]} bytes of {name} are given away")
+        if len({*owned[name]}) < len(owned[name]) or not {*owned[name]} <= {*node.spec.gpus}:
+            out.append(f"GPUs {owned[name]} of {name}")
     return out

@@ -282,6 +282,7 @@ async def _wire(
     outside_log = OutsideLog()
     service.listeners.append(lambda: outside_log.look(service.core.state))
     members = _members(config, service, agents, hooks, lag)
+    members.follow_queues(config.queues)
     members.follow(config.nodes)
     runner = asyncio.create_task(service.run())
     runner.add_done_callback(lambda task: _died(stopped, task))

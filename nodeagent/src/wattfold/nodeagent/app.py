@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -25,9 +26,10 @@ from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, Emulate
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
 from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.job_groups import choose_groups
+from wattfold.nodeagent.adapters.memory_limits import choose_memory_limits
 from wattfold.nodeagent.adapters.msr import MsrRanges
 from wattfold.nodeagent.adapters.nvml import find_gpus
-from wattfold.nodeagent.adapters.powercap import discover
+from wattfold.nodeagent.adapters.powercap import PowercapZone, discover
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
 from wattfold.nodeagent.adapters.step_folders import StepFolders, remote_shell
@@ -94,6 +96,7 @@ async def run(config: Config) -> None:
         use_cgroups=masks.mechanism is not MaskMechanism.AFFINITY,
     )
     groups = choose_groups(config.cgroup_root, config.group, config.job_groups, config.pids_max)
+    memory = choose_memory_limits(config.cgroup_root, config.group, config.memory_limits)
     emulation = _emulate(config, clock)
     machine = _emulated_machine(config)
     changes = Changes()
@@ -129,6 +132,8 @@ async def run(config: Config) -> None:
         node_id=config.node_id,
         remote_shell=remote_shell(),
         topology=Topology.of(host.topology(config.cpus)),
+        memory=memory,
+        gpus=config.gpu_ids or _found_gpus(zones),
     )
     jobs = NodeJobs(config.cpus, ports, config.run_dir / "shims", changes.notify)
     jobs.start()
@@ -146,6 +151,8 @@ async def run(config: Config) -> None:
     jobs.before_end = lambda: accounting.sample(force=True)
     steps = StepListener(ports.steps.hand_over)
     inventory = _inventory(config, boot_id, masks, emulation)
+    inventory.gpus.extend(ports.gpus)
+    inventory.memory_mechanism = wire.MEMORY[memory.mechanism]
     if config.steps_listen:
         inventory.steps_address = _listen_for_steps(steps, config.steps_listen)
     service = NodeAgentService(inventory, power, jobs, accounting, changes)
@@ -176,6 +183,7 @@ async def run(config: Config) -> None:
     masks.close()
     clock.close()
     groups.close()
+    memory.close()
     _remove_socket(config.listen)
     store.close()
 
@@ -260,6 +268,12 @@ def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
     return _Emulation(firmware=firmware, model=model, throttle=throttle)
 
 
+def _found_gpus(zones: Iterable[PowercapZone]) -> tuple[str, ...]:
+    """Ids of the GPUs that have a zone, as programs are told them."""
+    found = (zone.name for zone in zones if zone.kind is ZoneKind.GPU)
+    return tuple(f"GPU-{name.removeprefix('gpu-')}" for name in found)
+
+
 def _emulated_machine(config: Config) -> TreeProcess | None:
     if config.fixture is None:
         return None
@@ -284,7 +298,8 @@ def _inventory(
         ],
         isolated_cpus=str(host.isolated_cpus()),
         offline_cpus=str(host.offline_cpus()),
-        memory_bytes=host.memory_bytes(),
+        memory_bytes=config.memory_bytes,
+        features=config.features,
         base_power_uw=config.base_power_uw,
         emulated=emulation is not None or config.fixture is not None,
         mask_mechanism=wire.MASKS[masks.mechanism],

@@ -30,6 +30,8 @@ from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
 ZONES_MAX = 64
+NAMES_MAX = 1024
+"""GPUs of a node, and features."""
 OFFSET_WINDOW_NS = 60_000_000_000
 MODES = {
     ResizeMode.FIXED: common_pb2.RESIZE_MODE_FIXED,
@@ -71,7 +73,24 @@ def node_spec(message: pb.Inventory, expected: NodeId, address: str = "") -> Nod
         isolated_cpus=_cpus(message.isolated_cpus),
         offline_cpus=_cpus(message.offline_cpus),
         steps_address=steps_address(message.steps_address, address),
+        memory_bytes=message.memory_bytes,
+        gpus=_named(message.gpus, "GPU"),
+        features=_named(message.features, "feature"),
+        memory_mechanism=_memory(message),
     )
+
+
+def _named(names: Iterable[str], what: str) -> tuple[str, ...]:
+    found = tuple(names)
+    if len(found) > NAMES_MAX or len(set(found)) < len(found) or not all(map(valid_name, found)):
+        raise MessageError(f"{what}s it offers are not up to {NAMES_MAX} unlike names: {found[:5]}")
+    return found
+
+
+def _memory(message: pb.Inventory) -> str:
+    if message.memory_mechanism == pb.MEMORY_MECHANISM_UNSPECIFIED:
+        return ""
+    return _short(pb.MemoryMechanism.Name(message.memory_mechanism))
 
 
 def _topology(message: pb.Inventory, cpus: CpuSet) -> Topology:
@@ -406,6 +425,8 @@ def launch_request(
             for node in action.step_nodes
         ],
         step_key=step_key if action.step_nodes else b"",
+        memory_bytes=spec.memory_bytes,
+        gpus=action.gpus,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import grpc
@@ -26,11 +27,13 @@ from wattfold.coordinator.adapters.node_requests import (
 from wattfold.coordinator.adapters.node_views import ending_reason
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.picture_feed import NoPictureError, PictureFeed
+from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
     TimeLimits,
     check_possible,
+    due_ns,
     fingerprint,
     job_spec,
     launch_data,
@@ -74,9 +77,13 @@ class CoordinatorApi(NodeRequests):
     async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.SubmitResponse:
         """Takes a job in."""
         try:
-            spec, launch = job_spec(request.spec, self._limits), launch_data(request.spec)
+            queue = queue_of(request.spec.queue, self._state.queues)
+            spec = job_spec(request.spec, limits_in(queue, self._limits))
+            spec, launch = queued(spec, queue), launch_data(request.spec)
+            spec = replace(spec, due_ns=due_ns(request.spec, self._service.clock))
             nodes = [node.spec for node in self._state.nodes.values() if node.spec]
-            check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0)
+            features = {node.node_id: node.all_features for node in self._state.nodes.values()}
+            check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0, features)
         except InvalidRequestError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         async with self._submitting:
@@ -142,6 +149,13 @@ class CoordinatorApi(NodeRequests):
         """All nodes."""
         del request
         return await _shown(self._pictures.nodes(), context)
+
+    async def ListQueues(
+        self, request: pb.ListQueuesRequest, context: Any
+    ) -> pb.ListQueuesResponse:
+        """The queues of the configuration."""
+        del request, context
+        return pb.ListQueuesResponse(queues=queue_messages(self._state))
 
     async def GetPower(self, request: pb.GetPowerRequest, context: Any) -> bytes:
         """Budget, committed and measured power."""

@@ -30,6 +30,7 @@ LOOKS = frozenset(
         "ListJobs",
         "ListNodes",
         "ListProfiles",
+        "ListQueues",
         "Watch",
     }
 )

@@ -24,6 +24,10 @@ class Clock:
         """Coordinator time now."""
         return self._start_ns + time.monotonic_ns() - self._monotonic_ns
 
+    def time_ns(self, wall_s: float) -> int:
+        """The coordinator time of a time by the calendar (Unix seconds), not before its zero."""
+        return max(round((wall_s - self.origin_s) * 1e9), 0)
+
     def wall_s(self, time_ns: int) -> float:
         """Unix seconds of a coordinator time, for people; 0 for "not yet" (-1)."""
         return self.origin_s + time_ns / 1e9 if time_ns >= 0 else 0.0

@@ -18,8 +18,9 @@ from wattfold.contract.ids import NodeId, valid_name
 from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import ns_from_s, uw_from_w
 from wattfold.coordinator.adapters.audit_trail import ENTRIES_KEPT
-from wattfold.coordinator.adapters.submissions import TimeLimits
+from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
 from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 
@@ -71,15 +72,34 @@ _JOBS = {
     "time_limit_s": Setting(kind=float, low=0, high=1e9, unit="s"),
     "time_limit_max_s": Setting(kind=float, low=0, high=1e9, unit="s"),
 }
-_NODE = {"id": Setting(kind=str), "address": Setting(kind=str)}
+_NODE = {
+    "id": Setting(kind=str),
+    "address": Setting(kind=str),
+    "features": Setting(kind=list),
+}
+
+
+_TIME = Setting(kind=float, low=0, high=1e9, unit="s")
+_QUEUE = {
+    "name": Setting(kind=str),
+    "priority": Setting(kind=float, low=1e-6, high=PRIORITY_MAX),
+    "weight": Setting(kind=float, low=1e-6, high=PRIORITY_MAX),
+    "time_limit_s": _TIME,
+    "time_limit_max_s": _TIME,
+    "cores_max": Setting(kind=int, low=0, high=1_000_000),
+    "nodes_max": Setting(kind=int, low=0, high=1_000_000),
+    "wait_expected_s": _TIME,
+    "wait_max_s": _TIME,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntry:
-    """An agent to contact."""
+    """An agent to contact. ``features`` are added to those it tells itself."""
 
     node_id: NodeId
     address: str
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +114,7 @@ class Config:
     accept_outside_uw: int = 0
     policy: Policy = field(default_factory=Parm)
     nodes: tuple[NodeEntry, ...] = ()
+    queues: tuple[Queue, ...] = ()
     lease_s: float = 10.0
     command_timeout_s: float = 2.0
     mask_deadline_s: float = 1.0
@@ -146,7 +167,7 @@ class _Source:
 
 
 def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
-    tables = {"parm", "fifo", "jobs", "node"}
+    tables = {"parm", "fifo", "jobs", "node", "queue"}
     top = {key: value for key, value in raw.items() if key not in tables}
     checked = _check(source, top, _TOP, "", extra=tables)
     checked |= _check(_Source("command line", ""), flags, _TOP | {"nodes": Setting(kind=list)}, "")
@@ -166,6 +187,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
     return Config(
         policy=_policy(checked.get("policy", "parm-wse"), parm, fifo),
         nodes=_nodes(source, raw.get("node", []), checked.get("nodes", [])),
+        queues=_queues(source, raw.get("queue", [])),
         limits=_limits(source, jobs),
         **names,
     )
@@ -218,7 +240,9 @@ def _value(name: str, value: Any, setting: Setting) -> Any:
     if setting.kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, setting.kind) or isinstance(value, bool):
-        wanted = {float: "a number", int: "a whole number", str: "a text"}.get(setting.kind, "")
+        wanted = {float: "a number", int: "a whole number", str: "a text", list: "a list"}.get(
+            setting.kind, ""
+        )
         raise ConfigError(f"{name} = {value!r} is not {wanted}")
     if isinstance(value, float | int):
         unit = f" {setting.unit}" if setting.unit else ""
@@ -257,6 +281,39 @@ def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:
     return TimeLimits(default_ns=ns_from_s(default_s), max_ns=ns_from_s(max_s))
 
 
+def _queues(source: _Source, tables: Any) -> tuple[Queue, ...]:
+    if not isinstance(tables, list):
+        raise ConfigError(f"{source.at('queue')}: queues are given as [[queue]] with a name")
+    out: dict[str, Queue] = {}
+    for index, table in enumerate(tables):
+        given = _check(source, table, _QUEUE, "queue.", index=index)
+        where, name = source.at("name", "queue", index), given.get("name", "")
+        if not valid_name(name) or name in out:
+            raise ConfigError(f"{where}: queue {name!r} needs a name of its own")
+        out[name] = _queue(where, given)
+    return tuple(out.values())
+
+
+def _queue(where: str, given: dict[str, Any]) -> Queue:
+    for low, high in (("time_limit_s", "time_limit_max_s"), ("wait_expected_s", "wait_max_s")):
+        least, most = given.get(low, 0.0), given.get(high, 0.0)
+        if most and least > most:
+            raise ConfigError(
+                f"{where}: queue {given['name']}: {low} = {least:g} s is above {high} = {most:g} s"
+            )
+    return Queue(
+        name=given["name"],
+        priority=given.get("priority", 1.0),
+        weight=given.get("weight", 1.0),
+        time_limit_ns=ns_from_s(given.get("time_limit_s", 0.0)),
+        time_limit_max_ns=ns_from_s(given.get("time_limit_max_s", 0.0)),
+        cores_max=given.get("cores_max", 0),
+        nodes_max=given.get("nodes_max", 0),
+        wait_expected_ns=ns_from_s(given.get("wait_expected_s", 0.0)),
+        wait_max_ns=ns_from_s(given.get("wait_max_s", 0.0)),
+    )
+
+
 def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, ...]:
     if not isinstance(tables, list):
         raise ConfigError(f"{source.at('node')}: nodes are given as [[node]] with id and address")
@@ -274,5 +331,10 @@ def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, .
             raise ConfigError(f"{where}: node {node_id!r} at {address!r} needs both")
         if node_id in out:
             raise ConfigError(f"{where}: node {node_id} is named twice")
-        out[node_id] = NodeEntry(node_id=NodeId(node_id), address=address)
+        features = entry.get("features", [])
+        if not all(isinstance(name, str) and valid_name(name) for name in features):
+            raise ConfigError(f"{where}: features {features!r} of node {node_id} must be names")
+        out[node_id] = NodeEntry(
+            node_id=NodeId(node_id), address=address, features=tuple(dict.fromkeys(features))
+        )
     return tuple(out.values())

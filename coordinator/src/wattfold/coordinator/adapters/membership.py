@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.agents import AgentLink, Agents
 from wattfold.coordinator.adapters.config import Config, ConfigError, NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.queue import Queue
 
 log = logging.getLogger("wattfold.coordinator")
 
@@ -30,18 +31,30 @@ class Membership:
         self._agents = agents
         self._make_link = make_link
         self._linked: dict[NodeId, str] = {}
+        self._told: dict[NodeId, tuple[str, ...]] = {}
 
     def follow(self, entries: Sequence[NodeEntry]) -> None:
         """These nodes and no others are to be there."""
         nodes = self._service.core.state.nodes.values()
         known = {node.node_id: node.address for node in nodes if not node.retired}
         wanted = {entry.node_id: entry.address for entry in entries} or known | self._linked
+        features = {entry.node_id: entry.features for entry in entries}
+        has = {node.node_id: node.features for node in nodes if not node.retired}
         for node_id in sorted((known.keys() | self._linked.keys()) - wanted.keys()):
             self._retire(node_id)
         for node_id, address in wanted.items():
-            if known.get(node_id) != address and self._linked.get(node_id) != address:
-                self._service.post(ev.NodeRegistered(node_id=node_id, address=address))
+            told = features.get(node_id, has.get(node_id, ()))
+            moved = known.get(node_id) != address and self._linked.get(node_id) != address
+            if moved or told != self._told.get(node_id, has.get(node_id, ())):
+                event = ev.NodeRegistered(node_id=node_id, address=address, features=told)
+                self._service.post(event)
+            self._told[node_id] = told
             self._contact(node_id, address)
+
+    def follow_queues(self, queues: Sequence[Queue]) -> None:
+        """These queues and no others are to be there."""
+        if tuple(self._service.core.state.queues.values()) != tuple(queues):
+            self._service.post(ev.QueuesConfigured(queues=tuple(queues)))
 
     def _retire(self, node_id: NodeId) -> None:
         means = "charged until its lease has run out, then outside this budget"
@@ -87,14 +100,17 @@ class Reloader:
         for name in changed_settings(self._config, config):
             log.warning(line("reload_needs_restart", setting=name))
         self._members.follow(config.nodes)
-        self._config = dataclasses.replace(self._config, nodes=config.nodes)
-        log.warning(line("reloaded", nodes=len(config.nodes)))
+        self._members.follow_queues(config.queues)
+        self._config = dataclasses.replace(self._config, nodes=config.nodes, queues=config.queues)
+        log.warning(line("reloaded", nodes=len(config.nodes), queues=len(config.queues)))
 
     def _refuse(self, reason: str) -> None:
         log.error(line("reload_refused", reason=reason, means="everything stays as it was"))
 
 
 def changed_settings(before: Config, after: Config) -> list[str]:
-    """Settings other than the nodes that differ."""
-    names = [field.name for field in dataclasses.fields(Config) if field.name != "nodes"]
+    """Settings other than the nodes and the queues that differ."""
+    names = [
+        field.name for field in dataclasses.fields(Config) if field.name not in ("nodes", "queues")
+    ]
     return [name for name in names if getattr(before, name) != getattr(after, name)]

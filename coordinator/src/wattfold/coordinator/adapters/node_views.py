@@ -6,8 +6,9 @@ import logging
 
 from wattfold.contract.log_text import line
 from wattfold.coordinator.core import leave
+from wattfold.coordinator.core.blocked import free_amounts
 from wattfold.coordinator.core.job import Job, JobState
-from wattfold.coordinator.core.node import Duty, Node
+from wattfold.coordinator.core.node import Duty, Node, NodeSpec
 from wattfold.coordinator.core.outside import draw_uw, outside
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import coordinator_pb2 as pb
@@ -24,6 +25,17 @@ def add_duty(message: pb.Node, state: State, node: Node) -> None:
     message.outside_uw = draw_uw(node)
     if node.duty in (Duty.LEAVING, Duty.RESTORING) and node.admitted:
         message.waits_for = leave.obstacle(state, node)
+
+
+def add_amounts(message: pb.Node, state: State, node: Node, spec: NodeSpec) -> None:
+    """Memory, GPUs and features of a node, and what of them no job has."""
+    message.memory_bytes, message.memory_mechanism = spec.memory_bytes, spec.memory_mechanism
+    message.gpus.extend(spec.gpus)
+    message.features.extend(node.all_features)
+    if node.takes_jobs:
+        free = free_amounts(state, node, spec)
+        message.free_memory_bytes = free.memory_bytes
+        message.free_gpus.extend(free.gpus)
 
 
 def add_outside(message: pb.Power, state: State) -> None:

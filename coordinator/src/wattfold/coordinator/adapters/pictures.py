@@ -255,7 +255,9 @@ class Pictures:
         known = self._specs.get(job.job_id)
         if known is None or known[0] is not job.spec:
             # A message appended to another one is merged into it: the field of the submission.
-            data = pb.Job(spec=views.spec_message(job.spec)).SerializeToString()
+            data = pb.Job(
+                spec=views.spec_message(job.spec, self._setting.clock)
+            ).SerializeToString()
             known = self._specs[job.job_id] = (job.spec, data)
         return known[1]
 

@@ -6,11 +6,13 @@ import hashlib
 import math
 import os
 import pwd
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wattfold.contract.ids import valid_name
+from wattfold.contract.ids import NodeId, valid_name
+from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.charge import node_uw, share_uw
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
@@ -21,6 +23,7 @@ ARGV_MAX = 4096
 ENV_BYTES_MAX = 1 << 20
 PRIORITY_MAX = 1000.0
 MODE_SOURCE_MAX = 400
+FEATURES_MAX = 32
 
 KINDS = {
     pb.JOB_KIND_UNSPECIFIED: JobKind.RIGID,
@@ -109,7 +112,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         size_min=low,
         size_max=high,
         time_ns=message.time_ns,
-        priority=_priority(message.priority),
+        priority=_positive("priority", message.priority),
         mode=mode,
         exclusive=message.exclusive,
         cap_uw=message.cap_uw,
@@ -118,6 +121,10 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         own_launcher=message.own_launcher,
         mode_source=_mode_source(message.mode_source),
         limit_ns=_limit_ns(message, limits),
+        memory_bytes=message.memory_bytes,
+        gpus=message.gpus,
+        features=_features(message),
+        weight=_positive("weight", message.weight),
     )
 
 
@@ -165,12 +172,32 @@ def _cwd(text: str) -> str:
     return text or "/"
 
 
-def _priority(value: float) -> float:
+def _positive(what: str, value: float) -> float:
     if value == 0:
         return 1.0
     if not (math.isfinite(value) and 0 < value <= PRIORITY_MAX):
-        raise InvalidRequestError(f"priority {value} is outside 0..{PRIORITY_MAX:g}")
+        raise InvalidRequestError(f"{what} {value} is outside 0..{PRIORITY_MAX:g}")
     return value
+
+
+def _features(message: pb.JobSpec) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(message.features))
+    if len(names) > FEATURES_MAX:
+        raise InvalidRequestError(f"{len(names)} features, at most {FEATURES_MAX} are taken")
+    for name in names:
+        if not valid_name(name):
+            raise InvalidRequestError(f"feature {name!r}: use 1-63 of A-Z a-z 0-9 . _ -")
+    return names
+
+
+def due_ns(message: pb.JobSpec, clock: Clock) -> int:
+    """When it is to be done, in coordinator time; -1 = no matter. Raises InvalidRequestError."""
+    if not message.due_at_s:
+        return -1
+    late_s = clock.wall_s(clock.now_ns()) - message.due_at_s
+    if not math.isfinite(late_s) or late_s >= 0:
+        raise InvalidRequestError(f"it was due {late_s:.0f} s ago: give a time to come")
+    return clock.time_ns(message.due_at_s)
 
 
 def _own_account() -> str:
@@ -181,9 +208,15 @@ def _own_account() -> str:
         return ""
 
 
-def check_possible(spec: JobSpec, nodes: Iterable[NodeSpec], spendable_uw: int) -> None:
+def check_possible(
+    spec: JobSpec,
+    nodes: Iterable[NodeSpec],
+    spendable_uw: int,
+    features: Mapping[NodeId, tuple[str, ...]] | None = None,
+) -> None:
     """Refuses what no node heard of could ever hold. Without nodes, everything may become true.
 
+    ``features`` are all of each node; left out, those that its agent tells.
     ``spendable_uw`` is the power above the floors that the budget leaves to all jobs together.
     """
     known = list(nodes)
@@ -199,9 +232,55 @@ def check_possible(spec: JobSpec, nodes: Iterable[NodeSpec], spendable_uw: int) 
                 f"asks for {spec.size_min} cores of one node; the largest node, {best.node_id}, "
                 f"has {len(best.cpus)}",
             )
+    if spec.requests:
+        known = _with_requests(spec, known, features)
     if spec.cap_uw:
         _check_cap(spec.cap_uw, known)
         _check_power(spec, known, spendable_uw)
+
+
+def _with_requests(
+    spec: JobSpec, nodes: list[NodeSpec], features: Mapping[NodeId, tuple[str, ...]] | None
+) -> list[NodeSpec]:
+    """The nodes that have what a job asks for beside cores. Refuses where there are too few."""
+    able = nodes
+    for name in spec.features:
+        able = [
+            n for n in able if name in (n.features if features is None else features[n.node_id])
+        ]
+        if not able:
+            raise InvalidRequestError(f"no node has the feature {name!r}{_beside(spec, name)}")
+    wanted = spec.node_amounts
+    most_bytes = max(node.memory_bytes for node in able)
+    if wanted.memory_bytes > most_bytes:
+        raise InvalidRequestError(
+            f"asks for {memory_text(wanted.memory_bytes)} of memory on a node; the most that one "
+            f"has is {memory_text(most_bytes)}"
+        )
+    most = max(len(node.gpus) for node in able)
+    if wanted.gpus > most:
+        raise InvalidRequestError(
+            f"asks for {gpus_text(wanted.gpus)} on a node; the most that one has is {most}"
+        )
+    able = [node for node in able if wanted <= node.capacity]
+    needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
+    if len(able) < needed:
+        raise InvalidRequestError(
+            f"asks for {needed} {'nodes' if needed > 1 else 'node'} with "
+            f"{memory_text(wanted.memory_bytes)} of memory and {gpus_text(wanted.gpus)} each; "
+            f"there are {len(able)}"
+        )
+    if spec.unit is SizeUnit.CORES and spec.size_min > max(len(node.cpus) for node in able):
+        raise InvalidRequestError(
+            f"asks for {spec.size_min} cores of one node; of those with what else it asks for the "
+            f"largest has {max(len(node.cpus) for node in able)}"
+        )
+    return able
+
+
+def _beside(spec: JobSpec, name: str) -> str:
+    others = [other for other in spec.features if other != name]
+    return f" beside {', '.join(others)}" if others else ""
 
 
 def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:

@@ -8,7 +8,7 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.map_views import add_map
-from wattfold.coordinator.adapters.node_views import add_duty, add_outside
+from wattfold.coordinator.adapters.node_views import add_amounts, add_duty, add_outside
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
 from wattfold.coordinator.core.job import Job, JobSpec, JobState, RankEnd
@@ -34,7 +34,7 @@ def job_state(state: JobState) -> pb.JobState:
     return _STATES[state]
 
 
-def spec_message(spec: JobSpec) -> pb.JobSpec:
+def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
     """A submission as it was taken, without its environment: that is nobody's to list."""
     return pb.JobSpec(
         name=spec.name,
@@ -56,13 +56,19 @@ def spec_message(spec: JobSpec) -> pb.JobSpec:
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
         limit_ns=spec.limit_ns,
+        memory_bytes=spec.memory_bytes,
+        gpus=spec.gpus,
+        features=spec.features,
+        due_at_s=clock.wall_s(spec.due_ns),
+        weight=spec.weight,
+        queue=spec.queue,
     )
 
 
 def job_message(job: Job, seen: Observations, clock: Clock, now_ns: int) -> pb.Job:
     """A job with what was measured of it, and its share done by ``now_ns``."""
     message = job_without_spec(job, seen, clock, now_ns)
-    message.spec.CopyFrom(spec_message(job.spec))
+    message.spec.CopyFrom(spec_message(job.spec, clock))
     return message
 
 
@@ -115,7 +121,12 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     if not job.final:
         message.message = notes(job, seen.samples_of_job(job.job_id))
     for rank in job.ranks.values():
-        message.shares.add(node_id=rank.node_id, cpus=str(rank.held))
+        message.shares.add(
+            node_id=rank.node_id,
+            cpus=str(rank.held),
+            memory_bytes=rank.memory_bytes,
+            gpus=rank.gpus,
+        )
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
     return message
@@ -195,6 +206,7 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         return message
     free = spec.cpus - state.occupied(node.node_id) if node.takes_jobs else CpuSet()
     message.cpus, message.free_cpus = str(spec.cpus), str(free)
+    add_amounts(message, state, node, spec)
     message.base_power_uw, message.emulated = spec.base_power_uw, spec.emulated
     message.mask_mechanism = spec.mask_mechanism
     message.throttle_mechanism = spec.throttle_mechanism

@@ -35,6 +35,7 @@ class RootCommand(LazyGroup):
         "hold": "jobs.control:hold",
         "release": "jobs.control:release",
         "nodes": "site.nodes:nodes",
+        "queues": "site.queues:queues",
         "node": "site.node:node",
         "power": "site.power:power",
         "budget": "site.power:budget",

@@ -69,6 +69,7 @@ class Launch:
     processor_map: bytes = b""
     steps_only: bool = False
     step_nodes: tuple[StepNode, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

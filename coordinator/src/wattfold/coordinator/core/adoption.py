@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.blocked import note_lack
 from wattfold.coordinator.core.job import (
     Assignment,
     Job,
@@ -50,7 +51,14 @@ def adopt(state: State, job: Job, now_ns: int) -> str:
     if not forgotten(state, job):
         return "the job is newer than this process, which is of another journal"
     found = astray(state, job.job_id)
-    shares = tuple(Share(node_id=n.node_id, cpus=n.foreign[job.job_id]) for n in found)
+    shares = tuple(
+        Share(
+            node_id=node.node_id,
+            cpus=node.foreign[job.job_id],
+            memory_bytes=job.spec.memory_bytes,
+        )
+        for node in found
+    )
     reason = _misfit(state, job, shares)
     if reason:
         return reason
@@ -64,7 +72,13 @@ def adopt(state: State, job: Job, now_ns: int) -> str:
     )
     for node in found:
         held = node.foreign.pop(job.job_id)
-        job.ranks[node.node_id] = Rank(node_id=node.node_id, held=held, launching=True)
+        job.ranks[node.node_id] = Rank(
+            node_id=node.node_id,
+            held=held,
+            launching=True,
+            memory_bytes=job.spec.memory_bytes,
+        )
+        note_lack(state, node)
     job.state, job.reason = JobState.STARTING, ""
     job.done_at_ns = now_ns
     state.index.place(job)
@@ -90,6 +104,8 @@ def _processes(spec: JobSpec) -> int:
 
 def _misfit(state: State, job: Job, shares: tuple[Share, ...]) -> str:
     wanted = _processes(job.spec)
+    if job.spec.gpus:
+        return "which GPUs it has is unknown"
     if not wanted:
         return f"it may be on {job.spec.size_min} to {job.spec.size_max} nodes, on which is unknown"
     if wanted > 1 and job.spec.own_launcher:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.amounts import gpus_text, memory_text
+from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
 from wattfold.coordinator.core.job import Assignment, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.plan import Plan, Refusal
@@ -54,12 +56,15 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
 
 
 class _Claims:
-    """Cores given away so far, node by node."""
+    """Cores, memory and GPUs given away so far, node by node."""
 
     def __init__(self, state: State) -> None:
+        self._state = state
         self._nodes = state.nodes
         self._jobs = state.jobs
         self.cpus: dict[NodeId, CpuSet] = {}
+        self._bytes: dict[NodeId, int] = {}
+        self._gpus: dict[NodeId, frozenset[str]] = {}
 
     def _footprint(self, assignment: Assignment, share: Share) -> CpuSet:
         """Cores nobody else may have: its own, or the whole node."""
@@ -76,10 +81,36 @@ class _Claims:
                 return f"cores {double} of {share.node_id} are given to another job"
         return ""
 
+    def shortage(self, assignment: Assignment) -> str:
+        """What a job to start would take of memory and GPUs that others have."""
+        for share in assignment.shares:
+            node = self._nodes[share.node_id]
+            if node.spec is None or not (share.memory_bytes or share.gpus):
+                continue
+            blocked_bytes, blocked_gpus = blocked_amounts(self._state, node)
+            taken_bytes = self._bytes.get(share.node_id, 0)
+            left_bytes = max(node.spec.memory_bytes - blocked_bytes - taken_bytes, 0)
+            if share.memory_bytes > left_bytes:
+                return (
+                    f"needs {memory_text(share.memory_bytes)} of memory, "
+                    f"{memory_text(left_bytes)} are free on {share.node_id}"
+                )
+            taken = self._gpus.get(share.node_id, frozenset()) | {*blocked_gpus}
+            double = sorted(taken.intersection(share.gpus))
+            if double:
+                return f"GPU {double[0]} of {share.node_id} is given to another job"
+        return ""
+
     def add(self, assignment: Assignment) -> None:
+        ending = self._jobs[assignment.job_id].state is JobState.ENDING
         for share in assignment.shares:
             held = self.cpus.get(share.node_id, CpuSet())
             self.cpus[share.node_id] = held | self._footprint(assignment, share)
+            if ending or not (share.memory_bytes or share.gpus):
+                # Of jobs on their way out memory and GPUs are among those blocked.
+                continue
+            self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) + share.memory_bytes
+            self._gpus[share.node_id] = self._gpus.get(share.node_id, frozenset()) | {*share.gpus}
 
 
 def _kept(changes: Iterable[Assignment], state: State) -> list[Assignment]:
@@ -138,7 +169,7 @@ def _starts(
             left_uw -= assigned_on_uw(assignment, specs)
     accepted: list[Assignment] = []
     for assignment in starts:
-        reason = taken.clash(assignment)
+        reason = taken.clash(assignment) or taken.shortage(assignment)
         needed_uw = assigned_on_uw(assignment, specs)
         if not reason and needed_uw > left_uw:
             reason = (
@@ -157,7 +188,11 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
     """Why an assignment cannot be taken by itself, empty if it can."""
     if job is None or job.state not in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
         return "the job has ended or is on its way out"
-    reason = _wrong_size(assignment, job) or _wrong_nodes(assignment, job, state)
+    reason = (
+        _wrong_size(assignment, job)
+        or _wrong_nodes(assignment, job, state)
+        or _wrong_amounts(assignment, job, state)
+    )
     if reason or not job.ranks or job.target is None or assignment.shares == job.target.shares:
         return reason
     if job.state is JobState.STARTING:
@@ -204,4 +239,27 @@ def _wrong_nodes(assignment: Assignment, job: Job, state: State) -> str:
         for foreign in node.foreign.values():
             if not foreign.isdisjoint(share.cpus):
                 return f"cores {foreign & share.cpus} are held by a process not of this journal"
+    return ""
+
+
+def _wrong_amounts(assignment: Assignment, job: Job, state: State) -> str:
+    """Whether every node has what the job asks for; of a running job, whether it keeps its own."""
+    spec = job.spec
+    before = {s.node_id: s.beside_cores for s in job.target.shares} if job.target else {}
+    for share in assignment.shares:
+        if job.ranks and share.node_id in before:
+            if share.beside_cores != before[share.node_id]:
+                return "a running job keeps its memory and its GPUs"
+            continue
+        if share.memory_bytes != spec.memory_bytes or len(set(share.gpus)) != spec.gpus:
+            given = f"{memory_text(share.memory_bytes)} and {gpus_text(len(share.gpus))}"
+            asked = f"{memory_text(spec.memory_bytes)} and {gpus_text(spec.gpus)}"
+            return f"{given} of {share.node_id} are not the {asked} it asks for"
+        node = state.nodes[share.node_id]
+        strange = sorted({*share.gpus} - {*(node.spec.gpus if node.spec else ())})
+        if strange:
+            return f"node {share.node_id} has no GPU {strange[0]}"
+        missing = [name for name in spec.features if name not in node.all_features]
+        if missing:
+            return f"node {share.node_id} has not the feature {missing[0]}"
     return ""

@@ -10,6 +10,7 @@ from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.core.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Refusal, Waiting
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -48,10 +49,11 @@ class BudgetChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered:
-    """The configuration names a node."""
+    """The configuration names a node, and the features it adds to those of its agent."""
 
     node_id: NodeId
     address: str
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,13 @@ class NodeRetired:
     """The configuration does not name a node any more."""
 
     node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuesConfigured:
+    """The configuration names these queues and no others."""
+
+    queues: tuple[Queue, ...]
 
 
 class NodeOrder(enum.Enum):
@@ -381,6 +390,7 @@ Event = (
     | BudgetChanged
     | NodeRegistered
     | NodeRetired
+    | QueuesConfigured
     | NodeOrdered
     | LeaveAnswered
     | LeaveFailed

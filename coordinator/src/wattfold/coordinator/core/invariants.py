@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import leave, outside
+from wattfold.coordinator.core.blocked import alive_there
 from wattfold.coordinator.core.job import PLACED_STATES, Job, SizeUnit
 from wattfold.coordinator.core.node import FORGOTTEN, Duty, Node
 from wattfold.coordinator.core.state import InvariantError, State
@@ -95,6 +96,7 @@ def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> 
         )
     for node_id in nodes:
         _check_masks(state, state.nodes[node_id])
+        _check_amounts(state, state.nodes[node_id])
         _check_duty(state, state.nodes[node_id])
     for job in jobs:
         if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
@@ -117,6 +119,25 @@ def _check_duty(state: State, node: Node) -> None:
                 f"node {node.node_id} has left and may draw {least_uw} uW, "
                 f"it is charged with {account.charge_uw} uW"
             )
+
+
+def _check_amounts(state: State, node: Node) -> None:
+    """Memory within what there is, GPUs with one owner; but for what a node came back without."""
+    ranks = [rank for _, rank in alive_there(state, node) if rank.memory_bytes or rank.gpus]
+    if not ranks or node.spec is None:
+        return
+    used_bytes = sum(rank.memory_bytes for rank in ranks)
+    if used_bytes > node.spec.memory_bytes + node.lacking_bytes:
+        raise InvariantError(
+            f"jobs on {node.node_id} have {used_bytes} bytes of memory, it has "
+            f"{node.spec.memory_bytes} bytes"
+        )
+    gpus = [gpu for rank in ranks for gpu in rank.gpus]
+    if len(set(gpus)) < len(gpus):
+        raise InvariantError(f"a GPU of {node.node_id} is held twice: {', '.join(sorted(gpus))}")
+    unknown = {*gpus} - {*node.spec.gpus, *node.lacking_gpus}
+    if unknown:
+        raise InvariantError(f"jobs have GPUs {sorted(unknown)}, which {node.node_id} has not")
 
 
 def _check_masks(state: State, node: Node) -> None:

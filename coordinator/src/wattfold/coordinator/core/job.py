@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -17,6 +18,11 @@ class JobKind(enum.Enum):
     MOLDABLE = "moldable"
     MALLEABLE = "malleable"
     EVOLVING = "evolving"
+
+    @property
+    def resized(self) -> bool:
+        """Whether its cores may change while it runs."""
+        return self in (JobKind.MALLEABLE, JobKind.EVOLVING)
 
 
 class ResizeMode(enum.Enum):
@@ -71,6 +77,9 @@ class JobSpec:
     ``own_launcher`` the command runs on the first node only and starts the rest of the job itself.
     ``mode_source`` says for people where the mode came from. ``time_ns`` is an estimate;
     ``limit_ns`` is how long it may run before it is ended, 0 = as long as it takes.
+    ``memory_bytes``, ``gpus`` and ``features`` are of every node it is on; without memory asked for
+    it is held to none. ``due_ns`` is when its user wants it done, -1 = no matter; ``weight`` what
+    that is worth beside others. No policy goes by these two yet.
     What only a start needs and nobody else may see, its environment, is not part of it.
     """
 
@@ -94,6 +103,22 @@ class JobSpec:
     own_launcher: bool = False
     mode_source: str = ""
     limit_ns: int = 0
+    memory_bytes: int = 0
+    gpus: int = 0
+    features: tuple[str, ...] = ()
+    queue: str = ""
+    due_ns: int = -1
+    weight: float = 1.0
+
+    @property
+    def requests(self) -> bool:
+        """Whether it asks for anything of a node but cores."""
+        return bool(self.memory_bytes or self.gpus or self.features)
+
+    @property
+    def node_amounts(self) -> Amounts:
+        """What it asks of every node it is on, beside cores."""
+        return Amounts(memory_bytes=self.memory_bytes, gpus=self.gpus)
 
     @property
     def least_size(self) -> int:
@@ -113,10 +138,17 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The cores of a job on one node."""
+    """What a job has of one node: cores, bytes of memory, GPUs by id."""
 
     node_id: NodeId
     cpus: CpuSet
+    memory_bytes: int = 0
+    gpus: tuple[str, ...] = ()
+
+    @property
+    def beside_cores(self) -> tuple[int, tuple[str, ...]]:
+        """What stays as it is while its cores change."""
+        return self.memory_bytes, self.gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +212,8 @@ class Rank:
     end: RankEnd | None = None
     launch_cpus: int = 0
     """The most cores it was started for; 0 = not known, from an earlier version."""
+    memory_bytes: int = 0
+    gpus: tuple[str, ...] = ()
 
     @property
     def occupied(self) -> CpuSet:
@@ -225,10 +259,7 @@ class Job:
     @property
     def resizable(self) -> bool:
         """Whether its cores may change while it runs."""
-        return (
-            self.spec.kind in (JobKind.MALLEABLE, JobKind.EVOLVING)
-            and self.spec.mode is not ResizeMode.FIXED
-        )
+        return self.spec.kind.resized and self.spec.mode is not ResizeMode.FIXED
 
     def done_by(self, now_ns: int) -> float:
         """The share done by now: that known, and interval / t[j, n, p] since, as PARM does."""

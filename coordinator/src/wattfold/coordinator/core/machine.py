@@ -189,6 +189,15 @@ def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act
     else:
         node.address, node.retired = event.address, False
         state.index.retired.pop(event.node_id, None)
+    if node.features != event.features:
+        node.features, state.plan_needed = event.features, "features changed"
+    return []
+
+
+def _queues(state: State, event: ev.QueuesConfigured, now_ns: int) -> list[act.Action]:
+    """Jobs that are there stay in the queues they were taken into."""
+    del now_ns
+    state.queues = {queue.name: queue for queue in event.queues}
     return []
 
 
@@ -321,6 +330,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.BudgetChanged: _budget,
     ev.NodeRegistered: _registered,
     ev.NodeRetired: _retired,
+    ev.QueuesConfigured: _queues,
     ev.NodeOrdered: node_orders.ordered,
     ev.LeaveAnswered: node_orders.leave_answered,
     ev.LeaveFailed: node_orders.leave_failed,

@@ -9,6 +9,7 @@ from functools import lru_cache
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.contract.topology import Topology
+from wattfold.coordinator.core.amounts import Amounts
 
 
 class ZoneKind(enum.Enum):
@@ -77,7 +78,9 @@ def interned(kind: NodeKind) -> NodeKind:
 class NodeSpec:
     """What an agent says of its node. ``zones`` are the ones charged to the budget.
 
-    ``isolated_cpus`` and ``offline_cpus`` are of its host and not offered.
+    ``isolated_cpus`` and ``offline_cpus`` are of its host and not offered. ``memory_bytes`` is what
+    its jobs may use together, 0 = not known; ``gpus`` are ids; ``memory_mechanism`` is how jobs are
+    held to their memory, empty = they are not.
     """
 
     node_id: NodeId
@@ -93,6 +96,11 @@ class NodeSpec:
     offline_cpus: CpuSet = CpuSet()  # noqa: RUF009
     steps_address: str = ""
     """Where steps of jobs there are asked for: unix:PATH or tcp:HOST:PORT; empty = nowhere."""
+
+    memory_bytes: int = 0
+    gpus: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    memory_mechanism: str = ""
 
     packages: tuple[Zone, ...] = field(init=False, compare=False, repr=False)
     """The zones a policy chooses caps for. Derived, as are the sums: policies ask all the time."""
@@ -119,9 +127,14 @@ class NodeSpec:
         )
         object.__setattr__(self, "kind", interned(kind))
 
+    @property
+    def capacity(self) -> Amounts:
+        """All there is of it for jobs."""
+        return Amounts(cores=len(self.cpus), memory_bytes=self.memory_bytes, gpus=len(self.gpus))
+
 
 def like(one: NodeSpec, other: NodeSpec) -> bool:
-    """Whether two nodes differ in nothing that a policy looks at."""
+    """Whether two nodes differ in nothing that matters to jobs which ask for cores only."""
     return (
         len(one.cpus) == len(other.cpus)
         and one.zones == other.zones
@@ -179,7 +192,9 @@ class Node:
     processes the journal does not know. A ``retired`` node is not in the configuration any more
     and goes when nothing it was granted can still hold. ``original_uw`` are the most its zones may
     draw once their original limits are put back, as far as it is known. ``unleased``: it was told
-    to put them back, and no lease has held since; the end of one lowers nothing.
+    to put them back, and no lease has held since; the end of one lowers nothing. ``features`` are
+    those the configuration of the coordinator adds to its agent's. ``lacking_bytes`` and
+    ``lacking_gpus`` are what its jobs have of it and it came back without.
     """
 
     node_id: NodeId
@@ -207,6 +222,15 @@ class Node:
     """A lost command may take a node in again until then that was told to leave before."""
     original_uw: dict[ZoneName, int] = field(default_factory=dict)
     unleased: bool = False
+    features: tuple[str, ...] = ()
+    lacking_bytes: int = 0
+    lacking_gpus: tuple[str, ...] = ()
+
+    @property
+    def all_features(self) -> tuple[str, ...]:
+        """Those of its agent and those of the configuration, sorted."""
+        own = self.spec.features if self.spec else ()
+        return tuple(sorted({*own, *self.features})) if own or self.features else ()
 
     @property
     def usable(self) -> bool:

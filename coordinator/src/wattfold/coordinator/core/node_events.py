@@ -8,6 +8,7 @@ from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import adoption, job_events, leave
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.blocked import note_lack
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.node import (
@@ -42,6 +43,7 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
     node.lease_request, node.lease_next_ns, node.caps_request = "", now_ns, ""
     node.dead_zones.clear()
     node.foreign.clear()
+    note_lack(state, node)
     powers_uw = {caps.zone: caps.not_held_uw for caps in event.caps if caps.not_held_uw}
     _overdraw(state, node, event.spec, powers_uw, now_ns)
     node.original_uw = {caps.zone: caps.original_uw for caps in event.caps if caps.original_uw}

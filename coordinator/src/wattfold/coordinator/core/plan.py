@@ -9,6 +9,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import Assignment, JobSpec
 from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -17,13 +18,17 @@ class NodeView:
     """A node that may be planned for. ``blocked`` are cores no policy may give away.
 
     ``residual`` are cores on which the work of jobs that do not hold them was measured of late:
-    they may be given away, but others are better.
+    they may be given away, but others are better. ``blocked_bytes`` and ``blocked_gpus`` are
+    held as blocked cores are. ``features`` are all it has.
     """
 
     spec: NodeSpec
     fixed_uw: int
     blocked: CpuSet = CpuSet()  # noqa: RUF009 - immutable
     residual: CpuSet = CpuSet()  # noqa: RUF009 - immutable
+    blocked_bytes: int = 0
+    blocked_gpus: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,7 @@ class Snapshot:
     reserved_uw: int
     nodes: tuple[NodeView, ...]
     jobs: tuple[JobView, ...]
+    queues: tuple[Queue, ...] = ()
 
     @property
     def spendable_uw(self) -> int:

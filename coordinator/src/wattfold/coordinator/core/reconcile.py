@@ -18,6 +18,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import leave
+from wattfold.coordinator.core.blocked import has_beside_cores
 from wattfold.coordinator.core.cap_targets import Caps
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, Rank, SizeUnit
@@ -319,12 +320,18 @@ def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> l
             state.nodes[s.node_id].takes_jobs
             and state.nodes[s.node_id].reachable
             and _free(state, s.node_id, job, s.cpus)
+            and has_beside_cores(state, state.nodes[s.node_id], s)
             for s in job.target.shares
         )
         if not ready:
             return []
         for share in job.target.shares:
-            job.ranks[share.node_id] = Rank(node_id=share.node_id, held=share.cpus)
+            job.ranks[share.node_id] = Rank(
+                node_id=share.node_id,
+                held=share.cpus,
+                memory_bytes=share.memory_bytes,
+                gpus=share.gpus,
+            )
     return [
         _launch(state, job, rank, position, cause)
         for position, rank in enumerate(job.ranks.values())
@@ -359,6 +366,7 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
         processor_map=map_of(job.spec, rank.held, most),
         steps_only=job.spec.own_launcher and position > 0,
         step_nodes=_step_nodes(state, job) if job.spec.own_launcher else (),
+        gpus=rank.gpus,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.cap_targets import CapTargets
 from wattfold.coordinator.core.charge import assigned_on_uw, fixed_uw, node_fixed_uw
 from wattfold.coordinator.core.events import ProfileStored, ProgramCertified
@@ -16,6 +17,7 @@ from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -95,6 +97,7 @@ class State:
     woken_at_ns: int = 0
     accepted_outside_uw: int = 0
     """What nodes outside the ledger may draw beside the budget, by an operator's word."""
+    queues: dict[str, Queue] = field(default_factory=dict)
     index: Index = field(init=False, compare=False, repr=False)
     cap_targets: CapTargets = field(init=False, compare=False, repr=False)
 
@@ -174,6 +177,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         reserved_uw=reserved_uw,
         nodes=tuple(views),
         jobs=(),
+        queues=tuple(state.queues.values()),
     )
 
 
@@ -183,7 +187,17 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
     for node in state.nodes.values():
         if node.spec is not None and _planned(state, node):
             fixed = node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
-            views.append(NodeView(spec=node.spec, fixed_uw=fixed, blocked=_blocked(state, node)))
+            held_bytes, held_gpus = blocked_amounts(state, node)
+            views.append(
+                NodeView(
+                    spec=node.spec,
+                    fixed_uw=fixed,
+                    blocked=_blocked(state, node),
+                    blocked_bytes=held_bytes,
+                    blocked_gpus=held_gpus,
+                    features=node.all_features,
+                )
+            )
         elif node.node_id in state.ledger.accounts:
             charge_uw = state.ledger.accounts[node.node_id].charge_uw
             reserved_uw += max(charge_uw, reserve_uw(state, node))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import JobKind
+from wattfold.coordinator.core.amounts import memory_text
+from wattfold.coordinator.core.job import Assignment, JobKind
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Policy, Snapshot
 from wattfold.coordinator.policies.estimates import estimate
@@ -85,6 +86,9 @@ def _waiting(snapshot: Snapshot, view: JobView, policy: Policy, reason: str) -> 
         )
         lines.append(f"Weight {menu.weight:.3g} (Eq. 8); it grows while the job waits.")
     lines.append(f"Run time from: {estimate(view, _kind(snapshot, view)).source}.")
+    missing = room.stock.missing(view.spec)
+    if missing and missing != reason:
+        lines.insert(0, f"It {missing}.")
     lines += _next_ends(snapshot)
     return Explanation(
         summary=f"Waits: {reason or 'no plan has been made yet'}.", lines=tuple(lines)
@@ -108,6 +112,7 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
     room = _room(snapshot)
     lines = [
         f"Cores: {places}.",
+        *_beside_cores(current),
         f"Expected {current.expected_total_s:.0f} s in all at this size and cap; {_done(view)}.",
         *_limit(view, snapshot.now_ns),
         f"Run time from: {guess.source}.",
@@ -126,6 +131,16 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
             )
     summary = f"Runs on {_amount(current.size, view)} at {current.cap_uw / 1e6:.1f} W per node."
     return Explanation(summary=summary, lines=tuple(lines))
+
+
+def _beside_cores(current: Assignment) -> list[str]:
+    """Memory and GPUs it has, by node."""
+    lines = []
+    for share in current.shares:
+        has = [f"{memory_text(share.memory_bytes)} of memory"] if share.memory_bytes else []
+        has += [f"GPU {gpu}" for gpu in share.gpus]
+        lines += [f"On {share.node_id} also: {', '.join(has)}."] if has else []
+    return lines
 
 
 def _done(view: JobView) -> str:

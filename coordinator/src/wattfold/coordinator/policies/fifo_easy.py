@@ -30,6 +30,7 @@ from wattfold.coordinator.policies.placement import (
     nothing_in_reach,
     takes_whole_nodes,
 )
+from wattfold.coordinator.policies.requests import with_missing
 
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
@@ -66,7 +67,7 @@ class FifoEasy(Policy):
         del deadline_s
         if not snapshot.nodes:
             return nothing_in_reach(snapshot)
-        return _Round(self, snapshot, now_ns).plan()
+        return with_missing(_Round(self, snapshot, now_ns).plan(), snapshot)
 
     def size_of(self, view: JobView, snapshot: Snapshot) -> int:
         """The size the job gets, 0 if it can never have one.
@@ -142,7 +143,8 @@ class _Round:
         alike = all(
             like(node.spec, first.spec) and not node.blocked for node in self._snapshot.nodes
         )
-        if not alike or any(view.spec.unit is not SizeUnit.NODES for view in self._snapshot.jobs):
+        jobs = self._snapshot.jobs
+        if not alike or any(v.spec.unit is not SizeUnit.NODES or v.spec.requests for v in jobs):
             return False
         caps = {self._cap_uw(view) for view in queue}
         for view in self._snapshot.jobs:

@@ -53,6 +53,7 @@ from wattfold.coordinator.policies.parm_options import (
 )
 from wattfold.coordinator.policies.parm_plan import keep_all, placed
 from wattfold.coordinator.policies.placement import Room, nothing_in_reach, takes_whole_nodes
+from wattfold.coordinator.policies.requests import beside, startable
 
 __all__ = ["Menu", "Option", "Parm", "Variant"]
 
@@ -95,6 +96,7 @@ class Parm(Policy):
         """Solves the ILP and places its answer."""
         if not snapshot.nodes:
             return nothing_in_reach(snapshot)
+        snapshot, postponed = startable(snapshot)
         menus = self.menus(snapshot, now_ns)
         room = Room(snapshot.nodes, snapshot.spendable_uw)
         fixed = [v.current for v in snapshot.jobs if v.current is not None and not v.movable]
@@ -104,14 +106,14 @@ class Parm(Policy):
                 room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
         choice = self._choice(menus, room, deadline_s)
         if not choice.usable:
-            return keep_all(snapshot, choice.solution, choice.solver)
+            return beside(keep_all(snapshot, choice.solution, choice.solver), postponed)
         picks = zip(menus, choice.picks.tolist(), strict=True)
         chosen = [(m, option_at(m.table.efficient, at) if at >= 0 else None) for m, at in picks]
         assignments, waiting = placed(chosen, room)
         unlocks = [self.locked_until_ns(m.view) for m, _ in chosen if m.view.current is not None]
         return Plan(
             assignments=(*fixed, *assignments),
-            waiting=tuple(waiting),
+            waiting=(*waiting, *postponed),
             revisit_ns=min((t for t in unlocks if t > now_ns), default=0),
             objective=choice.solution.objective,
             bound=choice.solution.bound,

@@ -10,6 +10,7 @@ construction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -18,11 +19,14 @@ from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
+from wattfold.coordinator.policies.stock import Stock, could_hold
 
 
 class Room:
     """Free cores of every node and free power above the floors, to be taken from.
 
+    ``stock`` is the memory and the GPUs, which are taken and given back with the shares that name
+    them; jobs that ask for neither never look at it.
     ``power_uw`` may be negative (a budget just lowered): then nothing that draws power fits.
     """
 
@@ -32,6 +36,7 @@ class Room:
         self.free: dict[NodeId, CpuSet] = dict(self.whole)
         self.avoid: dict[NodeId, CpuSet] = {n.spec.node_id: n.residual for n in nodes if n.residual}
         self.power_uw = power_uw
+        self.stock = Stock(nodes)
         self.alike = len({id(n.spec.kind) for n in nodes}) <= 1
         self._of_kind: dict[NodeKind, list[NodeId]] = {}
         for view in () if self.alike else nodes:
@@ -42,6 +47,7 @@ class Room:
         twin = Room((), self.power_uw)
         twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
         twin.avoid, twin.alike, twin._of_kind = self.avoid, self.alike, self._of_kind
+        twin.stock = self.stock.copy()
         return twin
 
     def cores_of(self, node_id: NodeId) -> NodeCores:
@@ -81,6 +87,7 @@ class Room:
             if share.node_id in self.free:
                 left = self.free[share.node_id] - share.cpus
                 self.free[share.node_id] = CpuSet() if alone else left
+            self.stock.take(share)
         self.power_uw -= power_uw
 
     def give_back(self, shares: Iterable[Share], power_uw: int, alone: bool = False) -> None:
@@ -89,6 +96,7 @@ class Room:
             if share.node_id in self.free:
                 back = self.whole[share.node_id] if alone else share.cpus
                 self.free[share.node_id] = self.free[share.node_id] | back
+            self.stock.give_back(share)
         self.power_uw += power_uw
 
     def find(
@@ -99,8 +107,8 @@ class Room:
         Power is not looked at; `find_fed` does.
         """
         if spec.unit is SizeUnit.NODES:
-            return self._whole(self._empty(among)[:size], size)
-        return self._best_filled(self._holes(spec, size, among), size)
+            return self._whole(self._empty(among, spec)[:size], spec, size)
+        return self._best_filled(self._holes(spec, size, among), spec, size)
 
     def find_fed(self, spec: JobSpec, size: int, cap_uw: int) -> tuple[Share, ...] | None:
         """`find`, for a place that the power left feeds at a level; None if there is none.
@@ -113,15 +121,16 @@ class Room:
         if self.alike:
             return None
         if spec.unit is SizeUnit.NODES:
-            frugal = sorted(self._empty(None), key=lambda n: node_uw(self.specs[n].kind, cap_uw))
-            shares = self._whole(frugal[:size], size)
+            empty = self._empty(None, spec)
+            frugal = sorted(empty, key=lambda n: node_uw(self.specs[n].kind, cap_uw))
+            shares = self._whole(frugal[:size], spec, size)
         else:
             fed = [
                 hole
                 for hole in self._holes(spec, size, None)
                 if share_uw(self.specs[hole[1]].kind, size, cap_uw) <= self.power_uw
             ]
-            shares = self._best_filled(fed, size)
+            shares = self._best_filled(fed, spec, size)
         fits = shares is not None and self.power_of(shares, cap_uw) <= self.power_uw
         return shares if fits else None
 
@@ -134,23 +143,33 @@ class Room:
             for node_id in (self.specs if among is None else among)
             if len(self.free[node_id]) >= size
             and (not spec.exclusive or self.free[node_id] == self.specs[node_id].cpus)
+            and (not spec.requests or self.stock.holds(node_id, spec))
         ]
 
-    def _best_filled(self, holes: list[tuple[int, NodeId]], size: int) -> tuple[Share, ...] | None:
+    def _best_filled(
+        self, holes: list[tuple[int, NodeId]], spec: JobSpec, size: int
+    ) -> tuple[Share, ...] | None:
         if not holes:
             return None
         best = min(holes, key=lambda hole: hole[0])[1]
         cpus = choose(size, self.free[best], CpuSet(), self.cores_of(best))
-        return (Share(node_id=best, cpus=cpus),)
+        return (self._share(best, cpus, spec),)
 
-    def _empty(self, among: Iterable[NodeId] | None) -> list[NodeId]:
+    def _empty(self, among: Iterable[NodeId] | None, spec: JobSpec) -> list[NodeId]:
         nodes = self.specs if among is None else among
-        return [n for n in nodes if self.free[n] == self.specs[n].cpus]
+        empty = [n for n in nodes if self.free[n] == self.specs[n].cpus]
+        return [n for n in empty if self.stock.holds(n, spec)] if spec.requests else empty
 
-    def _whole(self, nodes: list[NodeId], size: int) -> tuple[Share, ...] | None:
+    def _whole(self, nodes: list[NodeId], spec: JobSpec, size: int) -> tuple[Share, ...] | None:
         if len(nodes) < size:
             return None
-        return tuple(Share(node_id=n, cpus=self.specs[n].cpus) for n in nodes)
+        return tuple(self._share(n, self.specs[n].cpus, spec) for n in nodes)
+
+    def _share(self, node_id: NodeId, cpus: CpuSet, spec: JobSpec) -> Share:
+        if not spec.requests:
+            return Share(node_id=node_id, cpus=cpus)
+        gpus = self.stock.free_gpus(node_id)[: spec.gpus]
+        return Share(node_id=node_id, cpus=cpus, memory_bytes=spec.memory_bytes, gpus=gpus)
 
 
 def takes_whole_nodes(spec: JobSpec) -> bool:
@@ -169,6 +188,7 @@ def resize_in_place(
     """
     shares: dict[str, tuple[Share, ...]] = {}
     wants: dict[NodeId, list[Want]] = {}
+    held: dict[JobId, Share] = {}
     for view, size in running:
         assert view.current is not None
         room.take(view.current.shares, 0, takes_whole_nodes(view.spec))
@@ -180,9 +200,10 @@ def resize_in_place(
             share = view.current.shares[0]
             want = Want(job=view.job_id, size=size, held=share.cpus)
             wants.setdefault(share.node_id, []).append(want)
+            held[view.job_id] = share
     for node_id, listed in wants.items():
         for job, cpus in _distributed(node_id, listed, room).items():
-            shares[job] = (Share(node_id=node_id, cpus=cpus),)
+            shares[job] = (replace(held[job], cpus=cpus),)
     return shares
 
 
@@ -201,7 +222,7 @@ def _alone(share: Share, size: int, room: Room) -> Share:
     want = Want(job=JobId(""), size=size, held=share.cpus)
     usable = room.whole[share.node_id] | share.cpus
     cores = distribute([want], usable, room.cores_of(share.node_id))
-    return Share(node_id=share.node_id, cpus=cores[want.job])
+    return replace(share, cpus=cores[want.job])
 
 
 def nothing_in_reach(snapshot: Snapshot) -> Plan:
@@ -217,6 +238,8 @@ def nothing_in_reach(snapshot: Snapshot) -> Plan:
 
 def largest_size(spec: JobSpec, nodes: Sequence[NodeView]) -> int:
     """The most a job of this kind could ever get on these nodes."""
+    if spec.requests:
+        nodes = [node for node in nodes if could_hold(node, spec)]
     if spec.unit is SizeUnit.NODES:
         return len(nodes)
     return max((len(node.spec.cpus) for node in nodes), default=0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import socket
 import tomllib
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from wattfold.contract.ids import valid_name
 from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import NS_PER_MS, NS_PER_S, uw_from_w
 from wattfold.nodeagent.adapters.emulated_zones import ZoneSpec
-from wattfold.nodeagent.adapters.host import schedulable_cpus
+from wattfold.nodeagent.adapters.host import memory_bytes, schedulable_cpus
 from wattfold.nodeagent.adapters.job_groups import PIDS_MAX_DEFAULT
 from wattfold.nodeagent.adapters.powercap import RangeSetting
 from wattfold.nodeagent.core.caps import quantised, quantised_up
@@ -77,6 +78,14 @@ class Config:
     restore_on_stop: bool
     """Put the original limits back at an orderly stop, whatever the coordinator reckons with."""
     gpus: bool
+    gpu_ids: tuple[str, ...]
+    """GPUs offered to jobs where none is found by NVML."""
+    features: tuple[str, ...]
+    """What jobs may ask of this node by name."""
+    memory_bytes: int
+    """What jobs may use together."""
+    memory_limits: str
+    """How jobs are held to their memory: auto, cgroup (required) or watch."""
     emulation: EmulationConfig | None
     fixture: Fixture | None
 
@@ -100,6 +109,8 @@ class _Key:
     choices: tuple[str, ...] = ()
     or_text: bool = False
     """A switch that may name something as well."""
+    or_list: bool = False
+    """A text, or a list of texts; a text of the command line may be one with commas."""
 
 
 _TEXT = _Key(kind=str)
@@ -125,7 +136,10 @@ _TOP = {
     "dram_max_w": _POWER,
     "gpu_floor_w": _POWER,
     "gpu_max_w": _POWER,
-    "gpus": _Key(kind=str, default="auto", choices=("auto", "off")),
+    "gpus": _Key(kind=str, default="auto", or_list=True),
+    "features": _Key(kind=str, default="", or_list=True),
+    "memory_mib": _Key(kind=int, low=1, high=1 << 40),
+    "memory_limits": _Key(kind=str, default="auto", choices=("auto", "cgroup", "watch")),
     "masks": _Key(kind=str, default="auto", choices=("auto", "cgroup", "affinity")),
     "job_groups": _Key(kind=str, default="auto", choices=("auto", "cgroup", "off")),
     "pids_max": _Key(kind=int, default=PIDS_MAX_DEFAULT, low=16, high=4_194_304),
@@ -251,6 +265,10 @@ class _Source:
             return None
         if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
+        if key.or_list and isinstance(value, list):
+            if not all(isinstance(part, str) for part in value):
+                raise self.wrong(name, f"= {value!r} must be a list of texts", section)
+            return ",".join(value)
         kind: Any = (key.kind, str) if key.or_text else key.kind
         if not isinstance(value, kind):
             raise self.wrong(name, f"= {value!r} must be a {key.kind.__name__}", section)
@@ -304,9 +322,47 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         restore_on_stop=top["restore_on_stop"],
         # What is emulated has no GPUs, and those of this host are not part of it.
         gpus=top["gpus"] == "auto" and not emulated and not fixture,
+        gpu_ids=_gpu_ids(top, source),
+        features=_names("features", top, source),
+        memory_bytes=_memory_bytes(top, source),
+        memory_limits=top["memory_limits"],
         emulation=emulated,
         fixture=fixture,
     )
+
+
+def _names(key: str, top: dict[str, Any], source: _Source) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in top[key].split(",") if part.strip())
+    for name in names:
+        if not valid_name(name):
+            raise source.wrong(key, f"= {name!r} must be names of 1-63 of A-Z a-z 0-9 . _ -")
+    if len(set(names)) < len(names):
+        raise source.wrong(key, f"= {', '.join(names)} names something twice")
+    return names
+
+
+def _gpu_ids(top: dict[str, Any], source: _Source) -> tuple[str, ...]:
+    if top["gpus"] in ("auto", "off"):
+        return ()
+    names = _names("gpus", top, source)
+    for name in names:
+        if not re.fullmatch(r"\d{1,4}|(GPU|MIG)-.+", name):
+            raise source.wrong(
+                "gpus", f"= {name!r} must be auto, off, or numbers and UUIDs (GPU-...) of GPUs"
+            )
+    return names
+
+
+def _memory_bytes(top: dict[str, Any], source: _Source) -> int:
+    there = memory_bytes()
+    if top["memory_mib"] is None:
+        return there
+    given = top["memory_mib"] << 20
+    if there and given > there:
+        raise source.wrong(
+            "memory_mib", f"= {top['memory_mib']} is above the {there >> 20} MiB of this machine"
+        )
+    return int(given)
 
 
 def _fixture(top: dict[str, Any], source: _Source) -> Fixture | None:

@@ -12,6 +12,7 @@ import contextlib
 import enum
 import errno
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -239,9 +240,9 @@ def remove_group(path: Path) -> None:
         path.rmdir()
 
 
-def enable_controllers(group: Path) -> None:
+def enable_controllers(group: Path, names: Collection[str] = ("cpuset", "cpu", "pids")) -> None:
     """Lets the children of a v2 cgroup use the controllers that it has. Raises OSError."""
     available = _read(group / "cgroup.controllers").split()
-    wanted = [name for name in ("cpuset", "cpu", "pids") if name in available]
+    wanted = [name for name in names if name in available]
     if wanted:
         write_group(group / "cgroup.subtree_control", " ".join(f"+{name}" for name in wanted))

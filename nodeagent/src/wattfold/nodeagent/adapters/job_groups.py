@@ -151,12 +151,12 @@ def _first_made(
             if required and root is roots[-1]:
                 raise
             continue
-        if works(group) and _may_enter(group):
+        if works(group) and may_enter(group):
             return group
     return None
 
 
-def _may_enter(group: Path) -> bool:
+def may_enter(group: Path) -> bool:
     """Whether this account may move its processes into a group: tried, by one that ends then.
 
     Version 2 asks for rights to a group above as well, which depends on where the agent itself is.

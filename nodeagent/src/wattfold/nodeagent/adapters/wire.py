@@ -9,6 +9,7 @@ import grpc
 from wattfold.contract.ids import JobId, ZoneName
 from wattfold.contract.topology import CpuPlace
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism
+from wattfold.nodeagent.adapters.memory_limits import MemoryMechanism
 from wattfold.nodeagent.adapters.shim_server import ShimView
 from wattfold.nodeagent.core import errors
 from wattfold.nodeagent.core.caps import CapOutcome, CapRequest, CapStatus, ZoneKind
@@ -56,6 +57,11 @@ MASKS = {
     MaskMechanism.CPUSET_V1: pb.MASK_MECHANISM_CPUSET_V1,
     MaskMechanism.CPUSET_V2: pb.MASK_MECHANISM_CPUSET_V2,
     MaskMechanism.AFFINITY: pb.MASK_MECHANISM_AFFINITY,
+}
+MEMORY = {
+    MemoryMechanism.CGROUP_V1: pb.MEMORY_MECHANISM_CGROUP_V1,
+    MemoryMechanism.CGROUP_V2: pb.MEMORY_MECHANISM_CGROUP_V2,
+    MemoryMechanism.WATCHED: pb.MEMORY_MECHANISM_WATCHED,
 }
 _STATES = {
     JobState.STARTING: pb.PROCESS_STATE_RUNNING,
@@ -154,6 +160,8 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
             for node in request.step_nodes
         ),
         step_key=request.step_key,
+        memory_bytes=request.memory_bytes,
+        gpus=tuple(request.gpus),
     )
 
 

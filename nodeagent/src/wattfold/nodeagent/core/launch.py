@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, valid_name
 from wattfold.contract.step_protocol import KEY_BYTES
-from wattfold.nodeagent.core.errors import InvalidRequest
+from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
 from wattfold.nodeagent.core.steps import StepNode, StepSetting, step_environment
 from wattfold.nodeagent.core.tasks import RANK_VARIABLES, TASKS_MAX, share_of
 
@@ -62,6 +62,10 @@ class LaunchOrder:
     step_nodes: tuple[StepNode, ...] = ()
     """Nodes of a job that starts its steps itself, in the order of their ranks."""
     step_key: bytes = field(default=b"", repr=False)
+    memory_bytes: int = 0
+    """The most it may use on this node; 0 = no limit."""
+    gpus: tuple[str, ...] = ()
+    """GPUs of this node that are its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +139,31 @@ def check_steps(order: LaunchOrder) -> None:
         raise InvalidRequest(f"job {order.job}: an address of its nodes has a space in it")
 
 
+def check_gpus(
+    order: LaunchOrder, there: Sequence[str], held: Mapping[JobId, Sequence[str]]
+) -> None:
+    """Raises InvalidRequest for GPUs this node has not, WrongState for those of another job."""
+    if len(set(order.gpus)) < len(order.gpus):
+        raise InvalidRequest(f"job {order.job}: a GPU is named twice: {', '.join(order.gpus)}")
+    for gpu in order.gpus:
+        if gpu not in there:
+            has = ", ".join(there) or "none"
+            raise InvalidRequest(f"job {order.job}: no GPU {gpu!r} here; there are: {has}")
+        owner = next((job for job, gpus in held.items() if gpu in gpus), None)
+        if owner is not None:
+            raise WrongState(f"job {order.job}: GPU {gpu} is held by job {owner}")
+
+
 def job_environment(
-    order: LaunchOrder, shim: ShimSetting, steps: StepSetting | None = None
+    order: LaunchOrder,
+    shim: ShimSetting,
+    steps: StepSetting | None = None,
+    *,
+    has_gpus: bool = False,
 ) -> dict[str, str]:
     """The environment of the job: what the request gives, completed by what the agent knows.
 
-    ``steps`` of a job that starts its steps itself.
+    ``steps`` of a job that starts its steps itself. ``has_gpus``: of the node; jobs see their own.
     """
     given = dict(order.env)
     outer = given.pop("WATTFOLD_STEPS", "")
@@ -165,6 +188,7 @@ def job_environment(
         "WATTFOLD_RANK": str(order.rank),
         "WATTFOLD_RANKS": str(max(1, order.ranks)),
         "WATTFOLD_SHIM_ENDPOINT": shim.endpoint,
+        **(_gpus(order) if has_gpus else {}),
     }
     if order.tasks_per_node > 1:
         # Those of a parallel program that has submitted this one are not ranks of this one.
@@ -174,6 +198,13 @@ def job_environment(
     return env
 
 
+def _gpus(order: LaunchOrder) -> dict[str, str]:
+    """What the libraries of NVIDIA and AMD go by. Empty means none; not set would mean all."""
+    own = ",".join(order.gpus)
+    return dict.fromkeys(GPU_VARIABLES, own)
+
+
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "WATTFOLD_GPUS")
 IDLE_SPIN_MS = 1
 _WAITING = ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "KMP_LIBRARY")
 _BINDING = ("OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")

@@ -168,6 +168,7 @@ class Accounting:
         scan = look.scanner.scan(look.members, switches=full)
         job.threads, job.runnable, job.memory_bytes = scan.threads, scan.runnable, scan.memory_bytes
         job.memory_bytes_max = max(job.memory_bytes_max, scan.memory_bytes)
+        self._jobs.check_memory(job)
         job.voluntary_switches += scan.voluntary
         job.involuntary_switches += scan.involuntary
         since_ns = now_ns - look.scanned_ns if look.scanned_ns else 0

@@ -29,8 +29,9 @@ from wattfold.nodeagent.core.errors import (
     UnknownJob,
     WrongState,
 )
-from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode, check_order
+from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode, check_gpus, check_order
 from wattfold.nodeagent.core.masks import check_mask
+from wattfold.nodeagent.core.memory import over_memory_text
 from wattfold.nodeagent.service.charm_program import PATIENCE_NS, CharmProgram
 from wattfold.nodeagent.service.launching import JobPorts, keeper_order
 from wattfold.nodeagent.service.leaving import Leaving
@@ -104,6 +105,7 @@ class NodeJobs:
                     return known, True
         check_order(order)
         check_mask(order.job, order.cpus, self.cpus, self._held())
+        check_gpus(order, self._ports.gpus, {j.id: j.gpus for j in self.jobs.values() if j.live})
         if len(self.jobs) >= JOBS_MAX:
             raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
         account = account_of(order.user)
@@ -117,6 +119,8 @@ class NodeJobs:
             boot_id=self._ports.boot_id,
             uid=os.geteuid() if account is None else account.pw_uid,
             tasks_per_node=order.tasks_per_node,
+            memory_limit_bytes=order.memory_bytes,
+            gpus=order.gpus,
         )
         job.wanted_map = checked_map(job, order.processor_map, len(order.cpus))
         job.division = job.allowed = self._ranks.divide(job, job.cpus)
@@ -196,6 +200,25 @@ class NodeJobs:
             _kill_group(job, signal.SIGCONT)
             self._spawn(self._kill_later(job, grace_ns / NS_PER_S))
         return True
+
+    def check_memory(self, job: Job) -> None:
+        """Ends a job that has used more memory than it may. Called when that was looked at."""
+        if not job.memory_limit_bytes or job.over_memory or not job.live:
+            return
+        seen = job.memory_bytes if self._ports.memory.watched else 0
+        if seen <= job.memory_limit_bytes and not self._ports.memory.hit(job.id):
+            return
+        job.over_memory = True
+        self._note(job)
+        logs.warning(
+            "job_over_memory",
+            job=job.id,
+            limit_bytes=job.memory_limit_bytes,
+            seen_bytes=job.memory_bytes,
+        )
+        if self._ports.firmware is not None:
+            self._ports.firmware.release(job.id)
+        self._spawn(self._leaving.kill(job))
 
     def forget(self, job_id: str) -> None:
         """Drops the record of an ended job; no record is as good. Raises WrongState."""
@@ -353,6 +376,8 @@ class NodeJobs:
             self._lose(job, f"the record of its end is damaged: {error!r}")
             return
         job.message = f"{left} processes would not die" if left else ""
+        if (job.exit_code or job.signal) and (job.over_memory or self._ports.memory.hit(job.id)):
+            job.message = over_memory_text(job.memory_limit_bytes)
         job.state = JobState.ENDED
         self.before_end()
         self._finish(job)
@@ -394,6 +419,7 @@ class NodeJobs:
         ports.masks.remove(job.id)
         ports.clock.remove(job.id)
         ports.groups.remove(job.id)
+        ports.memory.remove(job.id)
         try:
             ports.steps.remove(job.id)
         except OSError as error:

@@ -12,6 +12,7 @@ from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
 from wattfold.nodeagent.adapters.job_groups import JobGroups
+from wattfold.nodeagent.adapters.memory_limits import MemoryLimits, Watched
 from wattfold.nodeagent.adapters.processes import KeeperOrder
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
 from wattfold.nodeagent.adapters.step_folders import StepFolders, host_command
@@ -37,6 +38,9 @@ class JobPorts:
     remote_shell: str
     """The program launchers start steps with; empty = none is installed."""
     topology: Topology = field(default_factory=Topology)
+    memory: MemoryLimits = field(default_factory=Watched)
+    gpus: tuple[str, ...] = ()
+    """GPUs of this node that jobs may have."""
 
 
 def keeper_order(
@@ -49,13 +53,14 @@ def keeper_order(
     """Makes what holds the job and tells how to start it. Raises Refused."""
     shim = ShimSetting(library=ports.shim_library, endpoint=shim_endpoint)
     steps = _steps(ports, order, account)
-    env = job_environment(order, shim, steps)
+    env = job_environment(order, shim, steps, has_gpus=bool(ports.gpus))
     if account is not None:
         account_env = {"HOME": account.pw_dir, "USER": account.pw_name}
         env = {**account_env, "LOGNAME": account.pw_name, **env}
     try:
         groups = [*ports.masks.prepare(job.id, job.cpus), *ports.clock.prepare(job.id)]
         groups.extend(ports.groups.prepare(job.id))
+        groups.extend(ports.memory.prepare(job.id, order.memory_bytes))
         if ports.firmware is not None:
             groups.extend(ports.firmware.prepare(job.id, len(job.cpus)))
     except OSError as error:

@@ -101,6 +101,10 @@ class Job:
     # Mode map: what the program is to be told, one byte a PE, and what it has made of it.
     wanted_map: bytes = b""
     placement: Placement = field(default_factory=Placement)
+    # The most it may use here, 0 = no limit; its own GPUs; whether it was ended for its memory.
+    memory_limit_bytes: int = 0
+    gpus: tuple[str, ...] = ()
+    over_memory: bool = False
     starting: Starting | None = None
     watch: Watch | None = None
     first_watch: Watch | None = None
@@ -144,6 +148,7 @@ _ADDED = (
     "voluntary_switches",
     "involuntary_switches",
     "memory_bytes_max",
+    "memory_limit_bytes",
 )
 
 
@@ -157,6 +162,8 @@ def to_record(job: Job) -> dict[str, Any]:
         "cpus": str(job.cpus),
         "mode": job.mode.value,
         "message": job.message,
+        "gpus": list(job.gpus),
+        "over_memory": job.over_memory,
         "processor_map": digits(job.wanted_map),
         "residual_cpu_ns": job.residual.total_ns,
         "residual_by_cpu": {str(cpu): ns for cpu, ns in job.residual.by_cpu.items()},
@@ -185,6 +192,8 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             tasks_per_node=int(record.get("tasks_per_node", 1)),
             division=division,
             allowed=division,
+            gpus=tuple(str(gpu) for gpu in record.get("gpus", ())),
+            over_memory=bool(record.get("over_memory", False)),
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
             **numbers,
         )

@@ -102,7 +102,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +130,12 @@ class JobSpec(_message.Message):
     OWN_LAUNCHER_FIELD_NUMBER: _ClassVar[int]
     MODE_SOURCE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_NS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_S_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -150,7 +156,13 @@ class JobSpec(_message.Message):
     own_launcher: bool
     mode_source: str
     limit_ns: int
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ...) -> None: ...
+    memory_bytes: int
+    gpus: int
+    features: _containers.RepeatedScalarFieldContainer[str]
+    queue: str
+    due_at_s: float
+    weight: float
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held")
@@ -205,12 +217,16 @@ class ReleaseResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeShare(_message.Message):
-    __slots__ = ("node_id", "cpus")
+    __slots__ = ("node_id", "cpus", "memory_bytes", "gpus")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     cpus: str
-    def __init__(self, node_id: _Optional[str] = ..., cpus: _Optional[str] = ...) -> None: ...
+    memory_bytes: int
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_id: _Optional[str] = ..., cpus: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s")
@@ -353,7 +369,7 @@ class NodeZone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw")
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -381,6 +397,12 @@ class Node(_message.Message):
     DUTY_REASON_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     OUTSIDE_UW_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FREE_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    FREE_GPUS_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MECHANISM_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     state: NodeState
@@ -408,7 +430,13 @@ class Node(_message.Message):
     duty_reason: str
     waits_for: str
     outside_uw: int
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ...) -> None: ...
+    memory_bytes: int
+    free_memory_bytes: int
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    free_gpus: _containers.RepeatedScalarFieldContainer[str]
+    features: _containers.RepeatedScalarFieldContainer[str]
+    memory_mechanism: str
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -754,3 +782,39 @@ class ListAuditResponse(_message.Message):
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[AuditEntry]
     def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ...) -> None: ...
+
+class Queue(_message.Message):
+    __slots__ = ("name", "priority", "weight", "time_limit_ns", "time_limit_ns_max", "cores_max", "nodes_max", "wait_ns_expected", "wait_ns_max", "jobs_waiting", "jobs_running")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    TIME_LIMIT_NS_FIELD_NUMBER: _ClassVar[int]
+    TIME_LIMIT_NS_MAX_FIELD_NUMBER: _ClassVar[int]
+    CORES_MAX_FIELD_NUMBER: _ClassVar[int]
+    NODES_MAX_FIELD_NUMBER: _ClassVar[int]
+    WAIT_NS_EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    WAIT_NS_MAX_FIELD_NUMBER: _ClassVar[int]
+    JOBS_WAITING_FIELD_NUMBER: _ClassVar[int]
+    JOBS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    priority: float
+    weight: float
+    time_limit_ns: int
+    time_limit_ns_max: int
+    cores_max: int
+    nodes_max: int
+    wait_ns_expected: int
+    wait_ns_max: int
+    jobs_waiting: int
+    jobs_running: int
+    def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ...) -> None: ...
+
+class ListQueuesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListQueuesResponse(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[Queue]
+    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ...) -> None: ...

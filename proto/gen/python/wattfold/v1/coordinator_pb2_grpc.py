@@ -129,6 +129,11 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditResponse.FromString,
                 _registered_method=True)
+        self.ListQueues = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ListQueues',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServicer(object):
@@ -253,6 +258,13 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListQueues(self, request, context):
+        """The queues of the configuration; none where every job is treated alike.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinatorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -350,6 +362,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ListAudit,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListAuditResponse.SerializeToString,
+            ),
+            'ListQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQueues,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -865,6 +882,33 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/ListAudit',
             wattfold_dot_v1_dot_coordinator__pb2.ListAuditRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ListAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ListQueues',
+            wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -30,6 +30,13 @@ class ThrottleMechanism(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     THROTTLE_MECHANISM_CPU_BANDWIDTH: _ClassVar[ThrottleMechanism]
     THROTTLE_MECHANISM_SIGNALS: _ClassVar[ThrottleMechanism]
 
+class MemoryMechanism(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MEMORY_MECHANISM_UNSPECIFIED: _ClassVar[MemoryMechanism]
+    MEMORY_MECHANISM_CGROUP_V1: _ClassVar[MemoryMechanism]
+    MEMORY_MECHANISM_CGROUP_V2: _ClassVar[MemoryMechanism]
+    MEMORY_MECHANISM_WATCHED: _ClassVar[MemoryMechanism]
+
 class ShimState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SHIM_STATE_UNSPECIFIED: _ClassVar[ShimState]
@@ -66,6 +73,10 @@ THROTTLE_MECHANISM_UNSPECIFIED: ThrottleMechanism
 THROTTLE_MECHANISM_HARDWARE: ThrottleMechanism
 THROTTLE_MECHANISM_CPU_BANDWIDTH: ThrottleMechanism
 THROTTLE_MECHANISM_SIGNALS: ThrottleMechanism
+MEMORY_MECHANISM_UNSPECIFIED: MemoryMechanism
+MEMORY_MECHANISM_CGROUP_V1: MemoryMechanism
+MEMORY_MECHANISM_CGROUP_V2: MemoryMechanism
+MEMORY_MECHANISM_WATCHED: MemoryMechanism
 SHIM_STATE_UNSPECIFIED: ShimState
 SHIM_STATE_ABSENT: ShimState
 SHIM_STATE_ATTACHED: ShimState
@@ -143,7 +154,7 @@ class Cpu(_message.Message):
     def __init__(self, cpu: _Optional[int] = ..., core: _Optional[int] = ..., package: _Optional[int] = ..., numa_node: _Optional[int] = ..., siblings: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left")
+    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left", "gpus", "features", "memory_mechanism")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +175,9 @@ class Inventory(_message.Message):
     OFFLINE_CPUS_FIELD_NUMBER: _ClassVar[int]
     STEPS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MECHANISM_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     hostname: str
     boot_id: str
@@ -184,7 +198,10 @@ class Inventory(_message.Message):
     offline_cpus: str
     steps_address: str
     left: bool
-    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ...) -> None: ...
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    features: _containers.RepeatedScalarFieldContainer[str]
+    memory_mechanism: MemoryMechanism
+    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ..., gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[_Union[MemoryMechanism, str]] = ...) -> None: ...
 
 class StreamTelemetryRequest(_message.Message):
     __slots__ = ("interval_ns",)
@@ -441,7 +458,7 @@ class SetProcessorMapResponse(_message.Message):
     def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
-    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map")
+    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "memory_bytes", "gpus")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -467,6 +484,8 @@ class LaunchRequest(_message.Message):
     STEP_KEY_FIELD_NUMBER: _ClassVar[int]
     TASKS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.CommandHeader
     job_id: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -485,7 +504,9 @@ class LaunchRequest(_message.Message):
     step_key: bytes
     tasks_per_node: int
     processor_map: bytes
-    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ...) -> None: ...
+    memory_bytes: int
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StepNode(_message.Message):
     __slots__ = ("node_id", "address", "cpus")

@@ -142,6 +142,8 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         ("run time", f.duration(elapsed_s(job, now_s)) if job.started_at_s else f.NONE),
         ("time asked", f.duration(s_from_ns(spec.time_ns)) if spec.time_ns else f.NONE),
         ("time limit", f.duration(s_from_ns(spec.limit_ns)) if spec.limit_ns else f.NONE),
+        *([("queue", spec.queue)] if spec.queue else []),
+        *_requests(spec),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
         ("phase", job.phase or f.NONE),
@@ -157,7 +159,7 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         *_process_fields(job),
         *sheet_fields(job),
     ]
-    fields += [("on", f"{share.node_id} CPUs {share.cpus}") for share in job.shares]
+    fields += [("on", f"{share.node_id} CPUs {share.cpus}{_beside(share)}") for share in job.shares]
     if job.state in f.ENDED_STATES:
         fields.append(("ending", ending(job) or f.NONE))
     elif job.reason:
@@ -165,6 +167,21 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
     if note(job):
         fields.append(("note", note(job)))
     return field_table(fields)
+
+
+def _requests(spec: pb.JobSpec) -> list[tuple[str, str | Text]]:
+    """What it asks for beyond cores and nodes, if anything."""
+    asked = [f"{f.memory(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
+    asked += [f"{spec.gpus} GPU{'s' if spec.gpus > 1 else ''}"] if spec.gpus else []
+    asked += [f"features {', '.join(spec.features)}"] if spec.features else []
+    fields: list[tuple[str, str | Text]] = [("on a node", "; ".join(asked))] if asked else []
+    fields += [("due", _when(spec.due_at_s))] if spec.due_at_s else []
+    return [*fields, ("weight", f"{spec.weight:g}")] if spec.weight not in (0, 1) else fields
+
+
+def _beside(share: pb.NodeShare) -> str:
+    memory = f", {f.memory(share.memory_bytes)} of memory" if share.memory_bytes else ""
+    return memory + (f", GPUs {','.join(share.gpus)}" if share.gpus else "")
 
 
 def _energy(job: pb.Job) -> str:

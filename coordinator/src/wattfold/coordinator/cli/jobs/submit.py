@@ -15,7 +15,15 @@ from wattfold.coordinator.cli.jobs.waiting import JobWaiter, exit_code_of
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.json_output import as_dict
-from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW, SETTING, SIZE_RANGE
+from wattfold.coordinator.cli.shared.parsing import (
+    DURATION_NS,
+    MEMORY_BYTES,
+    NAMES,
+    POWER_UW,
+    SETTING,
+    SIZE_RANGE,
+    TIME_S,
+)
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -125,6 +133,44 @@ from wattfold.v1 import coordinator_pb2 as pb
     metavar="WATTS",
     help="A fixed package cap a node, instead of the choice of the policy.",
 )
+@click.option(
+    "--memory",
+    "memory_bytes",
+    type=MEMORY_BYTES,
+    metavar="SIZE",
+    help="Memory on every node it is on, such as 4G. It is kept for the job, which is "
+    "ended when it uses more.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="GPUs of its own on every node it is on.",
+)
+@click.option(
+    "--features",
+    type=NAMES,
+    metavar="NAME[,NAME]...",
+    help="Only on nodes that have all of these.",
+)
+@click.option(
+    "--queue", default="", metavar="NAME", help="One of `wattfold queues`. Default: `default`."
+)
+@click.option(
+    "--due",
+    "due_at_s",
+    type=TIME_S,
+    metavar="TIME|+DURATION",
+    help="When it should be done: 2027-01-31T18:00, +2h. Shown; no policy goes by it yet.",
+)
+@click.option(
+    "--weight",
+    type=click.FloatRange(0, 1000, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="NUMBER",
+    help="What its being done in time is worth beside others. Shown; no policy goes by it yet.",
+)
 @click.option("--hold", is_flag=True, help="Do not start it before `wattfold release`.")
 @click.option(
     "--idempotency-key",
@@ -207,6 +253,12 @@ def _spec(
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
+        memory_bytes=options["memory_bytes"] or 0,
+        gpus=options["gpus"] or 0,
+        features=options["features"] or (),
+        due_at_s=options["due_at_s"] or 0.0,
+        weight=options["weight"],
+        queue=options["queue"],
     )
 
 

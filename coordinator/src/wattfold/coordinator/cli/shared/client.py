@@ -100,6 +100,11 @@ class CoordinatorClient:
         answer: pb.ListAuditResponse = self._call(self._stub.ListAudit, request)
         return answer
 
+    def list_queues(self) -> pb.ListQueuesResponse:
+        """The queues of the site."""
+        answer: pb.ListQueuesResponse = self._call(self._stub.ListQueues, pb.ListQueuesRequest())
+        return answer
+
     def list_nodes(self) -> pb.ListNodesResponse:
         """All nodes."""
         answer: pb.ListNodesResponse = self._call(self._stub.ListNodes, pb.ListNodesRequest())

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import click
 
+from wattfold.contract.ids import valid_name
 from wattfold.contract.units import NS_PER_S, uw_from_w
 
 MAX_SIZE = 1_000_000
 MAX_DURATION_S = 366 * 86_400
 MAX_POWER_W = 1e9
+MAX_MEMORY = 1 << 60
 
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _UNITS = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+\Z")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)\Z")
 _POWER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(mW|kW|MW|W)?\Z")
+_MEMORY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMGTkmgt])(i?B|)\Z")
 _POWER_W = {"mW": 1e-3, "": 1.0, "W": 1.0, "kW": 1e3, "MW": 1e6}
 
 
@@ -82,6 +87,39 @@ def parse_power_uw(text: str) -> int:
     return uw_from_w(watts)
 
 
+def parse_memory_bytes(text: str) -> int:
+    """Reads 4G, 512M, 1.5GiB, 100MB; bytes above zero. G is 1024 M. Raises ValueError."""
+    match = _MEMORY.match(text.strip())
+    if match is None:
+        raise ValueError(f"not an amount of memory: {text!r}; expected for example 512M or 4G")
+    scale = 1000 if match[3].upper() == "B" else 1024
+    found = float(match[1]) * scale ** ("KMGT".index(match[2].upper()) + 1)
+    if not 1 <= found <= MAX_MEMORY:
+        raise ValueError(f"memory {text!r} is outside 1 byte to {MAX_MEMORY >> 40} TiB")
+    return int(found)
+
+
+def parse_time_s(text: str, now_s: float) -> float:
+    """Reads ISO 8601 (local without a zone) or +DURATION; Unix seconds. Raises ValueError."""
+    clean = text.strip()
+    if clean.startswith("+"):
+        return now_s + parse_duration_ns(clean[1:]) / NS_PER_S
+    try:
+        return datetime.fromisoformat(clean).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(
+            f"not a time: {text!r}; expected for example 2027-01-31T18:00 or +2h"
+        ) from error
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Reads `a,b`; in this order, each once. Raises ValueError."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names or not all(map(valid_name, names)):
+        raise ValueError(f"not a list of names: {text!r}; expected for example bigmem,gpu-a100")
+    return names
+
+
 def parse_size_list(text: str) -> tuple[int, ...]:
     """Reads `1,2,4`; ascending, each once. Raises ValueError."""
     sizes = {parse_size_range(part).least for part in text.split(",") if part.strip()}
@@ -126,5 +164,8 @@ SIZE_RANGE = Parsed("size", parse_size_range)
 DURATION_NS = Parsed("duration", parse_duration_ns)
 POWER_UW = Parsed("watts", parse_power_uw)
 SIZES = Parsed("sizes", parse_size_list)
+MEMORY_BYTES = Parsed("memory", parse_memory_bytes)
+TIME_S = Parsed("time", lambda text: parse_time_s(text, time.time()))
+NAMES = Parsed("names", parse_names)
 POWERS_UW = Parsed("watts", parse_power_list_uw)
 SETTING = Parsed("setting", parse_setting)

@@ -85,6 +85,18 @@ def _range(node: pb.Node) -> str:
     return f"{f.watts(least, 0)}-{f.watts(greatest, 0)}" if greatest else f.NONE
 
 
+def _beside_cores(node: pb.Node) -> list[str]:
+    """Memory where some of it is kept for jobs, GPUs, features."""
+    notes = []
+    if node.free_memory_bytes < node.memory_bytes:
+        free, there = f.memory(node.free_memory_bytes), f.memory(node.memory_bytes)
+        held = f" by {node.memory_mechanism}" if node.memory_mechanism else ", not held"
+        notes.append(f"memory {free} of {there} free{held}")
+    if node.gpus:
+        notes.append(f"GPUs {len(node.free_gpus)} of {len(node.gpus)} free")
+    return notes + ([f"features {', '.join(node.features)}"] if node.features else [])
+
+
 def _notes(node: pb.Node) -> str:
     notes = [node.message] if node.message else []
     notes += [text for text in (node.duty_reason, node.waits_for) if text]
@@ -94,6 +106,7 @@ def _notes(node: pb.Node) -> str:
         notes.append("emulated")
     if node.drift_count:
         notes.append(f"drift {node.drift_count}")
+    notes += _beside_cores(node)
     for job_id in dict.fromkeys(core.job_id for core in node.residual if core.alarm):
         cores = [core for core in node.residual if core.job_id == job_id]
         cpus, load = CpuSet.of(core.cpu for core in cores), sum(core.load for core in cores)

@@ -1,0 +1,71 @@
+"""Queues where jobs come in: which one a submission is for, and what that one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
+from wattfold.coordinator.core.job import JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.queue import DEFAULT_QUEUE, Queue
+from wattfold.coordinator.core.state import State
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+def queue_of(name: str, queues: Mapping[str, Queue]) -> Queue | None:
+    """The queue a submission names, or the default one. Raises InvalidRequestError."""
+    if not name:
+        return queues.get(DEFAULT_QUEUE)
+    if name not in queues:
+        known = f"there are: {', '.join(queues)}" if queues else "this site has none"
+        raise InvalidRequestError(f"no queue {name!r}; {known}")
+    return queues[name]
+
+
+def limits_in(queue: Queue | None, site: TimeLimits) -> TimeLimits:
+    """The time limits of a job there: the narrower greatest one, the default of the queue."""
+    if queue is None:
+        return site
+    greatest = [ns for ns in (queue.time_limit_max_ns, site.max_ns) if ns]
+    max_ns = min(greatest, default=0)
+    default_ns = queue.time_limit_ns or site.default_ns
+    return TimeLimits(
+        default_ns=min(default_ns, max_ns) if max_ns else default_ns,
+        max_ns=max_ns,
+    )
+
+
+def queued(spec: JobSpec, queue: Queue | None) -> JobSpec:
+    """A job as it is taken into a queue. Raises InvalidRequestError where it is too large."""
+    if queue is None:
+        return spec
+    whole = spec.unit is SizeUnit.NODES
+    most = queue.nodes_max if whole else queue.cores_max
+    if most and spec.size_max > most:
+        unit = spec.unit.value
+        raise InvalidRequestError(
+            f"asks for up to {spec.size_max} {unit}; queue {queue.name} takes {most} {unit} at most"
+        )
+    return replace(spec, queue=queue.name, priority=spec.priority * queue.priority)
+
+
+def queue_messages(state: State) -> Iterable[pb.Queue]:
+    """All queues, with the numbers of their jobs."""
+    waiting, running = dict[str, int](), dict[str, int]()
+    for job in state.index.open.values():
+        counts = waiting if job.state in (JobState.HELD, JobState.PENDING) else running
+        counts[job.spec.queue] = counts.get(job.spec.queue, 0) + 1
+    for queue in state.queues.values():
+        yield pb.Queue(
+            name=queue.name,
+            priority=queue.priority,
+            weight=queue.weight,
+            time_limit_ns=queue.time_limit_ns,
+            time_limit_ns_max=queue.time_limit_max_ns,
+            cores_max=queue.cores_max,
+            nodes_max=queue.nodes_max,
+            wait_ns_expected=queue.wait_expected_ns,
+            wait_ns_max=queue.wait_max_ns,
+            jobs_waiting=waiting.get(queue.name, 0),
+            jobs_running=running.get(queue.name, 0),
+        )

@@ -1,0 +1,67 @@
+"""`queues`: the queues of the site, and what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+from rich.table import Table
+
+from wattfold.contract.units import s_from_ns
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.command()
+@session_command
+def queues(session: Session) -> None:
+    """List queues: priority, time limits, greatest sizes, waits, and their jobs.
+
+    LIMIT is of jobs that ask for none, MAX the greatest that is taken. WAIT is how long a job
+    should wait and how long at most; no policy goes by it yet.
+    """
+    with session.connect() as client:
+        answer = client.list_queues()
+    if session.json:
+        session.print_json(as_dict(answer))
+    elif answer.queues:
+        session.print(_table(answer.queues))
+    else:
+        click.echo("No queues; name them in the configuration of the coordinator.")
+
+
+def _table(listed: Iterable[pb.Queue]) -> Table:
+    table = plain_table(
+        left("QUEUE"),
+        right("PRIORITY"),
+        right("WEIGHT"),
+        right("LIMIT"),
+        right("MAX"),
+        right("CORES"),
+        right("NODES"),
+        right("WAIT"),
+        right("WAITING"),
+        right("RUNNING"),
+    )
+    for queue in listed:
+        add_row(
+            table,
+            queue.name,
+            f"{queue.priority:g}",
+            f"{queue.weight:g}",
+            _time(queue.time_limit_ns),
+            _time(queue.time_limit_ns_max),
+            str(queue.cores_max or f.NONE),
+            str(queue.nodes_max or f.NONE),
+            f"{_time(queue.wait_ns_expected)}/{_time(queue.wait_ns_max)}",
+            str(queue.jobs_waiting),
+            str(queue.jobs_running),
+        )
+    return table
+
+
+def _time(time_ns: int) -> str:
+    return f.duration(s_from_ns(time_ns)) if time_ns else f.NONE

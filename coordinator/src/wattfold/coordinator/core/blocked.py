@@ -1,0 +1,91 @@
+"""Memory and GPUs of a node that are taken: what its jobs have, and what no policy may give away.
+
+As with cores, a job has them until its process there has ended. What processes of other journals
+have of GPUs is not known, so while there are any no GPU of the node is given away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wattfold.coordinator.core.job import Job, JobState, Rank, Share
+from wattfold.coordinator.core.node import Node, NodeSpec
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.core.state import State
+
+
+def alive_there(state: State, node: Node) -> Iterator[tuple[Job, Rank]]:
+    """Jobs whose process on a node has not ended, or is about to start."""
+    for job in state.on_node(node.node_id):
+        rank = job.ranks.get(node.node_id)
+        if rank is not None and rank.end is None:
+            yield job, rank
+
+
+def blocked_amounts(state: State, node: Node) -> tuple[int, tuple[str, ...]]:
+    """Bytes of memory and GPUs of jobs on their way out and of strays."""
+    if node.spec is None or not (node.spec.memory_bytes or node.spec.gpus):
+        return 0, ()
+    leaving = [
+        job.ranks[node.node_id]
+        for job in state.on_node(node.node_id)
+        if job.state is JobState.ENDING and job.spec.requests and node.node_id in job.ranks
+    ]
+    leaving = [rank for rank in leaving if rank.end is None]
+    stray_bytes, gpus = _strays(state, node)
+    return (
+        stray_bytes + sum(rank.memory_bytes for rank in leaving),
+        gpus or tuple(gpu for rank in leaving for gpu in rank.gpus),
+    )
+
+
+def has_beside_cores(state: State, node: Node, share: Share) -> bool:
+    """Whether the memory and the GPUs of a share are there now and nobody has them."""
+    if not (share.memory_bytes or share.gpus):
+        return True
+    if node.spec is None:
+        return False
+    free = free_amounts(state, node, node.spec)
+    return share.memory_bytes <= free.memory_bytes and {*share.gpus} <= {*free.gpus}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Free:
+    """Bytes of memory and GPUs that nobody has."""
+
+    memory_bytes: int
+    gpus: tuple[str, ...]
+
+
+def free_amounts(state: State, node: Node, spec: NodeSpec) -> Free:
+    """What is left of a node now."""
+    held = [rank for _, rank in alive_there(state, node)]
+    stray_bytes, stray_gpus = _strays(state, node)
+    used_bytes = stray_bytes + sum(rank.memory_bytes for rank in held)
+    taken = {*stray_gpus, *(gpu for rank in held for gpu in rank.gpus)}
+    return Free(
+        memory_bytes=max(spec.memory_bytes - used_bytes, 0),
+        gpus=tuple(gpu for gpu in spec.gpus if gpu not in taken),
+    )
+
+
+def note_lack(state: State, node: Node) -> None:
+    """Notes what the jobs of a node have of it and it does not offer: a change of its agent."""
+    if node.spec is None:
+        return
+    ranks = [rank for _, rank in alive_there(state, node)]
+    used_bytes = sum(rank.memory_bytes for rank in ranks)
+    node.lacking_bytes = max(used_bytes - node.spec.memory_bytes, 0)
+    gone = {gpu for rank in ranks for gpu in rank.gpus} - {*node.spec.gpus}
+    node.lacking_gpus = tuple(sorted(gone))
+
+
+def _strays(state: State, node: Node) -> tuple[int, tuple[str, ...]]:
+    if not node.foreign or node.spec is None:
+        return 0, ()
+    known = [state.jobs[job_id].spec for job_id in node.foreign if job_id in state.jobs]
+    unsure = len(known) < len(node.foreign) or any(spec.gpus for spec in known)
+    return sum(spec.memory_bytes for spec in known), node.spec.gpus if unsure else ()

@@ -1,0 +1,27 @@
+"""Queues: jobs that a site treats alike, by name. Without any, all jobs are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT_QUEUE = "default"
+"""Where jobs go that name none, if there is a queue of that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """What a site says of a queue; in all limits and waits 0 = none.
+
+    ``priority`` multiplies that of its jobs when they are submitted, and the limits are checked
+    then. ``weight`` and the waits, expected and at most, are for policies to come.
+    """
+
+    name: str
+    priority: float = 1.0
+    weight: float = 1.0
+    time_limit_ns: int = 0
+    time_limit_max_ns: int = 0
+    cores_max: int = 0
+    nodes_max: int = 0
+    wait_expected_ns: int = 0
+    wait_max_ns: int = 0

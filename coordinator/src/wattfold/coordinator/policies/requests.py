@@ -1,0 +1,107 @@
+"""What jobs ask for beyond cores, between a snapshot and a policy that counts cores and watts.
+
+Memory and GPUs of running jobs stay as they are while these run, so whether a job that waits can
+have its own now is told before a round. One that cannot is left out of a round that chooses among
+all jobs at once: chosen, it would keep cores and watts from the others without using them. Which
+node a job gets is decided by `placement`, for one job after the other; where two of a round want
+the last memory of a node the second waits for the next round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import ResizeMode, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
+from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+from wattfold.coordinator.policies.stock import Stock, could_hold, wanted_text
+
+
+def startable(snapshot: Snapshot) -> tuple[Snapshot, tuple[Waiting, ...]]:
+    """The snapshot without jobs that cannot have what they ask for now, and why these wait.
+
+    Without such jobs it is the same one.
+    """
+    asking = [v for v in snapshot.jobs if v.current is None and v.spec.requests]
+    if not asking:
+        return snapshot, ()
+    room = _after(snapshot)
+    waiting = [found for view in asking if (found := _obstacle(view, room, snapshot))]
+    gone = {one.job_id for one in waiting}
+    jobs = tuple(view for view in snapshot.jobs if view.job_id not in gone)
+    return replace(snapshot, jobs=jobs), tuple(waiting)
+
+
+def beside(plan: Plan, postponed: tuple[Waiting, ...]) -> Plan:
+    """A plan of the others, and these."""
+    return replace(plan, waiting=(*plan.waiting, *postponed)) if postponed else plan
+
+
+def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
+    """The plan, with what jobs miss beside cores and power as the reason for which they wait."""
+    asking = {v.job_id: v for v in snapshot.jobs if v.current is None and v.spec.requests}
+    if not asking:
+        return plan
+    stock = Stock(snapshot.nodes)
+    for assignment in plan.assignments:
+        for share in assignment.shares:
+            stock.take(share)
+    waiting = (_told(one, asking, stock, snapshot) for one in plan.waiting)
+    return replace(plan, waiting=tuple(waiting))
+
+
+def _told(one: Waiting, asking: dict[JobId, JobView], stock: Stock, snapshot: Snapshot) -> Waiting:
+    view = asking.get(one.job_id)
+    missing = stock.missing(view.spec) if view else ""
+    if view is None or not missing:
+        return one
+    return Waiting(job_id=one.job_id, reason=missing, never=_never(view, snapshot))
+
+
+def _after(snapshot: Snapshot) -> Room:
+    """What running jobs leave when all that may shrink have shrunk to their least sizes."""
+    room = Room(snapshot.nodes, 0)
+    for view in snapshot.jobs:
+        if view.current is not None:
+            room.take(view.current.shares, 0, takes_whole_nodes(view.spec))
+    for view in snapshot.jobs:
+        if view.current is not None and _shrinks(view):
+            share = view.current.shares[0]
+            spare = len(share.cpus) - view.spec.least_size
+            if share.node_id in room.free and spare > 0:
+                room.free[share.node_id] |= share.cpus.take(spare)
+    return room
+
+
+def _shrinks(view: JobView) -> bool:
+    spec = view.spec
+    resized = spec.kind.resized and spec.mode is not ResizeMode.FIXED
+    return resized and view.movable and not takes_whole_nodes(spec)
+
+
+def _obstacle(view: JobView, room: Room, snapshot: Snapshot) -> Waiting | None:
+    """Why a job cannot start now whatever is chosen; None if that is not so."""
+    spec, job_id = view.spec, view.job_id
+    missing = room.stock.missing(spec)
+    if missing:
+        return Waiting(job_id=job_id, reason=missing, never=_never(view, snapshot))
+    able = [node.spec.node_id for node in room.stock.nodes_for(spec)]
+    if _enough_cores(view, able, room):
+        return None
+    where = f"the nodes with {wanted_text(spec)}"
+    return Waiting(job_id=job_id, reason=f"needs {spec.size_min} {spec.unit.value} free on {where}")
+
+
+def _never(view: JobView, snapshot: Snapshot) -> bool:
+    able = sum(could_hold(node, view.spec) for node in snapshot.nodes)
+    return able < (view.spec.size_min if view.spec.unit is SizeUnit.NODES else 1)
+
+
+def _enough_cores(view: JobView, able: list[NodeId], room: Room) -> bool:
+    spec = view.spec
+    empty = [node_id for node_id in able if room.free[node_id] == room.specs[node_id].cpus]
+    if spec.unit is SizeUnit.NODES:
+        return len(empty) >= spec.size_min
+    there = empty if spec.exclusive else able
+    return any(len(room.free[node_id]) >= spec.least_size for node_id in there)

@@ -1,0 +1,123 @@
+"""Memory and GPUs of nodes, and their features, as policies take and give them back.
+
+Nothing is looked at before the first job that asks for any of it: a round without such jobs pays
+for none. Which GPUs of a node a job gets is no matter; the first free ones, in the order in which
+the agent names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.amounts import Amounts, gpus_text, memory_text
+from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.plan import NodeView
+
+NAMED_MAX = 3
+"""Nodes that a sentence names."""
+
+
+class Stock:
+    """What is left of the nodes beside cores."""
+
+    def __init__(self, nodes: Sequence[NodeView]) -> None:
+        self._nodes = nodes
+        self._views: dict[NodeId, NodeView] = {}
+        self._bytes: dict[NodeId, int] = {}
+        self._gpus: dict[NodeId, frozenset[str]] = {}
+
+    def copy(self) -> Stock:
+        """An independent copy."""
+        twin = Stock(self._nodes)
+        twin._views = self._views
+        twin._bytes, twin._gpus = dict(self._bytes), dict(self._gpus)
+        return twin
+
+    def take(self, share: Share) -> None:
+        """Gives the memory and the GPUs of a share away."""
+        if share.memory_bytes:
+            self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) + share.memory_bytes
+        if share.gpus:
+            self._gpus[share.node_id] = self._taken_gpus(share.node_id) | {*share.gpus}
+
+    def give_back(self, share: Share) -> None:
+        """Undoes `take`."""
+        if share.memory_bytes:
+            self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) - share.memory_bytes
+        if share.gpus:
+            self._gpus[share.node_id] = self._taken_gpus(share.node_id) - {*share.gpus}
+
+    def holds(self, node_id: NodeId, spec: JobSpec) -> bool:
+        """Whether a node has the features of a job and what it asks for left."""
+        return not lacking(self._view(node_id), spec) and spec.node_amounts <= self.free(node_id)
+
+    def free(self, node_id: NodeId) -> Amounts:
+        """What is left of a node; its cores are not counted here."""
+        view = self._view(node_id)
+        left_bytes = view.spec.memory_bytes - view.blocked_bytes - self._bytes.get(node_id, 0)
+        return Amounts(memory_bytes=max(left_bytes, 0), gpus=len(self.free_gpus(node_id)))
+
+    def free_gpus(self, node_id: NodeId) -> tuple[str, ...]:
+        """GPUs of a node that nobody has."""
+        view = self._view(node_id)
+        taken = self._taken_gpus(node_id).union(view.blocked_gpus)
+        return tuple(gpu for gpu in view.spec.gpus if gpu not in taken)
+
+    def nodes_for(self, spec: JobSpec) -> list[NodeView]:
+        """Nodes that have what a job asks for beside cores left, in order."""
+        return [node for node in self._nodes if self.holds(node.spec.node_id, spec)]
+
+    def missing(self, spec: JobSpec) -> str:
+        """What a job lacks beside cores and power, for people; empty where enough nodes have it."""
+        needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
+        if not spec.requests or len(self.nodes_for(spec)) >= needed:
+            return ""
+        able = [node for node in self._nodes if could_hold(node, spec)]
+        if len(able) < needed:
+            return f"asks for {wanted_text(spec)}, which {_too_few(len(able))} in reach can hold"
+        free = {node.spec.node_id: self.free(node.spec.node_id) for node in able}
+        short = [name for name, left in free.items() if left.memory_bytes < spec.memory_bytes]
+        on = "a node" if needed == 1 else f"each of {needed} nodes"
+        if len(able) - len(short) < needed:
+            told = [f"{memory_text(free[name].memory_bytes)} free on {name}" for name in short]
+            return f"needs {memory_text(spec.memory_bytes)} of memory on {on}: {_some(told)}"
+        told = [f"{left.gpus} free on {name}" for name, left in free.items()]
+        also = f" beside {memory_text(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
+        return f"needs {gpus_text(spec.gpus)} on {on}{also}: {_some(told)}"
+
+    def _taken_gpus(self, node_id: NodeId) -> frozenset[str]:
+        return self._gpus.get(node_id, frozenset())
+
+    def _view(self, node_id: NodeId) -> NodeView:
+        if not self._views:
+            self._views.update((node.spec.node_id, node) for node in self._nodes)
+        return self._views[node_id]
+
+
+def could_hold(node: NodeView, spec: JobSpec) -> bool:
+    """Whether a node has all that a job asks for beside cores, when nobody else is there."""
+    return not lacking(node, spec) and spec.node_amounts <= node.spec.capacity
+
+
+def lacking(node: NodeView, spec: JobSpec) -> list[str]:
+    """Features a job asks for that a node has not."""
+    return [name for name in spec.features if name not in node.features]
+
+
+def wanted_text(spec: JobSpec) -> str:
+    """What a job asks of a node beside cores, for people."""
+    parts = [f"{memory_text(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
+    parts += [gpus_text(spec.gpus)] if spec.gpus else []
+    parts += [f"the features {', '.join(spec.features)}"] if spec.features else []
+    return " and ".join(parts)
+
+
+def _too_few(count: int) -> str:
+    return "no node" if not count else f"only {count} of the nodes"
+
+
+def _some(told: Iterable[str]) -> str:
+    listed = list(told)
+    more = len(listed) - NAMED_MAX
+    return ", ".join(listed[:NAMED_MAX]) + (f" and {more} more nodes" if more > 0 else "")

@@ -1,0 +1,12 @@
+"""What is said of a job that has used more memory than it may."""
+
+from __future__ import annotations
+
+_GIB, _MIB = 1 << 30, 1 << 20
+
+
+def over_memory_text(limit_bytes: int) -> str:
+    """The reason of its end: ``over its memory of 4 GiB``."""
+    if limit_bytes >= _GIB:
+        return f"over its memory of {limit_bytes / _GIB:.4g} GiB"
+    return f"over its memory of {limit_bytes / _MIB:.4g} MiB"

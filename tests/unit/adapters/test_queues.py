@@ -1,0 +1,111 @@
+"""Queues where jobs come in: named, default, and what they take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.adapters.test_config import complaint, read
+from unit.core.stage import Stage, job_spec
+
+from wattfold.coordinator.adapters import codec
+from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
+from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import JobKind, SizeUnit
+from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.state import snapshot
+
+S = 1_000_000_000
+SHORT = Queue(
+    name="short", priority=4.0, time_limit_ns=60 * S, time_limit_max_ns=90 * S, cores_max=8
+)
+BOTH = {"default": Queue(name="default"), "short": SHORT}
+
+
+def test_which_queue_a_job_is_for() -> None:
+    assert queue_of("", {}) is None
+    assert queue_of("", {"short": SHORT}) is None
+    assert queue_of("", BOTH) == Queue(name="default")
+    assert queue_of("short", BOTH) is SHORT
+    with pytest.raises(InvalidRequestError, match=r"^no queue 'x'; there are: default, short$"):
+        queue_of("x", BOTH)
+    with pytest.raises(InvalidRequestError, match=r"^no queue 'x'; this site has none$"):
+        queue_of("x", {})
+
+
+@pytest.mark.parametrize(
+    ("site", "default_s", "max_s"),
+    [((0, 0), 60, 90), ((5, 50), 50, 50), ((5, 100), 60, 90)],
+)
+def test_the_narrower_time_limit_counts(site: tuple[int, int], default_s: int, max_s: int) -> None:
+    limits = TimeLimits(default_ns=site[0] * S, max_ns=site[1] * S)
+    narrowed = TimeLimits(default_ns=default_s * S, max_ns=max_s * S)
+    assert limits_in(SHORT, limits) == narrowed
+    assert limits_in(None, limits) == limits
+    assert limits_in(Queue(name="any"), limits) == limits
+
+
+def test_a_job_is_taken_in_with_the_priority_of_its_queue() -> None:
+    taken = queued(job_spec(1, 8, priority=2.0), SHORT)
+    assert (taken.queue, taken.priority) == ("short", 8.0)
+    assert queued(job_spec(1, 8), None) == job_spec(1, 8)
+
+
+def test_a_job_that_is_too_large() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        queued(job_spec(1, 9), SHORT)
+    assert str(caught.value) == "asks for up to 9 cores; queue short takes 8 cores at most"
+    assert queued(job_spec(9, 9, unit=SizeUnit.NODES), SHORT).queue == "short"
+    with pytest.raises(InvalidRequestError, match="queue short takes 2 nodes at most"):
+        queued(job_spec(3, 3, unit=SizeUnit.NODES), replace(SHORT, nodes_max=2))
+
+
+def test_queues_are_in_the_state_and_in_snapshots_and_come_back() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.send(ev.QueuesConfigured(queues=tuple(BOTH.values())))
+    stage.submit("a", job_spec(queue="short", kind=JobKind.RIGID, high=1))
+    assert snapshot(stage.core.state, 0).queues == tuple(BOTH.values())
+    told = {queue.name: queue for queue in queue_messages(stage.core.state)}
+    assert (told["short"].jobs_waiting, told["default"].jobs_waiting) == (1, 0)
+    assert told["short"].time_limit_ns_max == 90 * S
+    loaded = codec.load_state(codec.dump_state(stage.core.state))
+    assert loaded.queues == BOTH
+    stage.send(ev.QueuesConfigured(queues=()))
+    assert stage.core.state.queues == {}
+
+
+def test_queues_of_the_configuration(tmp_path: Path) -> None:
+    text = """
+        [[queue]]
+        name = "default"
+        [[queue]]
+        name = "short"
+        priority = 4
+        time_limit_s = 60
+        time_limit_max_s = 90
+        cores_max = 8
+        """
+    assert read(tmp_path, text).queues == tuple(BOTH.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[queue]]\npriority = 2", "line 1: queue '' needs a name of its own"),
+        (
+            "[[queue]]\nname = 'a'\n[[queue]]\nname = 'a'",
+            "line 4: queue 'a' needs a name of its own",
+        ),
+        ("[[queue]]\nname = 'a'\npriorty = 2", "did you mean queue.priority?"),
+        ("[[queue]]\nname = 'a'\npriority = 0", "queue.priority = 0 is outside"),
+        (
+            "[[queue]]\nname = 'a'\ntime_limit_s = 9\ntime_limit_max_s = 3",
+            "time_limit_s = 9 s is above time_limit_max_s = 3 s",
+        ),
+    ],
+)
+def test_mistakes_in_queues_are_refused(tmp_path: Path, text: str, why: str) -> None:
+    assert why in complaint(tmp_path, text)
