@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, valid_name
+from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
 from wattfold.contract.step_protocol import KEY_BYTES
 from wattfold.nodeagent.core.errors import InvalidRequest
 from wattfold.nodeagent.core.steps import StepNode, StepSetting, step_environment
@@ -62,6 +63,10 @@ class LaunchOrder:
     step_nodes: tuple[StepNode, ...] = ()
     """Nodes of a job that starts its steps itself, in the order of their ranks."""
     step_key: bytes = field(default=b"", repr=False)
+    uid: int | None = None
+    """The number that ``user`` must have here; None = not known."""
+    umask: int = UMASK_DEFAULT
+    limits: tuple[SoftLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +108,9 @@ def check_order(order: LaunchOrder) -> None:
         raise InvalidRequest(
             f"job {order.job}: {order.tasks_per_node} tasks on a node are outside 1..{TASKS_MAX}"
         )
+    wrong = refusal(order.umask, order.limits)
+    if wrong:
+        raise InvalidRequest(f"job {order.job}: {wrong}")
     if order.ranks and order.rank >= order.ranks:
         raise InvalidRequest(f"job {order.job}: rank {order.rank} of {order.ranks} ranks")
     check_steps(order)

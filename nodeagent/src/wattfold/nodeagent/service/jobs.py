@@ -106,7 +106,7 @@ class NodeJobs:
         check_mask(order.job, order.cpus, self.cpus, self._held())
         if len(self.jobs) >= JOBS_MAX:
             raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
-        account = account_of(order.user)
+        account = account_of(order.user, order.uid)
         job = Job(
             id=order.job,
             state=JobState.STARTING,
