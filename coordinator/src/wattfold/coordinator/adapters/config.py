@@ -17,6 +17,7 @@ from typing import Any
 from wattfold.contract.ids import NodeId, valid_name
 from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import ns_from_s, uw_from_w
+from wattfold.coordinator.adapters.access_settings import MODES, AccessSettings
 from wattfold.coordinator.adapters.audit_trail import ENTRIES_KEPT
 from wattfold.coordinator.adapters.submissions import TimeLimits
 from wattfold.coordinator.core.plan import Policy
@@ -57,7 +58,13 @@ _TOP = {
     "solver_deadline_s": Setting(kind=float, low=0.1, high=600, unit="s"),
     "dram_cap_w": Setting(kind=float, low=0, high=10_000, unit="W"),
     "audit_entries": Setting(kind=int, low=1000, high=10_000_000),
+    "socket_mode": Setting(kind=str, choices=MODES),
+    "socket_group": Setting(kind=str),
+    "operators": Setting(kind=str),
+    "token_account": Setting(kind=str),
+    "root_jobs": Setting(kind=bool),
 }
+_ACCESS = ("socket_mode", "socket_group", "operators", "token_account", "root_jobs")
 _PARM = {
     "alpha": Setting(kind=float, low=0, high=10),
     "levels": Setting(kind=int, low=1, high=64),
@@ -104,6 +111,7 @@ class Config:
     dram_cap_uw: int = 0
     limits: TimeLimits = TimeLimits()  # noqa: RUF009 - immutable
     audit_entries: int = ENTRIES_KEPT
+    access: AccessSettings = AccessSettings()  # noqa: RUF009 - immutable
 
 
 def default_state_dir() -> Path:
@@ -167,6 +175,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
         policy=_policy(checked.get("policy", "parm-wse"), parm, fifo),
         nodes=_nodes(source, raw.get("node", []), checked.get("nodes", [])),
         limits=_limits(source, jobs),
+        access=_access(source, checked),
         **names,
     )
 
@@ -214,12 +223,17 @@ def _check(
     return out
 
 
+_WANTED = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
+
+
 def _value(name: str, value: Any, setting: Setting) -> Any:
     if setting.kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if not isinstance(value, setting.kind) or isinstance(value, bool):
-        wanted = {float: "a number", int: "a whole number", str: "a text"}.get(setting.kind, "")
+    if not isinstance(value, setting.kind) or isinstance(value, bool) != (setting.kind is bool):
+        wanted = _WANTED.get(setting.kind, "")
         raise ConfigError(f"{name} = {value!r} is not {wanted}")
+    if isinstance(value, bool):
+        return value
     if isinstance(value, float | int):
         unit = f" {setting.unit}" if setting.unit else ""
         if not setting.low <= value <= setting.high:
@@ -255,6 +269,16 @@ def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:
             f"jobs.time_limit_max_s = {max_s:g} s"
         )
     return TimeLimits(default_ns=ns_from_s(default_s), max_ns=ns_from_s(max_s))
+
+
+def _access(source: _Source, checked: dict[str, Any]) -> AccessSettings:
+    found = AccessSettings(**{name: checked[name] for name in _ACCESS if name in checked})
+    if found.socket_group and found.socket_mode != "0660":
+        raise ConfigError(
+            f"{source.at('socket_group')}: socket_group = {found.socket_group!r} needs "
+            'socket_mode = "0660"'
+        )
+    return found
 
 
 def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, ...]:

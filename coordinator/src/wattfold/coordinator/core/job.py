@@ -51,6 +51,8 @@ class Ender(enum.Enum):
     TIME_LIMIT = "time limit"
 
 
+UNKNOWN_UID = -1
+"""Of jobs of earlier versions, which belong to the account of the coordinator by its name."""
 FINAL_STATES = frozenset(
     {
         JobState.COMPLETED,
@@ -94,6 +96,8 @@ class JobSpec:
     own_launcher: bool = False
     mode_source: str = ""
     limit_ns: int = 0
+    uid: int = UNKNOWN_UID
+    """Number of the account ``user``."""
 
     @property
     def least_size(self) -> int:
@@ -271,6 +275,7 @@ __all__ = [
     "FINAL_STATES",
     "MAX_DONE",
     "PLACED_STATES",
+    "UNKNOWN_UID",
     "Assignment",
     "Ender",
     "Job",
