@@ -142,6 +142,9 @@ from wattfold.v1 import coordinator_pb2 as pb
 def submit(session: Session, /, wait: bool, **options: Any) -> None:
     """Submit a job and print its id.
 
+    It runs as the account that submits it, with its groups, and with the umask of this shell and
+    its limits on files, processes, stack and core dumps.
+
     For example: wattfold submit --cores 2-8 --time 10m -- ./simulate input.dat
     """
     submission = _submission(**options)
@@ -207,6 +210,8 @@ def _spec(
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
+        umask=request.umask(),
+        resource_limits=request.soft_limits(),
     )
 
 
