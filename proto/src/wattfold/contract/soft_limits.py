@@ -1,7 +1,7 @@
 """Which limits of the submitting shell a job is started with.
 
-Not those of processor time and address space, which are there for logins, nor that of locked memory,
-which fast networks need and login hosts keep small.
+Not those of processor time and address space, which are there for logins, nor that of locked
+memory, which fast networks need and login hosts keep small.
 """
 
 from __future__ import annotations
