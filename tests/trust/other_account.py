@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 
 _RUN = """
-import os, sys
+import json, os, resource, sys
 import wattfold.coordinator.cli.main as main
 import wattfold.coordinator.cli.site.audit, wattfold.coordinator.cli.jobs.jobs
 import wattfold.coordinator.cli.jobs.control, wattfold.coordinator.cli.site.power
-os.setgroups([])
+import wattfold.coordinator.cli.jobs.submit, wattfold.coordinator.cli.site.node
+import wattfold.coordinator.cli.profiles.profile_drop, wattfold.coordinator.cli.site.watch
+groups, limits = json.loads(sys.argv[2]), json.loads(sys.argv[4])
+for name, soft in limits.items():
+    which = getattr(resource, name)
+    resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))
+os.setgroups(groups)
 os.setgid(int(sys.argv[1]))
 os.setuid(int(sys.argv[1]))
-main.main(sys.argv[2:])
+os.umask(int(sys.argv[3], 8))
+main.main(sys.argv[5:])
 """
 
 
-async def ask(uid: int, address: str, *arguments: str) -> tuple[int, str]:
-    """Exit status and everything printed."""
+async def ask(
+    uid: int,
+    address: str,
+    *arguments: str,
+    groups: Sequence[int] = (),
+    umask: str = "0022",
+    limits: Mapping[str, int] | None = None,
+) -> tuple[int, str]:
+    """Exit status and everything printed. Limits are soft ones, by the names of `resource`."""
+    shell = (str(uid), json.dumps(list(groups)), umask, json.dumps(dict(limits or {})))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _RUN, str(uid), "--coordinator", address, *arguments),
+        *(sys.executable, "-c", _RUN, *shell, "--coordinator", address, *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "HOME": "/"},

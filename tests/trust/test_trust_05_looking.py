@@ -27,6 +27,7 @@ from wattfold.coordinator.adapters.agents import (
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.learning import ProgressLearner
 from wattfold.coordinator.adapters.own_lag import OwnLag, Silence
+from wattfold.coordinator.adapters.peers import own_account
 from wattfold.coordinator.adapters.pictures import Pictures
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import events as ev
@@ -157,7 +158,7 @@ def test_many_who_look_at_once_are_answered_together(tmp_path: Path) -> None:
     async def test(there: ApiSite) -> None:
         await submit(there, 50)
         calls = there.worker.calls
-        asked = [there.pictures.cluster(0) for _ in range(40)]
+        asked = [there.pictures.cluster(own_account(), 0) for _ in range(40)]
         views = await asyncio.gather(*asked)
         assert there.worker.calls == calls + 1
         assert {len(pb.ClusterView.FromString(view).jobs) for view in views} == {50}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 from system.site.live_site import run_command, wait_until
 
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo import site as demo_site
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
@@ -33,6 +37,11 @@ def token_file(folder: Path, name: str, text: str, mode: int = 0o600) -> Path:
     return path
 
 
+def account() -> pwd.struct_passwd:
+    """Of whoever has the token: never root by accident."""
+    return pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+
+
 @pytest.fixture(scope="module")
 def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A coordinator and an agent on TCP; the coordinator's address and folder."""
@@ -48,7 +57,7 @@ def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
         arguments = [
             *("--listen", listen, "--state-dir", str(folder / "head"), "--budget-w", "500"),
             *("--token-file", str(own), "--agent-token-file", str(agents)),
-            *("--node", f"t0={node}"),
+            *("--node", f"t0={node}", "--token-account", account().pw_name),
         ]
         log = folder / "coordinator.log"
         started.insert(0, demo_site._start("wattfold-coordinator", arguments, log, {}))
@@ -116,13 +125,65 @@ def test_every_call_asks_for_it(tcp: tuple[str, Path], metadata: tuple[tuple[str
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_the_agent_takes_the_coordinators_token(tcp: tuple[str, Path], tmp_path: Path) -> None:
+@pytest.fixture
+def work() -> Iterator[Path]:
+    """A folder of the account of the token."""
+    made = Path(tempfile.mkdtemp(prefix="wf-tcp-"))
+    os.chown(made, account().pw_uid, account().pw_gid)
+    yield made
+    shutil.rmtree(made)
+
+
+def test_the_agent_takes_the_coordinators_token(tcp: tuple[str, Path], work: Path) -> None:
     with CoordinatorClient(tcp[0], TOKEN) as client:
         wait_until("the node is up", lambda: client.list_nodes().nodes[0].state == pb.NODE_STATE_UP)
-        spec = pb.JobSpec(argv=["/bin/echo", "hello"], cwd=str(tmp_path), size_min=1)
+        spec = pb.JobSpec(argv=["/usr/bin/id", "-u"], cwd=str(work), size_min=1)
         job_id = client.submit(pb.SubmitRequest(spec=spec))
-        output = tmp_path / f"wattfold-{job_id}.out"
-        wait_until("its output", lambda: output.exists() and output.read_text() == "hello\n")
+        output = work / f"wattfold-{job_id}.out"
+        uid = f"{account().pw_uid}\n"
+        wait_until("its output", lambda: output.exists() and output.read_text() == uid)
+        (job,) = client.list_jobs([job_id], include_ended=True).jobs
+        assert (job.user, job.access) == (account().pw_name, pb.JOB_ACCESS_OWN)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the token is of the coordinator's account")
+def test_the_account_of_the_token_is_no_operator(tcp: tuple[str, Path]) -> None:
+    with CoordinatorClient(tcp[0], TOKEN) as client:
+        with pytest.raises(CliError, match="the budget is for operators: root; you are nobody"):
+            client.set_budget(400_000_000, 0)
+        assert client.power().budget_uw == 500_000_000
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a coordinator of root")
+def test_a_token_without_an_account_gives_nobody_a_job_of_root(tmp_path: Path) -> None:
+    own = token_file(tmp_path, "token", TOKEN)
+    listen = f"127.0.0.1:{free_port()}"
+    arguments = ["--listen", listen, "--state-dir", str(tmp_path / "head"), "--budget-w", "500"]
+    head = demo_site._start(
+        "wattfold-coordinator", [*arguments, "--token-file", str(own)], tmp_path / "log", {}
+    )
+    try:
+        demo_site._await_ready(head, "coordinator", tmp_path / "log")
+        with (
+            CoordinatorClient(listen, TOKEN) as client,
+            pytest.raises(CliError, match="jobs of root are taken over the unix socket only"),
+        ):
+            client.submit(pb.SubmitRequest(spec=pb.JobSpec(argv=["true"])))
+    finally:
+        head.terminate()
+        assert head.wait(30) == 0
+        assert head.stdout is not None
+        head.stdout.close()
+
+
+def test_an_account_that_there_is_not(tmp_path: Path) -> None:
+    own = token_file(tmp_path, "token", TOKEN)
+    arguments = ["--listen", "127.0.0.1:0", "--state-dir", str(tmp_path / "s"), "--budget-w", "500"]
+    done = run_command(
+        "wattfold-coordinator", *arguments, "--token-file", str(own), "--token-account", "no-such"
+    )
+    assert done.returncode == 2
+    assert "token_account = 'no-such': there is no such account" in done.stderr
 
 
 def test_a_coordinator_without_the_agents_token(tcp: tuple[str, Path], tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,9 +14,11 @@ from unit.adapters.in_place import InPlaceWorker
 
 from wattfold.coordinator.adapters import raw_answers
 from wattfold.coordinator.adapters.api import CoordinatorApi
+from wattfold.coordinator.adapters.asking import ASKING, Asking
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.journal import Journal
 from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.peers import BY_SOCKET, own_account
 from wattfold.coordinator.adapters.picture_feed import PictureFeed
 from wattfold.coordinator.adapters.pictures import Setting
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, whole
@@ -43,6 +47,27 @@ class Nobody:
         """The test sends the answers itself."""
 
 
+class AsOwnAccount(grpc.aio.ServerInterceptor):
+    """Every call comes from the account of the test: there is no door."""
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = await continuation(details)
+        own = replace(own_account(), address=BY_SOCKET)
+
+        async def one(request: Any, context: Any) -> Any:
+            ASKING.set(Asking(peer=own, entry=None))
+            return await handler.unary_unary(request, context)
+
+        async def many(request: Any, context: Any) -> AsyncIterator[Any]:
+            ASKING.set(Asking(peer=own, entry=None))
+            async for answer in handler.unary_stream(request, context):
+                yield answer
+
+        if handler.unary_unary is not None:
+            return handler._replace(unary_unary=one)
+        return handler._replace(unary_stream=many)
+
+
 class ApiSite:
     """``stub`` is a client's. The worker is in place, so that its work can be counted."""
 
@@ -63,7 +88,7 @@ class ApiSite:
 
     async def __aenter__(self) -> ApiSite:
         self._running = asyncio.create_task(self.service.run())
-        self._server = grpc.aio.server()
+        self._server = grpc.aio.server(interceptors=[AsOwnAccount()])
         raw_answers.add_to_server(self.api, self._server)
         address = f"unix:{self.folder}/api.sock"
         self._server.add_insecure_port(address)

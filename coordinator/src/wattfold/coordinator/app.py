@@ -23,6 +23,13 @@ from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
 from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.adapters import channels, raw_answers
+from wattfold.coordinator.adapters.access import Gate
+from wattfold.coordinator.adapters.access_settings import (
+    Access,
+    AccessError,
+    check_folders,
+    looked_up,
+)
 from wattfold.coordinator.adapters.agents import (
     AgentLink,
     Agents,
@@ -102,6 +109,7 @@ class StartError(Exception):
 @click.option("--node", "nodes", multiple=True, metavar="ID=ADDRESS", help="An agent; repeatable.")
 @click.option("--lease-s", type=float, help="How long caps hold without renewal, s.")
 @click.option("--token-file", help="Token clients must show on TCP (mode 0600).")
+@click.option("--token-account", metavar="NAME", help="Account of who shows that token.")
 @click.option("--agent-token-file", help="Token the agents ask for (mode 0600).")
 @click.option(
     "--first-epoch",
@@ -142,6 +150,7 @@ def main(
         StartError,
         JournalError,
         StepSecretError,
+        AccessError,
         channels.TokenError,
     ) as error:
         click.echo(f"wattfold-coordinator: {error}", err=True)
@@ -155,6 +164,7 @@ main.add_command(restore_command)
 async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: int) -> int:
     """Runs until a signal or a newer coordinator ends it; returns the exit status."""
     config = read()
+    access = looked_up(config.access)
     _check_settings(config)
     _make_private(config.state_dir)
     journal = Journal(config.state_dir / JOURNAL, kept_requests=config.audit_entries)
@@ -176,7 +186,7 @@ async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: i
             budget,
             first_epoch,
         )
-        members = await _wire(config, journal, service, seen, record, stopped, stack)
+        members = await _wire(config, access, journal, service, seen, record, stopped, stack)
         reloader = Reloader(config, read, members)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -228,6 +238,7 @@ def _configured_budget(config: Config, journal: Journal, core: CoordinatorCore) 
 
 async def _wire(
     config: Config,
+    access: Access,
     journal: Journal,
     service: Service,
     seen: Observations,
@@ -241,10 +252,10 @@ async def _wire(
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
     api = CoordinatorApi(
-        service, seen, pictures, lambda: _settle_ns(config, service), config.limits
+        service, seen, pictures, lambda: _settle_ns(config, service), config.limits, access.rules
     )
     _listen_to_changes(service, seen, record, stack)
-    await _open_server(config, api, service, stack)
+    await _open_server(config, access, api, service, stack)
     # Not the one that plans: a plan never waits for a fit. It starts with the first one.
     fitting = await stack.enter_async_context(SolverWorker(warm_up=step_back))
     learner = ProgressLearner(service, lambda lesson: _fit(fitting, lesson))
@@ -395,34 +406,43 @@ def _check_settings(config: Config) -> None:
 
 
 async def _open_server(
-    config: Config, api: CoordinatorApi, service: Service, stack: contextlib.AsyncExitStack
+    config: Config,
+    access: Access,
+    api: CoordinatorApi,
+    service: Service,
+    stack: contextlib.AsyncExitStack,
 ) -> None:
     address = _address(config)
+    gate = Gate(lambda: service.core.state, access.operators)
     if channels.is_local(address):
-        await _open_door(config, Path(address.removeprefix("unix:")), api, service, stack)
+        await _open_door(config, access, api, service, gate, stack)
         return
     assert config.token_file is not None
     token = channels.TokenInterceptor(channels.read_token(config.token_file))
-    server = await _server(address, api, [AuditInterceptor(service.note), token])
+    audit = AuditInterceptor(service.note, token=access.token)
+    server = await _server(address, api, [audit, token, gate])
     stack.push_async_callback(server.stop, STOP_GRACE_S)
 
 
 async def _open_door(
     config: Config,
-    path: Path,
+    access: Access,
     api: CoordinatorApi,
     service: Service,
+    gate: Gate,
     stack: contextlib.AsyncExitStack,
 ) -> None:
     """Callers come in by a door that knows who they are; gRPC is behind it."""
-    _make_private(path.parent)
+    path = Path(_address(config).removeprefix("unix:"))
+    _make_private(path.parent, 0o700 if access.entrance.mode == 0o600 else 0o711)
+    check_folders(path, access.entrance)
     try:
-        door = PeerDoor(path, config.state_dir / INNER_SOCKET)
+        door = PeerDoor(path, config.state_dir / INNER_SOCKET, access.entrance)
     except OSError as error:
         raise StartError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
     stack.callback(door.close)
     audit = AuditInterceptor(service.note, door.key)
-    server = await _server(f"unix:{door.behind}", api, [audit])
+    server = await _server(f"unix:{door.behind}", api, [audit, gate])
     stack.push_async_callback(server.stop, STOP_GRACE_S)
     door.open()
 
@@ -483,10 +503,12 @@ def _settle_ns(config: Config, service: Service) -> int:
     return ns_from_s(config.command_timeout_s) + max(windows, default=0)
 
 
-def _make_private(directory: Path) -> None:
-    """Makes a directory of our own with mode 0700, or checks that an existing one is safe."""
+def _make_private(directory: Path, mode: int = 0o700) -> None:
+    """Makes a directory of our own with this mode, or checks that an existing one is safe."""
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not directory.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(mode)  # Whatever the umask.
         info = directory.stat()
     except OSError as error:
         raise StartError(f"directory {directory}: {error.strerror}") from error

@@ -394,14 +394,25 @@ def _confine(order: dict[str, Any]) -> None:
 
 
 def _limit(order: dict[str, Any]) -> None:
-    # The agent has raised its own limit; jobs get the usual one.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (order["files_soft_max"], hard))
+    # The agent has raised its own limit; jobs get the usual one, or that of their shell.
+    _set_soft(resource.RLIMIT_NOFILE, order["files_soft_max"])
+    for name, soft in order["limits"]:
+        _set_soft(getattr(resource, f"RLIMIT_{name.upper()}"), soft)
     most: int = order["processes_max"]
     if most:
-        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        most = _least(most, hard)
+        resource.setrlimit(resource.RLIMIT_NPROC, (_least(most, soft), most))
+
+
+def _set_soft(which: int, soft: int | None) -> None:
+    """As much of it as the hard limit here permits; None = no limit."""
+    _, hard = resource.getrlimit(which)
+    resource.setrlimit(which, (hard if soft is None else _least(soft, hard), hard))
+
+
+def _least(value: int, limit: int) -> int:
+    return value if limit == resource.RLIM_INFINITY else min(value, limit)
 
 
 def _be_killable() -> None:
@@ -416,7 +427,7 @@ def _be_killable() -> None:
 
 
 def _become_user(order: dict[str, Any]) -> None:
-    os.umask(0o022)
+    os.umask(order["umask"])
     if order["uid"] is None:
         return
     try:
@@ -448,7 +459,7 @@ def _open_output(path: str, made: list[str]) -> int:
     # Appending, so that two descriptors of one file do not overwrite each other.
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK
     try:
-        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
         made.append(path)
     except FileExistsError:
         fd = os.open(path, flags)

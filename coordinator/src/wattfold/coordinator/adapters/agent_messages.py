@@ -24,7 +24,7 @@ from wattfold.coordinator.adapters.observations import (
 from wattfold.coordinator.adapters.step_keys import steps_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import ResizeMode
+from wattfold.coordinator.core.job import UNKNOWN_UID, ResizeMode
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
@@ -417,6 +417,11 @@ def launch_request(
         rank=action.rank,
         ranks=action.ranks,
         user=spec.user,
+        uid=spec.uid if spec.uid != UNKNOWN_UID else None,
+        umask=launch.umask,
+        resource_limits=[
+            common_pb2.ResourceLimit(name=limit.name, soft=limit.soft) for limit in launch.limits
+        ],
         tasks_per_node=spec.tasks_per_node,
         processor_map=action.processor_map,
         steps_only=action.steps_only,

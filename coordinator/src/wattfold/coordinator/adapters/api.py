@@ -26,6 +26,7 @@ from wattfold.coordinator.adapters.node_requests import (
 )
 from wattfold.coordinator.adapters.node_views import ending_reason
 from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.ownership import JobRules, owned, scoped_key
 from wattfold.coordinator.adapters.picture_feed import NoPictureError, PictureFeed
 from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
 from wattfold.coordinator.adapters.service import Service
@@ -58,12 +59,14 @@ class CoordinatorApi(NodeRequests):
         pictures: PictureFeed,
         settle_ns: Callable[[], int],
         limits: TimeLimits,
+        rules: JobRules = JobRules(),  # noqa: B008 - immutable
     ) -> None:
         self._service = service
         self._seen = seen
         self._pictures = pictures
         self._settle_ns = settle_ns
         self._limits = limits
+        self._rules = rules
         self._submitting = asyncio.Lock()
         self._changed = asyncio.Event()
         self._version = 0
@@ -75,21 +78,24 @@ class CoordinatorApi(NodeRequests):
         self._changed.set()
 
     async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.SubmitResponse:
-        """Takes a job in."""
+        """Takes a job in, of the account that asks."""
+        who = asker()
+        key = scoped_key(request.idempotency_key, who)
         try:
             queue = queue_of(request.spec.queue, self._state.queues)
             spec = job_spec(request.spec, limits_in(queue, self._limits))
-            spec, launch = queued(spec, queue), launch_data(request.spec)
+            spec = owned(queued(spec, queue), who, self._rules)
             spec = replace(spec, due_ns=due_ns(request.spec, self._service.clock))
+            launch = launch_data(request.spec)
             nodes = [node.spec for node in self._state.nodes.values() if node.spec]
             features = {node.node_id: node.all_features for node in self._state.nodes.values()}
             check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0, features)
         except InvalidRequestError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         async with self._submitting:
-            known = self._state.keys.get(request.idempotency_key)
-            if request.idempotency_key and known:
-                asked = self._state.key_prints.get(request.idempotency_key)
+            known = self._state.keys.get(key)
+            if key and known:
+                asked = self._state.key_prints.get(key)
                 if asked and asked != fingerprint(request):
                     await _abort(context, grpc.StatusCode.ALREADY_EXISTS, _other_command(known))
                 return pb.SubmitResponse(job_id=known)
@@ -101,8 +107,8 @@ class CoordinatorApi(NodeRequests):
                 job_id=job_id,
                 spec=spec,
                 held=request.held,
-                key=request.idempotency_key,
-                fingerprint=fingerprint(request) if request.idempotency_key else "",
+                key=key,
+                fingerprint=fingerprint(request) if key else "",
             )
             await self._request(submitted, context, launch)
         return pb.SubmitResponse(job_id=job_id)
@@ -140,9 +146,9 @@ class CoordinatorApi(NodeRequests):
         return pb.ReleaseResponse()
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> bytes:
-        """Jobs by id, or all."""
+        """Jobs by id, or all; of other accounts' what is public."""
         job_ids = [(await self._job(job_id, context)).job_id for job_id in request.job_ids]
-        asked = self._pictures.jobs(tuple(job_ids), request.include_ended, request.limit)
+        asked = self._pictures.jobs(asker(), tuple(job_ids), request.include_ended, request.limit)
         return await _shown(asked, context)
 
     async def ListNodes(self, request: pb.ListNodesRequest, context: Any) -> bytes:
@@ -188,7 +194,7 @@ class CoordinatorApi(NodeRequests):
     async def Explain(self, request: pb.ExplainRequest, context: Any) -> bytes:
         """Why a job waits, or why it has this size and cap."""
         job = await self._job(request.job_id, context)
-        return await _shown(self._pictures.explanation(job.job_id), context)
+        return await _shown(self._pictures.explanation(asker(), job.job_id), context)
 
     async def ListProfiles(
         self,
@@ -235,11 +241,8 @@ class CoordinatorApi(NodeRequests):
     async def GetEnvironment(
         self, request: pb.GetEnvironmentRequest, context: Any
     ) -> pb.GetEnvironmentResponse:
-        """What a job will be started with, for its owner and operators."""
-        job, who = await self._job(request.job_id, context), asker()
-        if not (who.operator or who.account == job.spec.user):
-            text = f"job {job.job_id} is {job.spec.user}'s: its environment is shown to nobody else"
-            await _abort(context, grpc.StatusCode.PERMISSION_DENIED, text)
+        """What a job will be started with."""
+        job = await self._job(request.job_id, context)
         launch = self._service.launch_data(job.job_id)
         if launch is None:
             text = f"job {job.job_id} is {job.state.value}: environments are dropped with the start"
@@ -273,10 +276,10 @@ class CoordinatorApi(NodeRequests):
     async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[bytes]:
         """The picture now, then whenever it changed."""
         interval_s = max((request.interval_ns / 1e9) or WATCH_INTERVAL_S, WATCH_INTERVAL_S_MIN)
-        since_ns = self._service.clock.now_ns()
+        since_ns, who = self._service.clock.now_ns(), asker()
         while True:
             version, now_ns = self._version, self._service.clock.now_ns()
-            yield await _shown(self._pictures.cluster(since_ns), context)
+            yield await _shown(self._pictures.cluster(who, since_ns), context)
             since_ns = now_ns
             await asyncio.sleep(interval_s)
             while self._version == version:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -46,9 +46,13 @@ STRANGERS_MAX_PER_MINUTE = 30
 class AuditInterceptor(grpc.aio.ServerInterceptor):
     """Puts who asks into `ASKING`, and notes what is no look, whatever came of it."""
 
-    def __init__(self, note: Callable[[AuditEntry], None], door_key: str = "") -> None:
+    def __init__(
+        self, note: Callable[[AuditEntry], None], door_key: str = "", token: Peer | None = None
+    ) -> None:
+        """``token``: the account of who comes over TCP, None = our own."""
         self._note = note
         self._door_key = door_key
+        self._token = token
         self._strangers = _Limit(STRANGERS_MAX_PER_MINUTE)
 
     async def intercept_service(self, continuation, details):  # type: ignore[no-untyped-def]
@@ -69,7 +73,7 @@ class AuditInterceptor(grpc.aio.ServerInterceptor):
 
     def _looking(self, handler: Any) -> Any:
         if handler.unary_unary is None:
-            return handler  # A stream of pictures, the same for all who may call.
+            return self._watching(handler)
 
         async def look(request: Any, context: Any) -> Any:
             peer = await self._peer(context)
@@ -82,8 +86,21 @@ class AuditInterceptor(grpc.aio.ServerInterceptor):
             response_serializer=handler.response_serializer,
         )
 
+    def _watching(self, handler: Any) -> Any:
+        async def watch(request: Any, context: Any) -> AsyncIterator[Any]:
+            peer = await self._peer(context)
+            ASKING.set(Asking(peer=peer, entry=None))
+            async for picture in handler.unary_stream(request, context):
+                yield picture
+
+        return grpc.unary_stream_rpc_method_handler(
+            watch,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
     async def _peer(self, context: Any) -> Peer:
-        peer = peer_of(context.peer(), self._door_key)
+        peer = peer_of(context.peer(), self._door_key, self._token)
         if not peer.known:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "nobody has said who asks")
         return peer
@@ -170,7 +187,7 @@ def _for_people(name: str, value: Any) -> tuple[str, str]:
         return name.removesuffix("uw") + "w", f"{w_from_uw(value):.1f}"
     if name.endswith("_ns"):
         return name.removesuffix("ns") + "s", f"{value / NS_PER_S:g}"
-    return name, str(value)
+    return name, f"{value:04o}" if name == "umask" else str(value)
 
 
 def _log(entry: AuditEntry) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from wattfold.contract.ids import NodeId, valid_name
 from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import ns_from_s, uw_from_w
+from wattfold.coordinator.adapters.access_settings import MODES, AccessSettings
 from wattfold.coordinator.adapters.audit_trail import ENTRIES_KEPT
 from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
 from wattfold.coordinator.core.plan import Policy
@@ -58,7 +59,13 @@ _TOP = {
     "solver_deadline_s": Setting(kind=float, low=0.1, high=600, unit="s"),
     "dram_cap_w": Setting(kind=float, low=0, high=10_000, unit="W"),
     "audit_entries": Setting(kind=int, low=1000, high=10_000_000),
+    "socket_mode": Setting(kind=str, choices=MODES),
+    "socket_group": Setting(kind=str),
+    "operators": Setting(kind=str),
+    "token_account": Setting(kind=str),
+    "root_jobs": Setting(kind=bool),
 }
+_ACCESS = ("socket_mode", "socket_group", "operators", "token_account", "root_jobs")
 _PARM = {
     "alpha": Setting(kind=float, low=0, high=10),
     "levels": Setting(kind=int, low=1, high=64),
@@ -125,6 +132,7 @@ class Config:
     dram_cap_uw: int = 0
     limits: TimeLimits = TimeLimits()  # noqa: RUF009 - immutable
     audit_entries: int = ENTRIES_KEPT
+    access: AccessSettings = AccessSettings()  # noqa: RUF009 - immutable
 
 
 def default_state_dir() -> Path:
@@ -189,6 +197,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
         nodes=_nodes(source, raw.get("node", []), checked.get("nodes", [])),
         queues=_queues(source, raw.get("queue", [])),
         limits=_limits(source, jobs),
+        access=_access(source, checked),
         **names,
     )
 
@@ -236,14 +245,23 @@ def _check(
     return out
 
 
+_WANTED = {
+    float: "a number",
+    int: "a whole number",
+    str: "a text",
+    bool: "true or false",
+    list: "a list",
+}
+
+
 def _value(name: str, value: Any, setting: Setting) -> Any:
     if setting.kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if not isinstance(value, setting.kind) or isinstance(value, bool):
-        wanted = {float: "a number", int: "a whole number", str: "a text", list: "a list"}.get(
-            setting.kind, ""
-        )
+    if not isinstance(value, setting.kind) or isinstance(value, bool) != (setting.kind is bool):
+        wanted = _WANTED.get(setting.kind, "")
         raise ConfigError(f"{name} = {value!r} is not {wanted}")
+    if isinstance(value, bool):
+        return value
     if isinstance(value, float | int):
         unit = f" {setting.unit}" if setting.unit else ""
         if not setting.low <= value <= setting.high:
@@ -312,6 +330,16 @@ def _queue(where: str, given: dict[str, Any]) -> Queue:
         wait_expected_ns=ns_from_s(given.get("wait_expected_s", 0.0)),
         wait_max_ns=ns_from_s(given.get("wait_max_s", 0.0)),
     )
+
+
+def _access(source: _Source, checked: dict[str, Any]) -> AccessSettings:
+    found = AccessSettings(**{name: checked[name] for name in _ACCESS if name in checked})
+    if found.socket_group and found.socket_mode != "0660":
+        raise ConfigError(
+            f"{source.at('socket_group')}: socket_group = {found.socket_group!r} needs "
+            'socket_mode = "0660"'
+        )
+    return found
 
 
 def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, ...]:

@@ -17,6 +17,7 @@ import socket
 import struct
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.log_text import line
@@ -26,23 +27,57 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 1024
 CONNECTIONS_MAX_OF_ONE = 512
+KEPT_FOR_OPERATORS = 64
+"""Of all connections: users who take what they can must not keep those out who could end that."""
 BACKLOG = 256
 HIGH_WATER_BYTES = 256 * 1024
 START_S = 10.0
 _CREDENTIALS = struct.Struct("3i")
+_SO_PEERGROUPS = getattr(socket, "SO_PEERGROUPS", 59)
+_GROUPS_BYTES_MAX = 1024
+"""The most that Python reads of an option: 256 groups."""
+_GID = struct.Struct("I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """Who may connect: mode and group of the socket, and the group whose members are operators."""
+
+    mode: int = 0o600
+    gid: int | None = None
+    operators_gid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The account at the other end of a connection."""
+
+    uid: int
+    in_group: bool
+
+    @property
+    def operator(self) -> bool:
+        """As in `peers.Peer`."""
+        return self.in_group or self.uid in (0, os.geteuid())
 
 
 class PeerDoor:
     """A listening socket whose connections go on to another one, by name of their account."""
 
-    def __init__(self, path: Path, behind: Path) -> None:
-        """Binds ``path``, with mode 0600, in the place of a socket that nobody listens on.
+    def __init__(
+        self,
+        path: Path,
+        behind: Path,
+        entrance: Entrance = Entrance(),
+    ) -> None:
+        """Binds ``path`` in the place of a socket that nobody listens on.
 
         ``behind`` is the socket of the server. Raises OSError.
         """
         self.key = secrets.token_hex(8)
         self._path = path
-        self._listening = _bound(path)
+        self._entrance = entrance
+        self._listening = _bound(path, entrance)
         self._made = path.stat().st_ino
         self._folder = os.open(behind.parent, os.O_PATH | os.O_DIRECTORY)
         # By way of the folder's descriptor: socket addresses have 108 bytes, paths may have more.
@@ -81,28 +116,42 @@ class PeerDoor:
             lambda: _Outer(self), sock=self._listening, backlog=BACKLOG
         )
 
-    def admit(self, outer: socket.socket) -> int | None:
+    def admit(self, outer: socket.socket) -> Caller | None:
         """The account at the other end; None where no more connections are taken."""
         size = _CREDENTIALS.size
-        _, uid, _ = _CREDENTIALS.unpack(
+        _, uid, gid = _CREDENTIALS.unpack(
             outer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         )
-        if self._of_uid.total() >= CONNECTIONS_MAX or self._of_uid[uid] >= CONNECTIONS_MAX_OF_ONE:
+        caller = Caller(uid=uid, in_group=self._is_operator(outer, uid, gid))
+        most = CONNECTIONS_MAX - (0 if caller.operator else KEPT_FOR_OPERATORS)
+        if self._of_uid.total() >= most or self._of_uid[uid] >= CONNECTIONS_MAX_OF_ONE:
             log.warning(line("connection_refused", uid=uid, why="too many connections"))
             return None
         self._of_uid[uid] += 1
-        return int(uid)
+        return caller
 
-    def leave(self, uid: int) -> None:
+    def _is_operator(self, outer: socket.socket, uid: int, gid: int) -> bool:
+        """Whether the process at the other end is in the group of operators, by the kernel."""
+        wanted = self._entrance.operators_gid
+        if wanted is None or gid == wanted:
+            return wanted is not None
+        try:
+            data = outer.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES_MAX)
+        except OSError as error:
+            log.warning(line("groups_not_known", uid=uid, why=error, means="not an operator"))
+            return False
+        return wanted in {found for (found,) in _GID.iter_unpack(data)}
+
+    def leave(self, caller: Caller) -> None:
         """A connection has ended."""
-        self._of_uid[uid] -= 1
+        self._of_uid[caller.uid] -= 1
 
-    def connect(self, uid: int) -> socket.socket:
+    def connect(self, caller: Caller) -> socket.socket:
         """A connection to the server behind that says whose it is. Raises OSError."""
         self._number += 1
         inner = socket.socket(socket.AF_UNIX)
         try:
-            inner.bind(own_end(uid, self.key, self._number))
+            inner.bind(own_end(caller.uid, self.key, self._number, caller.in_group))
             inner.setblocking(False)
             inner.connect(self.behind)
         except OSError:
@@ -111,12 +160,16 @@ class PeerDoor:
         return inner
 
 
-def _bound(path: Path) -> socket.socket:
+def _bound(path: Path, entrance: Entrance) -> socket.socket:
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     mask = os.umask(0o177)
     try:
         listening.bind(str(path))
+        # A service manager may forbid the call where it is not needed.
+        if entrance.gid is not None and path.stat().st_gid != entrance.gid:
+            os.chown(path, -1, entrance.gid)
+        path.chmod(entrance.mode)
     except OSError:
         listening.close()
         raise
@@ -175,7 +228,7 @@ class _Outer(_End):
     def __init__(self, door: PeerDoor) -> None:
         super().__init__()
         self._door = door
-        self._uid: int | None = None
+        self._caller: Caller | None = None
         self._joining: asyncio.Task[None] | None = None
         self._early = bytearray()
 
@@ -183,11 +236,11 @@ class _Outer(_End):
         super().connection_made(transport)
         assert self.transport is not None
         self.transport.pause_reading()
-        self._uid = self._door.admit(transport.get_extra_info("socket"))
-        if self._uid is None:
+        self._caller = self._door.admit(transport.get_extra_info("socket"))
+        if self._caller is None:
             self.transport.abort()
             return
-        self._joining = asyncio.get_running_loop().create_task(self._join(self._uid))
+        self._joining = asyncio.get_running_loop().create_task(self._join(self._caller))
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None:
@@ -195,21 +248,20 @@ class _Outer(_End):
         elif len(self._early) + len(data) <= HIGH_WATER_BYTES:
             self._early += data
         elif self.transport is not None:
-            log.warning(
-                line("connection_refused", uid=self._uid, why="too much before it is let in")
-            )
+            uid = self._caller.uid if self._caller else None
+            log.warning(line("connection_refused", uid=uid, why="too much before it is let in"))
             self.transport.abort()
 
-    async def _join(self, uid: int) -> None:
+    async def _join(self, caller: Caller) -> None:
         assert self.transport is not None
         inner = _Inner()
         # Before it is connected: the server speaks first, and nothing of that may be dropped.
         inner.other = self
         try:
-            connection = self._door.connect(uid)
+            connection = self._door.connect(caller)
             await asyncio.get_running_loop().create_connection(lambda: inner, sock=connection)
         except OSError as error:
-            log.warning(line("connection_refused", uid=uid, why=error))
+            log.warning(line("connection_refused", uid=caller.uid, why=error))
             self.transport.abort()
             return
         self.other = inner
@@ -224,5 +276,5 @@ class _Outer(_End):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._uid is not None:
-            self._door.leave(self._uid)
+        if self._caller is not None:
+            self._door.leave(self._caller)

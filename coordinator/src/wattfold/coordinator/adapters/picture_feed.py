@@ -15,6 +15,7 @@ from typing import Any
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters import pictures
 from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.peers import Peer
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 from wattfold.v1 import node_agent_pb2 as agent_pb
@@ -55,12 +56,15 @@ class PictureFeed:
         self._heard.pop(node_id, None)
         self._gone[node_id] = None
 
-    async def jobs(self, job_ids: tuple[JobId, ...], include_ended: bool, limit: int = 0) -> bytes:
-        """A `ListJobsResponse`. Raises NoPictureError."""
+    async def jobs(
+        self, viewer: Peer, job_ids: tuple[JobId, ...], include_ended: bool, limit: int = 0
+    ) -> bytes:
+        """A `ListJobsResponse` for an account. Raises NoPictureError."""
         most = limit or pictures.LIST_MAX
-        return await self._ask(
-            pictures.Jobs(job_ids=job_ids, include_ended=include_ended, limit=most)
+        asked = pictures.Jobs(
+            viewer=viewer, job_ids=job_ids, include_ended=include_ended, limit=most
         )
+        return await self._ask(asked)
 
     async def nodes(self) -> bytes:
         """A `ListNodesResponse`. Raises NoPictureError."""
@@ -70,13 +74,13 @@ class PictureFeed:
         """A `Power`. Raises NoPictureError."""
         return await self._ask(pictures.Power())
 
-    async def cluster(self, since_ns: int) -> bytes:
-        """A `ClusterView` with the jobs that have ended since. Raises NoPictureError."""
-        return await self._ask(pictures.Cluster(since_ns=since_ns))
+    async def cluster(self, viewer: Peer, since_ns: int) -> bytes:
+        """A `ClusterView` for an account, with jobs ended since. Raises NoPictureError."""
+        return await self._ask(pictures.Cluster(viewer=viewer, since_ns=since_ns))
 
-    async def explanation(self, job_id: JobId) -> bytes:
-        """An `ExplainResponse`. Raises NoPictureError."""
-        return await self._ask(pictures.Explanation(job_id=job_id))
+    async def explanation(self, viewer: Peer, job_id: JobId) -> bytes:
+        """An `ExplainResponse` for an account. Raises NoPictureError."""
+        return await self._ask(pictures.Explanation(viewer=viewer, job_id=job_id))
 
     async def close(self) -> None:
         """Gives questions under way up."""

@@ -2,14 +2,15 @@
 
 A picture is put together from pieces: the serialised message of every job and node, kept until the
 job, the node or what was measured of it has changed. So a picture costs what has changed since the
-last one, whoever asked for that, and some bytes copied. Runs in the worker (`replica`);
+last one, whoever asked for that, and some bytes copied. There are up to three pieces of a job: for
+its account, for operators, and what everybody may see. Runs in the worker (`replica`);
 `picture_feed` asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from wattfold.contract.ids import JobId, NodeId
@@ -19,6 +20,8 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.map_views import statements as map_statements
 from wattfold.coordinator.adapters.node_views import ending_reason, outside_statements
 from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.ownership import access_of, public
+from wattfold.coordinator.adapters.peers import Peer
 from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.residual import with_residual
 from wattfold.coordinator.core.job import Job, JobSpec, JobState
@@ -57,6 +60,7 @@ class Told:
 class Jobs:
     """Asks for a `ListJobsResponse`; no ids: all, the newest ``limit``."""
 
+    viewer: Peer
     job_ids: tuple[JobId, ...] = ()
     include_ended: bool = False
     limit: int = LIST_MAX
@@ -76,13 +80,15 @@ class Power:
 class Cluster:
     """Asks for a `ClusterView` with the jobs that have ended since."""
 
+    viewer: Peer
     since_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Asks for an `ExplainResponse`."""
+    """Asks for an `ExplainResponse`, which only an owner or operator may."""
 
+    viewer: Peer
     job_id: JobId
 
 
@@ -114,6 +120,14 @@ class _Piece:
     until_ns: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _JobPiece:
+    """The same of a job, by what it is to those it is shown to."""
+
+    until_ns: int = 0
+    shown: dict[pb.JobAccess, bytes] = field(default_factory=dict)
+
+
 class Pictures:
     """The pieces, by job and node."""
 
@@ -121,7 +135,7 @@ class Pictures:
         self._replica = replica
         self._told = Told()
         self._seen = Observations()
-        self._jobs: dict[JobId, _Piece] = {}
+        self._jobs: dict[JobId, _JobPiece] = {}
         self._specs: dict[JobId, tuple[JobSpec, bytes]] = {}
         self._nodes: dict[NodeId, _Piece] = {}
         self.made = 0
@@ -172,9 +186,9 @@ class Pictures:
             case Power():
                 return self._power().SerializeToString()
             case Cluster():
-                return self._cluster(question.since_ns)
+                return self._cluster(question)
             case Explanation():
-                return self._explain(question.job_id)
+                return self._explain(question)
 
     def _list(self, question: Jobs) -> bytes:
         state = self._state
@@ -184,18 +198,20 @@ class Pictures:
             found = list(state.jobs.values())
         else:
             found = list(state.index.open.values())
-        return _repeated(JOBS_OF_LIST, self._job_pieces(found[-question.limit :]))
+        pieces = self._job_pieces(found[-question.limit :], question.viewer)
+        return _repeated(JOBS_OF_LIST, pieces)
 
-    def _cluster(self, since_ns: int) -> bytes:
+    def _cluster(self, question: Cluster) -> bytes:
         state = self._state
         head = pb.ClusterView(
             time_s=self._setting.clock.wall_s(self._now_ns),
             power=self._power(),
             last_round=views.round_message(state),
         )
-        jobs = [j for j in state.jobs.values() if not j.final or j.ended_ns >= since_ns]
+        found = [j for j in state.jobs.values() if not j.final or j.ended_ns >= question.since_ns]
         nodes = _repeated(NODES_OF_VIEW, self._node_pieces())
-        return head.SerializeToString() + nodes + _repeated(JOBS_OF_VIEW, self._job_pieces(jobs))
+        jobs = _repeated(JOBS_OF_VIEW, self._job_pieces(found, question.viewer))
+        return head.SerializeToString() + nodes + jobs
 
     def _power(self) -> pb.Power:
         message = views.power_message(
@@ -207,11 +223,13 @@ class Pictures:
         message.energy_uj = self._told.energy_uj
         return message
 
-    def _explain(self, job_id: JobId) -> bytes | str:
+    def _explain(self, question: Explanation) -> bytes | str:
+        job_id = question.job_id
         job = self._state.jobs.get(job_id)
         if job is None:
             return f"no job {job_id!r}"
         message = views.job_message(job, self._seen, self._setting.clock, self._now_ns)
+        message.access = access_of(question.viewer, job.spec)
         waits = ending_reason(self._state, job)
         message.reason = waits or message.reason
         reply = pb.ExplainResponse(job=message)
@@ -236,20 +254,29 @@ class Pictures:
 
     # Pieces.
 
-    def _job_pieces(self, jobs: Iterable[Job]) -> list[bytes]:
-        return [self._job(job).data for job in jobs]
+    def _job_pieces(self, jobs: Iterable[Job], viewer: Peer) -> list[bytes]:
+        return [self._job(job, access_of(viewer, job.spec)) for job in jobs]
 
-    def _job(self, job: Job) -> _Piece:
+    def _job(self, job: Job, access: pb.JobAccess) -> bytes:
         piece = self._jobs.get(job.job_id)
         if piece is None or 0 < piece.until_ns <= self._now_ns:
-            self.made += 1
-            body = views.job_without_spec(job, self._seen, self._setting.clock, self._now_ns)
-            body.reason = ending_reason(self._state, job) or body.reason
             moves = job.state in (JobState.RUNNING, JobState.ENDING)
             until_ns = self._now_ns + FRESH_NS if moves else 0
-            data = body.SerializeToString() + self._spec(job)
-            piece = self._jobs[job.job_id] = _Piece(_delimited(data), until_ns)
-        return piece
+            piece = self._jobs[job.job_id] = _JobPiece(until_ns)
+        data = piece.shown.get(access)
+        if data is None:
+            self.made += 1
+            data = piece.shown[access] = _delimited(self._job_bytes(job, access))
+        return data
+
+    def _job_bytes(self, job: Job, access: pb.JobAccess) -> bytes:
+        body = views.job_without_spec(job, self._seen, self._setting.clock, self._now_ns)
+        body.reason = ending_reason(self._state, job) or body.reason
+        body.access = access
+        if access == pb.JOB_ACCESS_OTHER:
+            body.spec.CopyFrom(views.spec_message(job.spec))
+            return public(body).SerializeToString()
+        return body.SerializeToString() + self._spec(job)
 
     def _spec(self, job: Job) -> bytes:
         known = self._specs.get(job.job_id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import pwd
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId, valid_name
+from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
@@ -66,11 +66,19 @@ def launch_data(message: pb.JobSpec) -> LaunchData:
     env_bytes = sum(len(key) + len(value) for key, value in message.env.items())
     if env_bytes > ENV_BYTES_MAX:
         raise InvalidRequestError(f"environment of {env_bytes} bytes, limit {ENV_BYTES_MAX} bytes")
-    return LaunchData(env=tuple(sorted(message.env.items())))
+    umask = message.umask if message.HasField("umask") else UMASK_DEFAULT
+    limits = tuple(
+        SoftLimit(name=limit.name, soft=limit.soft if limit.HasField("soft") else None)
+        for limit in message.resource_limits
+    )
+    wrong = refusal(umask, limits)
+    if wrong:
+        raise InvalidRequestError(wrong)
+    return LaunchData(env=tuple(sorted(message.env.items())), umask=umask, limits=limits)
 
 
 def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
-    """The submission as the core's JobSpec. Raises InvalidRequestError."""
+    """The submission as the core's JobSpec, without its owner. Raises InvalidRequestError."""
     argv = tuple(message.argv)
     if not argv or not argv[0]:
         raise InvalidRequestError("no command given")
@@ -116,7 +124,6 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         mode=mode,
         exclusive=message.exclusive,
         cap_uw=message.cap_uw,
-        user=_own_account(),
         tasks_per_node=tasks,
         own_launcher=message.own_launcher,
         mode_source=_mode_source(message.mode_source),
@@ -148,13 +155,13 @@ def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
 def fingerprint(request: pb.SubmitRequest) -> str:
     """Of what a submission asks for, so that a key is not taken for another command.
 
-    Without the environment, which differs from one shell to the next and belongs in no digest, and
-    without what is there for people only.
+    Without what differs from one shell to the next, of which the environment belongs in no digest,
+    and without what is there for people only.
     """
     stated = pb.JobSpec()
     stated.CopyFrom(request.spec)
-    stated.ClearField("env")
-    stated.ClearField("mode_source")
+    for name in ("env", "umask", "resource_limits", "mode_source"):
+        stated.ClearField(name)
     return hashlib.sha256(stated.SerializeToString(deterministic=True)).hexdigest()[:32]
 
 
@@ -198,14 +205,6 @@ def due_ns(message: pb.JobSpec, clock: Clock) -> int:
     if not math.isfinite(late_s) or late_s >= 0:
         raise InvalidRequestError(f"it was due {late_s:.0f} s ago: give a time to come")
     return clock.time_ns(message.due_at_s)
-
-
-def _own_account() -> str:
-    """Jobs run as the coordinator's account: only it can reach the coordinator's socket."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return ""
 
 
 def check_possible(

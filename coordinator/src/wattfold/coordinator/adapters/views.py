@@ -11,7 +11,7 @@ from wattfold.coordinator.adapters.map_views import add_map
 from wattfold.coordinator.adapters.node_views import add_amounts, add_duty, add_outside
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
-from wattfold.coordinator.core.job import Job, JobSpec, JobState, RankEnd
+from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import common_pb2
@@ -116,7 +116,10 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         phase=next((s.phase for s in samples if s.phase), ""),
         cores_wanted=sum(s.cores_wanted for s in samples),
         shim_message=next((s.shim_message for s in samples if s.shim_message), ""),
+        user=job.spec.user,
     )
+    if job.spec.uid != UNKNOWN_UID:
+        message.uid = job.spec.uid
     add_map(message, job, seen.samples_of_job(job.job_id))
     if not job.final:
         message.message = notes(job, seen.samples_of_job(job.job_id))

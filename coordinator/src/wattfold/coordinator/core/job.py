@@ -57,6 +57,8 @@ class Ender(enum.Enum):
     TIME_LIMIT = "time limit"
 
 
+UNKNOWN_UID = -1
+"""Of jobs of earlier versions, which belong to the account of the coordinator by its name."""
 FINAL_STATES = frozenset(
     {
         JobState.COMPLETED,
@@ -103,6 +105,8 @@ class JobSpec:
     own_launcher: bool = False
     mode_source: str = ""
     limit_ns: int = 0
+    uid: int = UNKNOWN_UID
+    """Number of the account ``user``."""
     memory_bytes: int = 0
     gpus: int = 0
     features: tuple[str, ...] = ()
@@ -302,6 +306,7 @@ __all__ = [
     "FINAL_STATES",
     "MAX_DONE",
     "PLACED_STATES",
+    "UNKNOWN_UID",
     "Assignment",
     "Ender",
     "Job",

@@ -8,18 +8,40 @@ import pwd
 from wattfold.nodeagent.core.errors import InvalidRequest, NotPermitted
 
 
-def account_of(user: str) -> pwd.struct_passwd | None:
-    """The account a job is to run as; None = that of the agent. Raises Refused."""
-    if not user:
+def account_of(user: str, uid: int | None = None) -> pwd.struct_passwd | None:
+    """The account a job is to run as; None = that of the agent. Raises Refused.
+
+    ``uid`` is the number of the account where the job was submitted (None: not known): files of a
+    shared file system belong to numbers, so an account must have the same one here.
+    """
+    if not user and uid in (None, os.geteuid()):
         return None
-    try:
-        account = pwd.getpwnam(user)
-    except KeyError:
-        raise InvalidRequest(f"user {user!r} is not an account of this node") from None
+    account = _known(user, uid)
+    if uid is not None and account.pw_uid != uid:
+        raise InvalidRequest(
+            f"user {user!r} has uid {account.pw_uid} on this node and {uid} where the job was"
+            " submitted: give accounts the same number on all nodes"
+        )
     if account.pw_uid == os.geteuid():
         return None
     if os.geteuid() != 0:
         raise NotPermitted(
-            f"user {user!r}: an agent that is not root starts jobs as its own account only"
+            f"user {account.pw_name!r}: this agent is not root and starts jobs of its own account,"
+            f" {_own_name()!r}, only; run it as root for jobs of others"
         )
     return account
+
+
+def _known(user: str, uid: int | None) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(user) if user else pwd.getpwuid(uid or 0)
+    except KeyError:
+        named = repr(user) if user else f"with uid {uid}"
+        raise InvalidRequest(f"user {named} is not an account of this node") from None
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

@@ -53,6 +53,9 @@ class KeeperOrder:
     """Limit of the account, threads counted; 0 = a control group limits the job."""
     groups: list[str]
     """Control groups with the processes of this job and no others, by which they can be ended."""
+    umask: int
+    limits: list[tuple[str, int | None]]
+    """Soft limits by name; None = none."""
     inherited: list[int]
     """Descriptors that go to the job, and are closed here once its keeper has them."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import grpc
 
 from wattfold.contract.ids import JobId, ZoneName
+from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit
 from wattfold.contract.topology import CpuPlace
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism
 from wattfold.nodeagent.adapters.memory_limits import MemoryMechanism
@@ -162,6 +163,12 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         step_key=request.step_key,
         memory_bytes=request.memory_bytes,
         gpus=tuple(request.gpus),
+        uid=request.uid if request.HasField("uid") else None,
+        umask=request.umask if request.HasField("umask") else UMASK_DEFAULT,
+        limits=tuple(
+            SoftLimit(name=limit.name, soft=limit.soft if limit.HasField("soft") else None)
+            for limit in request.resource_limits
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, valid_name
+from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
 from wattfold.contract.step_protocol import KEY_BYTES
 from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
 from wattfold.nodeagent.core.steps import StepNode, StepSetting, step_environment
@@ -66,6 +67,10 @@ class LaunchOrder:
     """The most it may use on this node; 0 = no limit."""
     gpus: tuple[str, ...] = ()
     """GPUs of this node that are its own."""
+    uid: int | None = None
+    """The number that ``user`` must have here; None = not known."""
+    umask: int = UMASK_DEFAULT
+    limits: tuple[SoftLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +112,9 @@ def check_order(order: LaunchOrder) -> None:
         raise InvalidRequest(
             f"job {order.job}: {order.tasks_per_node} tasks on a node are outside 1..{TASKS_MAX}"
         )
+    wrong = refusal(order.umask, order.limits)
+    if wrong:
+        raise InvalidRequest(f"job {order.job}: {wrong}")
     if order.ranks and order.rank >= order.ranks:
         raise InvalidRequest(f"job {order.job}: rank {order.rank} of {order.ranks} ranks")
     check_steps(order)

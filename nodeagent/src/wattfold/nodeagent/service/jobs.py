@@ -108,7 +108,7 @@ class NodeJobs:
         check_gpus(order, self._ports.gpus, {j.id: j.gpus for j in self.jobs.values() if j.live})
         if len(self.jobs) >= JOBS_MAX:
             raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
-        account = account_of(order.user)
+        account = account_of(order.user, order.uid)
         job = Job(
             id=order.job,
             state=JobState.STARTING,

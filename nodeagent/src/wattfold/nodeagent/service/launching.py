@@ -89,6 +89,8 @@ def keeper_order(
         files_soft_max=ports.files_soft_max,
         processes_max=ports.groups.processes_max,
         groups=ports.groups.of(job.id),
+        umask=order.umask,
+        limits=[(limit.name, limit.soft) for limit in order.limits],
         inherited=inherited,
     )
 

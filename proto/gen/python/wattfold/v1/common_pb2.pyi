@@ -39,3 +39,11 @@ class Progress(_message.Message):
     done: float
     total: float
     def __init__(self, regions: _Optional[int] = ..., done: _Optional[float] = ..., total: _Optional[float] = ...) -> None: ...
+
+class ResourceLimit(_message.Message):
+    __slots__ = ("name", "soft")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SOFT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    soft: int
+    def __init__(self, name: _Optional[str] = ..., soft: _Optional[int] = ...) -> None: ...

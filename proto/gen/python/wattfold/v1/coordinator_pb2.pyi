@@ -37,6 +37,13 @@ class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOB_STATE_LOST: _ClassVar[JobState]
     JOB_STATE_TIMED_OUT: _ClassVar[JobState]
 
+class JobAccess(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_ACCESS_UNSPECIFIED: _ClassVar[JobAccess]
+    JOB_ACCESS_OWN: _ClassVar[JobAccess]
+    JOB_ACCESS_OPERATOR: _ClassVar[JobAccess]
+    JOB_ACCESS_OTHER: _ClassVar[JobAccess]
+
 class NodeState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NODE_STATE_UNSPECIFIED: _ClassVar[NodeState]
@@ -82,6 +89,10 @@ JOB_STATE_FAILED: JobState
 JOB_STATE_CANCELLED: JobState
 JOB_STATE_LOST: JobState
 JOB_STATE_TIMED_OUT: JobState
+JOB_ACCESS_UNSPECIFIED: JobAccess
+JOB_ACCESS_OWN: JobAccess
+JOB_ACCESS_OPERATOR: JobAccess
+JOB_ACCESS_OTHER: JobAccess
 NODE_STATE_UNSPECIFIED: NodeState
 NODE_STATE_CONNECTING: NodeState
 NODE_STATE_UP: NodeState
@@ -102,7 +113,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight", "umask", "resource_limits")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +147,8 @@ class JobSpec(_message.Message):
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     DUE_AT_S_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    UMASK_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_LIMITS_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -162,7 +175,9 @@ class JobSpec(_message.Message):
     queue: str
     due_at_s: float
     weight: float
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ...) -> None: ...
+    umask: int
+    resource_limits: _containers.RepeatedCompositeFieldContainer[_common_pb2.ResourceLimit]
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held")
@@ -229,7 +244,7 @@ class NodeShare(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., cpus: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "user", "uid", "access")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -271,6 +286,9 @@ class Job(_message.Message):
     PROCESSORS_FIELD_NUMBER: _ClassVar[int]
     SURPLUS_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     OVER_S_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: JobSpec
     state: JobState
@@ -312,7 +330,10 @@ class Job(_message.Message):
     processors: _containers.RepeatedCompositeFieldContainer[_node_agent_pb2.ProcessorElement]
     surplus_processes: int
     over_s: float
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ...) -> None: ...
+    user: str
+    uid: int
+    access: JobAccess
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")

@@ -458,7 +458,7 @@ class SetProcessorMapResponse(_message.Message):
     def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
-    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "memory_bytes", "gpus")
+    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "memory_bytes", "gpus", "uid", "umask", "resource_limits")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -486,6 +486,9 @@ class LaunchRequest(_message.Message):
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    UMASK_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_LIMITS_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.CommandHeader
     job_id: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -506,7 +509,10 @@ class LaunchRequest(_message.Message):
     processor_map: bytes
     memory_bytes: int
     gpus: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
+    uid: int
+    umask: int
+    resource_limits: _containers.RepeatedCompositeFieldContainer[_common_pb2.ResourceLimit]
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., uid: _Optional[int] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ...) -> None: ...
 
 class StepNode(_message.Message):
     __slots__ = ("node_id", "address", "cpus")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from wattfold.contract.ids import valid_name
+from wattfold.contract.soft_limits import CARRIED
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import SizeRange
 from wattfold.v1 import common_pb2 as common
@@ -72,6 +74,23 @@ def environment_of(
     for name, value in environment.items():
         _check_text(value, f"the environment variable {name}", "unset it, or use --export none")
     return environment
+
+
+def umask() -> int:
+    """The file mode creation mask of this process, as its shell has set it."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
+
+
+def soft_limits() -> list[common.ResourceLimit]:
+    """Those of this process that its job is to have."""
+    found = []
+    for name in CARRIED:
+        soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
+        limited = soft != resource.RLIM_INFINITY
+        found.append(common.ResourceLimit(name=name, soft=soft if limited else None))
+    return found
 
 
 def program_name(program: str) -> str:

@@ -6,36 +6,57 @@ import time
 
 import click
 
-from wattfold.coordinator.cli.jobs.job_tables import job_sheet, queue_table
+from wattfold.coordinator.cli.jobs.job_sheet import job_sheet
+from wattfold.coordinator.cli.jobs.job_tables import owner, queue_table
 from wattfold.coordinator.cli.shared.errors import NotFoundError
 from wattfold.coordinator.cli.shared.json_output import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.v1 import coordinator_pb2 as pb
+
+LIMIT_MAX = 100_000
 
 
 @click.command()
 @click.option("--all", "include_ended", is_flag=True, help="Also jobs that have ended.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, 100_000),
+    type=click.IntRange(1, LIMIT_MAX),
     default=1000,
     show_default=True,
     help="At most so many jobs, the newest.",
 )
+@click.option("--user", default="", metavar="ACCOUNT", help="Only the jobs of this account.")
+@click.option("--mine", is_flag=True, help="Only your own jobs.")
 @session_command
-def queue(session: Session, include_ended: bool, limit: int) -> None:
+def queue(session: Session, include_ended: bool, limit: int, user: str, mine: bool) -> None:
     """List jobs: size, cap, place, progress, and why they wait.
 
     SIZE is the present size over the size asked for, with an n for whole nodes. TIME is the run
-    time, or the wait of a job that has not started.
+    time, or the wait of a job that has not started. USER is there where not all jobs are
+    yours. The names of other people's jobs are not shown.
     """
+    chosen = bool(user) or mine
     with session.connect() as client:
-        answer = client.list_jobs(include_ended=include_ended, limit=limit)
+        asked = LIMIT_MAX if chosen else limit
+        answer = client.list_jobs(include_ended=include_ended, limit=asked)
+    if chosen:
+        jobs = [job for job in answer.jobs if _wanted(job, user, mine)]
+        answer = pb.ListJobsResponse(jobs=jobs[-limit:])
     if session.json:
         session.print_json(as_dict(answer))
     elif answer.jobs:
         session.print(queue_table(answer.jobs, now_s=time.time()))
+    elif chosen:
+        whose = f"of {user}" if user else "of yours"
+        click.echo(f"No jobs {whose}{'' if include_ended else ' wait or run; --all lists ended'}.")
     else:
         click.echo("No jobs." if include_ended else "No jobs wait or run; --all lists ended ones.")
+
+
+def _wanted(job: pb.Job, user: str, mine: bool) -> bool:
+    if mine and job.access != pb.JOB_ACCESS_OWN:
+        return False
+    return not user or user in (owner(job), str(job.uid) if job.HasField("uid") else "")
 
 
 @click.command()
@@ -48,7 +69,10 @@ def queue(session: Session, include_ended: bool, limit: int) -> None:
 )
 @session_command
 def show(session: Session, job_id: str, environment: bool) -> None:
-    """Show everything about one job but its environment, which may hold secrets."""
+    """Show everything about one job but its environment, which may hold secrets.
+
+    Of the job of another account only what everybody may see, unless you are an operator.
+    """
     if environment:
         _show_environment(session, job_id)
         return

@@ -188,6 +188,9 @@ from wattfold.v1 import coordinator_pb2 as pb
 def submit(session: Session, /, wait: bool, **options: Any) -> None:
     """Submit a job and print its id.
 
+    It runs as the account that submits it, with its groups, and with the umask of this shell and
+    its limits on files, processes, stack and core dumps.
+
     For example: wattfold submit --cores 2-8 --time 10m -- ./simulate input.dat
     """
     submission = _submission(**options)
@@ -259,6 +262,8 @@ def _spec(
         due_at_s=options["due_at_s"] or 0.0,
         weight=options["weight"],
         queue=options["queue"],
+        umask=request.umask(),
+        resource_limits=request.soft_limits(),
     )
 
 

@@ -122,10 +122,20 @@ def profile(
         probes = plan_probes(counts, caps, repeat, unit)
         points = _measure(session.console(stderr=True), client, program, probes)
         fitted = _fit(program.app, points, nodes, unit)
-        if not no_store:
-            client.put_profile(fitted.profile)
+        failure = None if no_store else _store(client, fitted)
     _plot(fitted, plot_path)
-    _show(session, fitted, plot_path, stored=not no_store)
+    _show(session, fitted, plot_path, stored=not no_store and failure is None)
+    if failure is not None:
+        raise failure
+
+
+def _store(client: CoordinatorClient, fitted: Fitted) -> CliError | None:
+    """Stores it; the failure if it could not be: what was measured is shown all the same."""
+    try:
+        client.put_profile(fitted.profile)
+    except CliError as error:
+        return error
+    return None
 
 
 def _program(app: str, argv: Sequence[str], no_check: bool) -> Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wattfold.coordinator.cli.jobs.job_tables import done, where_or_reason
+from wattfold.coordinator.cli.jobs.job_tables import done, hidden, name_of, owner, where_or_reason
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.site.nodes import cap_uw
 from wattfold.coordinator.cli.site.power import outside
@@ -35,6 +35,10 @@ def _node_line(node: pb.Node) -> str:
 
 
 def _job_line(job: pb.Job) -> str:
-    name = job.spec.name or job.spec.app or f.NONE
-    line = f"  job {job.job_id} {name} {f.job_state(job.state)} size {f.size(job)} done {done(job)}"
+    line = (
+        f"  job {job.job_id} {name_of(job)} {f.job_state(job.state)} size {f.size(job)} "
+        f"done {done(job)}"
+    )
+    if hidden(job):
+        line += f" user {owner(job)}"
     return f"{line} {where_or_reason(job)}".rstrip()

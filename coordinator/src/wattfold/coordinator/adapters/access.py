@@ -1,0 +1,127 @@
+"""Who may ask for what: one table of calls.
+
+A call that is not in the table is for operators. What everybody may look at shows of other
+people's jobs only what `ownership` names as public.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.adapters.asking import asker
+from wattfold.coordinator.adapters.ownership import owner_name, owns
+from wattfold.coordinator.adapters.peers import Peer, own_account
+from wattfold.coordinator.core.state import State
+
+
+class Right(enum.Enum):
+    """Who may make a call."""
+
+    ANYBODY = "anybody who can connect"
+    OWNER = "the account of the job, and operators"
+    PROFILE = "operators; who alone has jobs of an application may drop what was learnt of it"
+    OPERATOR = "operators"
+
+
+RIGHTS = {
+    "Submit": Right.ANYBODY,
+    "ListJobs": Right.ANYBODY,
+    "ListNodes": Right.ANYBODY,
+    "ListProfiles": Right.ANYBODY,
+    "ListAudit": Right.ANYBODY,  # Of others to operators only: the handler sees to that.
+    "GetPower": Right.ANYBODY,
+    "Watch": Right.ANYBODY,
+    "Cancel": Right.OWNER,
+    "Hold": Right.OWNER,
+    "Release": Right.OWNER,
+    "Explain": Right.OWNER,
+    "GetEnvironment": Right.OWNER,
+    "DropProfile": Right.PROFILE,
+}
+"""All other calls are for operators."""
+_DEEDS = {
+    "Cancel": "cancel it",
+    "Hold": "hold it",
+    "Release": "release it",
+    "Explain": "ask why it is where it is",
+    "GetEnvironment": "see its environment",
+}
+_ORDERS = {
+    "SetBudget": "the budget",
+    "DrainNode": "draining a node",
+    "ResumeNode": "resuming a node",
+    "LeaveNode": "having a node leave",
+    "ForgetNode": "forgetting a node",
+    "PutProfile": "storing a profile or a certificate, which counts for the jobs of all accounts,",
+    "DropProfile": "dropping a profile, which counts for the jobs of all accounts,",
+}
+
+
+def right_of(action: str) -> Right:
+    """Who may make a call of this name."""
+    return RIGHTS.get(action, Right.OPERATOR)
+
+
+def refusal(peer: Peer, action: str, request: Any, state: State, operators: str) -> str:
+    """Why an account may not make a call, for people; empty if it may.
+
+    ``operators`` is the name of their group. Of a job that there is not, the handler tells.
+    """
+    right = right_of(action)
+    if peer.operator or right is Right.ANYBODY:
+        return ""
+    if right is Right.OWNER:
+        job = state.jobs.get(JobId(request.job_id))
+        if job is None or owns(peer, job.spec):
+            return ""
+        whose = owner_name(job.spec)
+        deed = _DEEDS.get(action, "do that")
+        return f"job {job.job_id} is {whose}'s, not yours: only {whose} and operators may {deed}"
+    if right is Right.PROFILE and request.learnt_only and _alone(peer, request.app, state):
+        return ""
+    group = f", and who is in the group {operators}" if operators else ""
+    what = _ORDERS.get(action, action)
+    own = own_account().account
+    accounts = "root" if own == "root" else f"root and {own}"
+    return f"{what} is for operators: {accounts}{group}; you are {peer.account}"
+
+
+def _alone(peer: Peer, app: str, state: State) -> bool:
+    """Whether all jobs of an application, one at least, are of this account."""
+    whose = [owns(peer, job.spec) for job in state.jobs.values() if job.spec.app == app]
+    return bool(whose) and all(whose)
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """Refuses calls that who asks has no right to make. Behind what finds out who asks."""
+
+    def __init__(self, state: Callable[[], State], operators: str) -> None:
+        self._state = state
+        self._operators = operators
+
+    async def intercept_service(self, continuation, details):  # type: ignore[no-untyped-def]
+        """The handler of a call, with the question of rights before it."""
+        handler = await continuation(details)
+        action = details.method.rpartition("/")[2]
+        if handler is None or right_of(action) is Right.ANYBODY:
+            return handler
+
+        async def checked(request: Any, context: Any) -> Any:
+            why = refusal(asker(), action, request, self._state(), self._operators)
+            if why:
+                await context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
+            # A stream would have to be checked as it begins; there is none that not all may see.
+            assert handler.unary_unary is not None
+            return await handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            checked,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )

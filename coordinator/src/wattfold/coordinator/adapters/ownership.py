@@ -1,0 +1,101 @@
+"""Whose job it is, and what of it is shown to whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from google.protobuf.message import Message
+
+from wattfold.coordinator.adapters.peers import BY_SOCKET, Peer, account_of, name_of, own_account
+from wattfold.coordinator.adapters.submissions import InvalidRequestError
+from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec
+from wattfold.v1 import coordinator_pb2 as pb
+
+PUBLIC = frozenset(
+    {
+        *("job_id", "user", "uid", "access", "state", "submitted_at_s", "started_at_s"),
+        *("ended_at_s", "size", "cap_uw", "shares", "resizes", "done", "remaining_s", "over_s"),
+        *("reason", "spec"),
+    }
+)
+"""Fields of a job that everybody who can connect may see."""
+PUBLIC_OF_SPEC = frozenset(
+    {
+        *("kind", "unit", "size_min", "size_max", "time_ns", "limit_ns", "priority", "mode"),
+        *("exclusive", "cap_uw", "tasks_per_node"),
+    }
+)
+_TOLD_BY_AGENTS = " again: "
+"""What comes behind it in a reason are the words of an agent, which may name files."""
+
+
+def owns(peer: Peer, spec: JobSpec) -> bool:
+    """Whether a job is of this account; by its name where the number was not stored yet."""
+    if not peer.known:
+        return False
+    if spec.uid == UNKNOWN_UID:
+        return bool(spec.user) and peer.account == spec.user
+    return peer.uid == spec.uid
+
+
+def owner_name(spec: JobSpec) -> str:
+    """Whose job it is, for people."""
+    return spec.user or (account_of(spec.uid) if spec.uid != UNKNOWN_UID else "the coordinator")
+
+
+def access_of(peer: Peer, spec: JobSpec) -> pb.JobAccess:
+    """What a job is to an account."""
+    if owns(peer, spec):
+        return pb.JOB_ACCESS_OWN
+    return pb.JOB_ACCESS_OPERATOR if peer.operator else pb.JOB_ACCESS_OTHER
+
+
+def public(job: pb.Job) -> pb.Job:
+    """What everybody may see of a job."""
+    shown = pb.Job()
+    _copy(job, shown, PUBLIC)
+    shown.ClearField("spec")
+    _copy(job.spec, shown.spec, PUBLIC_OF_SPEC)
+    reason, again, _ = shown.reason.partition(_TOLD_BY_AGENTS)
+    shown.reason = reason + again.rstrip(": ")
+    return shown
+
+
+def _copy(source: Message, target: Message, names: frozenset[str]) -> None:
+    target.CopyFrom(source)
+    for field in source.DESCRIPTOR.fields:
+        if field.name not in names:
+            target.ClearField(field.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRules:
+    """Whose jobs are taken."""
+
+    root_jobs: bool = True
+
+
+def owned(spec: JobSpec, peer: Peer, rules: JobRules) -> JobSpec:
+    """A submission as the job of who asks. Raises InvalidRequestError: no such job is taken."""
+    if peer.uid == 0 and peer.address != BY_SOCKET:
+        raise InvalidRequestError(
+            "jobs of root are taken over the unix socket only: name another account for the token "
+            "(token_account of the coordinator)"
+        )
+    if peer.uid == 0 and not rules.root_jobs:
+        raise InvalidRequestError(
+            "jobs of root are not taken here: submit it as the account that it is to run as, or "
+            "set root_jobs = true for the coordinator"
+        )
+    name = name_of(peer.uid)
+    if not name and peer.uid != own_account().uid:
+        raise InvalidRequestError(
+            f"your account, number {peer.uid}, has no name on the host of the coordinator: jobs "
+            "run as accounts that the nodes know by name"
+        )
+    return replace(spec, user=name, uid=peer.uid)
+
+
+def scoped_key(key: str, peer: Peer) -> str:
+    """An idempotency key as it is stored: keys of one account say nothing to another."""
+    return key if not key or peer.uid == own_account().uid else f"{peer.uid}:{key}"

@@ -1,0 +1,197 @@
+"""One job as a sheet of fields."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from wattfold.contract.units import s_from_ns
+from wattfold.coordinator.cli.jobs.job_tables import (
+    done,
+    elapsed_s,
+    ending,
+    hidden,
+    left_s,
+    note,
+    owner,
+)
+from wattfold.coordinator.cli.jobs.map_fields import sheet_fields
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.tables import field_table
+from wattfold.v1 import common_pb2 as common
+from wattfold.v1 import coordinator_pb2 as pb
+
+RESIDUAL_ROWS_MAX = 16
+
+Fields = list[tuple[str, str | Text]]
+
+
+def job_sheet(job: pb.Job, now_s: float) -> Table:
+    """Everything worth knowing about one job, as far as it is shown."""
+    fields = _public_fields(job, now_s) if hidden(job) else _all_fields(job, now_s)
+    fields += [("on", f"{share.node_id} CPUs {share.cpus}{_beside(share)}") for share in job.shares]
+    if job.state in f.ENDED_STATES:
+        fields.append(("ending", ending(job) or f.NONE))
+    elif job.reason:
+        fields.append(("waits for", job.reason))
+    if note(job):
+        fields.append(("note", note(job)))
+    return field_table(fields)
+
+
+def _public_fields(job: pb.Job, now_s: float) -> Fields:
+    spec = job.spec
+    return [
+        ("job", job.job_id),
+        ("user", _user(job)),
+        ("not yours", f"its command, name, files and usage are for {owner(job)} and operators"),
+        ("state", f.styled_job_state(job.state)),
+        ("kind", _kind(spec)),
+        ("size", f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"),
+        ("cap", _cap(job)),
+        *_times(job, now_s),
+        ("priority", f"{spec.priority:g}"),
+        ("done", done(job)),
+        ("remaining", left_s(job)),
+        ("resizes", str(job.resizes)),
+    ]
+
+
+def _all_fields(job: pb.Job, now_s: float) -> Fields:
+    spec = job.spec
+    return [
+        ("job", job.job_id),
+        ("user", _user(job)),
+        ("name", spec.name or f.NONE),
+        ("application", spec.app or f.NONE),
+        ("state", f.styled_job_state(job.state)),
+        ("command", shlex.join(spec.argv)),
+        ("directory", spec.cwd),
+        ("output", spec.stdout_path or f"wattfold-{job.job_id}.out"),
+        ("errors", spec.stderr_path or f"wattfold-{job.job_id}.err"),
+        ("kind", _kind(spec)),
+        ("mode from", spec.mode_source or f.NONE),
+        (
+            "size",
+            f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"
+            f"{', own launcher' if spec.own_launcher else ''}",
+        ),
+        ("cap", _cap(job)),
+        *_times(job, now_s),
+        *([("queue", spec.queue)] if spec.queue else []),
+        *_requests(spec),
+        ("priority", f"{spec.priority:g}"),
+        ("done", done(job)),
+        ("phase", job.phase or f.NONE),
+        ("cores asked", f"{job.cores_wanted}" if job.cores_wanted else f.NONE),
+        ("remaining", left_s(job)),
+        ("energy", _energy(job)),
+        ("CPU time", f.duration(s_from_ns(job.cpu_ns))),
+        ("cores x time", f.duration(s_from_ns(job.core_ns)) if job.core_ns else f.NONE),
+        ("off its cores", _residual(job)),
+        ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
+        ("threads", str(job.team_size or f.NONE)),
+        *([("shims", f"some may be kept out: {job.shim_message}")] if job.shim_message else []),
+        *_process_fields(job),
+        *sheet_fields(job),
+    ]
+
+
+def _requests(spec: pb.JobSpec) -> Fields:
+    """What it asks for beyond cores and nodes, if anything."""
+    asked = [f"{f.memory(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
+    asked += [f"{spec.gpus} GPU{'s' if spec.gpus > 1 else ''}"] if spec.gpus else []
+    asked += [f"features {', '.join(spec.features)}"] if spec.features else []
+    fields: Fields = [("on a node", "; ".join(asked))] if asked else []
+    fields += [("due", _when(spec.due_at_s))] if spec.due_at_s else []
+    return [*fields, ("weight", f"{spec.weight:g}")] if spec.weight not in (0, 1) else fields
+
+
+def _beside(share: pb.NodeShare) -> str:
+    memory = f", {f.memory(share.memory_bytes)} of memory" if share.memory_bytes else ""
+    return memory + (f", GPUs {','.join(share.gpus)}" if share.gpus else "")
+
+
+def _user(job: pb.Job) -> str:
+    return f"{owner(job)} ({job.uid})" if job.user and job.HasField("uid") else owner(job)
+
+
+def _times(job: pb.Job, now_s: float) -> Fields:
+    spec = job.spec
+    return [
+        ("submitted", _when(job.submitted_at_s)),
+        ("started", _when(job.started_at_s)),
+        ("ended", _when(job.ended_at_s)),
+        ("run time", f.duration(elapsed_s(job, now_s)) if job.started_at_s else f.NONE),
+        ("time asked", f.duration(s_from_ns(spec.time_ns)) if spec.time_ns else f.NONE),
+        ("time limit", f.duration(s_from_ns(spec.limit_ns)) if spec.limit_ns else f.NONE),
+    ]
+
+
+def _energy(job: pb.Job) -> str:
+    idle = f" and {f.energy(job.idle_energy_uj)} idle share" if job.idle_energy_uj else ""
+    return f.energy(job.energy_uj) + idle
+
+
+def _residual(job: pb.Job) -> str | Text:
+    text = f.duration(s_from_ns(job.residual_cpu_ns))
+    load = sum(core.load for core in job.residual)
+    if load:
+        text += f", {load:.2f} cores of late"
+    return Text(f"{text} (above the threshold)", style="red") if job.residual_alarm else text
+
+
+def _process_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
+    """What is measured of the processes of a running job."""
+    if not job.threads:
+        return []
+    found: list[tuple[str, str | Text]] = [
+        (
+            "OS threads",
+            f"{job.threads}, {job.runnable_threads} runnable;"
+            f" {f.duration(s_from_ns(job.excess_runnable_ns))} waited for cores",
+        ),
+        ("memory", f"{f.memory(job.memory_bytes)}, at most {f.memory(job.memory_bytes_max)}"),
+        (
+            "switches",
+            f"{job.voluntary_switches} voluntary, {job.involuntary_switches} involuntary",
+        ),
+    ]
+    for core in job.residual[:RESIDUAL_ROWS_MAX]:
+        spent = f.duration(s_from_ns(core.cpu_ns))
+        load = f", {core.load:.2f} cores of late" if core.load else ""
+        found.append(("left on", f"{core.node_id} CPU {core.cpu}: {spent}{load}"))
+    more = len(job.residual) - RESIDUAL_ROWS_MAX
+    return [*found, ("left on", f"{more} more CPUs")] if more > 0 else found
+
+
+def _kind(spec: pb.JobSpec) -> str:
+    if spec.mode not in common.ResizeMode.values():
+        return f.job_kind(spec.kind)
+    mode = f.enum_word(common.ResizeMode.Name(spec.mode), "RESIZE_MODE_")
+    return (
+        f"{f.job_kind(spec.kind)}, resized by {mode}"
+        if mode != "fixed"
+        else (f"{f.job_kind(spec.kind)}, never resized")
+    )
+
+
+def _unit(spec: pb.JobSpec) -> str:
+    one = max(spec.size_min, spec.size_max) == 1
+    word = "node" if spec.unit == pb.SIZE_UNIT_NODES else "core"
+    return word if one else f"{word}s"
+
+
+def _cap(job: pb.Job) -> str:
+    if job.spec.cap_uw:
+        return f"{f.power(job.spec.cap_uw)} a node, fixed"
+    return f"{f.power(job.cap_uw)} a node" if job.cap_uw else f.NONE
+
+
+def _when(time_s: float) -> str:
+    if not time_s:
+        return f.NONE
+    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M:%S")
