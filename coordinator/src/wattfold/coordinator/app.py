@@ -84,6 +84,7 @@ COMMANDS = (
     act.SetMask,
     act.Launch,
     act.Terminate,
+    act.Suspend,
     act.ForgetProcess,
     act.RenewLease,
 )

@@ -17,7 +17,11 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters import agent_messages, views
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.map_views import statements as map_statements
-from wattfold.coordinator.adapters.node_views import ending_reason, outside_statements
+from wattfold.coordinator.adapters.node_views import (
+    attempt_statements,
+    ending_reason,
+    outside_statements,
+)
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.residual import with_residual
@@ -224,12 +228,17 @@ class Pictures:
         elif job.state is JobState.HELD:
             reply.summary = "Held by its user."
             reply.lines.append(f"`wattfold release {job_id}` lets it start.")
+        elif job.state is JobState.SUSPENDED:
+            reply.summary = "Suspended: its processes stand still."
+            reply.lines.append(f"`wattfold resume {job_id}` lets it go on.")
+            reply.lines.append("Its cores and its power stay its own; its time limit stands still.")
         else:
             reply.summary = f"The job is {job.state.value}."
             if waits:
                 reply.lines.append(f"It {waits}.")
         if message.message:
             reply.lines.append(message.message)
+        reply.lines.extend(attempt_statements(job))
         if job.spec.mode_source:
             reply.lines.append(f"Resized by {job.spec.mode.value}: {job.spec.mode_source}.")
         return reply.SerializeToString()
@@ -245,7 +254,7 @@ class Pictures:
             self.made += 1
             body = views.job_without_spec(job, self._seen, self._setting.clock, self._now_ns)
             body.reason = ending_reason(self._state, job) or body.reason
-            moves = job.state in (JobState.RUNNING, JobState.ENDING)
+            moves = job.state in (JobState.RUNNING, JobState.SUSPENDED, JobState.ENDING)
             until_ns = self._now_ns + FRESH_NS if moves else 0
             data = body.SerializeToString() + self._spec(job)
             piece = self._jobs[job.job_id] = _Piece(_delimited(data), until_ns)

@@ -11,6 +11,7 @@ from wattfold.coordinator.adapters.map_views import add_map
 from wattfold.coordinator.adapters.node_views import add_duty, add_outside
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
+from wattfold.coordinator.core.attempt import Attempt
 from wattfold.coordinator.core.job import Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.state import State
@@ -56,6 +57,11 @@ def spec_message(spec: JobSpec) -> pb.JobSpec:
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
         limit_ns=spec.limit_ns,
+        requeue_max=spec.requeue_max,
+        restartable=spec.restarts,
+        snapshot_dir=spec.snapshot_dir,
+        snapshot_signal=spec.snapshot_signal,
+        snapshot_grace_ns=spec.snapshot_grace_ns,
     )
 
 
@@ -73,8 +79,10 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     # Processes that have ended are in the journal, the others in the newest telemetry.
     over = {rank.node_id for rank in job.ranks.values() if rank.end}
     ends = [rank.end for rank in job.ranks.values() if rank.end]
-    running = [s for node_id, s in seen.samples_of_job(job.job_id) if node_id not in over]
-    uses: list[RankEnd | JobSample] = [*ends, *running]
+    # Of an earlier attempt, a node that was given up may have told last.
+    alive = job.ranks.keys() - over
+    running = [s for node_id, s in seen.samples_of_job(job.job_id) if node_id in alive]
+    uses: list[RankEnd | JobSample | Attempt] = [*job.attempts, *ends, *running]
     total_s = job.target.expected_total_s if job.target else 0.0
     message = pb.Job(
         job_id=job.job_id,
@@ -110,6 +118,9 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         phase=next((s.phase for s in samples if s.phase), ""),
         cores_wanted=sum(s.cores_wanted for s in samples),
         shim_message=next((s.shim_message for s in samples if s.shim_message), ""),
+        attempt=job.attempt,
+        attempts=[_attempt(attempt, clock) for attempt in job.attempts],
+        suspended_s=job.suspended_for_ns(now_ns) / 1e9,
     )
     add_map(message, job, seen.samples_of_job(job.job_id))
     if not job.final:
@@ -119,6 +130,21 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
     return message
+
+
+def _attempt(attempt: Attempt, clock: Clock) -> pb.JobAttempt:
+    return pb.JobAttempt(
+        number=attempt.number,
+        node_ids=attempt.nodes,
+        started_at_s=clock.wall_s(attempt.started_ns),
+        ended_at_s=clock.wall_s(attempt.ended_ns),
+        why=attempt.why,
+        cpu_ns=attempt.cpu_ns,
+        core_ns=attempt.core_ns,
+        energy_uj=attempt.energy_uj,
+        idle_energy_uj=attempt.idle_energy_uj,
+        residual_cpu_ns=attempt.residual_cpu_ns,
+    )
 
 
 def notes(job: Job, samples: list[tuple[NodeId, JobSample]]) -> str:

@@ -154,6 +154,8 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
             for node in request.step_nodes
         ),
         step_key=request.step_key,
+        attempt=request.attempt or 1,
+        snapshot_dir=request.snapshot_dir,
     )
 
 
@@ -176,6 +178,8 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
         processes_left=job.left if job.live else 0,
+        attempt=job.attempt,
+        suspended=job.live and job.suspended,
     )
 
 

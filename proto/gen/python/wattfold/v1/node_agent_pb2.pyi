@@ -441,7 +441,7 @@ class SetProcessorMapResponse(_message.Message):
     def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
-    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map")
+    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "attempt", "snapshot_dir")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -467,6 +467,8 @@ class LaunchRequest(_message.Message):
     STEP_KEY_FIELD_NUMBER: _ClassVar[int]
     TASKS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_DIR_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.CommandHeader
     job_id: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -485,7 +487,9 @@ class LaunchRequest(_message.Message):
     step_key: bytes
     tasks_per_node: int
     processor_map: bytes
-    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ...) -> None: ...
+    attempt: int
+    snapshot_dir: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., attempt: _Optional[int] = ..., snapshot_dir: _Optional[str] = ...) -> None: ...
 
 class StepNode(_message.Message):
     __slots__ = ("node_id", "address", "cpus")
@@ -523,8 +527,46 @@ class SignalResponse(_message.Message):
     found: bool
     def __init__(self, found: bool = ...) -> None: ...
 
+class EndAttemptRequest(_message.Message):
+    __slots__ = ("header", "job_id", "attempt", "signal", "grace_ns")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    GRACE_NS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    attempt: int
+    signal: int
+    grace_ns: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ...) -> None: ...
+
+class EndAttemptResponse(_message.Message):
+    __slots__ = ("found",)
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    def __init__(self, found: bool = ...) -> None: ...
+
+class SuspendRequest(_message.Message):
+    __slots__ = ("header", "job_id", "attempt", "suspended")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    attempt: int
+    suspended: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., suspended: bool = ...) -> None: ...
+
+class SuspendResponse(_message.Message):
+    __slots__ = ("found",)
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    def __init__(self, found: bool = ...) -> None: ...
+
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -540,6 +582,8 @@ class ProcessInfo(_message.Message):
     CORE_NS_FIELD_NUMBER: _ClassVar[int]
     IDLE_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_LEFT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -555,7 +599,9 @@ class ProcessInfo(_message.Message):
     core_ns: int
     idle_energy_uj: int
     processes_left: int
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ...) -> None: ...
+    attempt: int
+    suspended: bool
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

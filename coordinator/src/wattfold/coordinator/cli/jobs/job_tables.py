@@ -52,7 +52,7 @@ def queue_table(
         add_row(
             table,
             *([marks.get(job.job_id, Text())] if marks is not None else []),
-            job.job_id,
+            numbered(job),
             job.spec.name or job.spec.app or f.NONE,
             f.styled_job_state(job.state),
             f.size(job),
@@ -63,6 +63,11 @@ def queue_table(
             where_or_reason(job),
         )
     return table
+
+
+def numbered(job: pb.Job) -> str:
+    """Its number, and from its second attempt on the number of that."""
+    return f"{job.job_id}#{job.attempt}" if job.attempt > 1 else job.job_id
 
 
 def elapsed_s(job: pb.Job, now_s: float) -> float:
@@ -136,6 +141,7 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
             f"{', own launcher' if spec.own_launcher else ''}",
         ),
         ("cap", _cap(job)),
+        *_attempt_fields(job),
         ("submitted", _when(job.submitted_at_s)),
         ("started", _when(job.started_at_s)),
         ("ended", _when(job.ended_at_s)),
@@ -165,6 +171,21 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
     if note(job):
         fields.append(("note", note(job)))
     return field_table(fields)
+
+
+def _attempt_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
+    """Of a job that was started more than once, or that may be."""
+    found: list[tuple[str, str | Text]] = []
+    if job.spec.restartable:
+        more = f", {job.spec.requeue_max} more after lost nodes" if job.spec.requeue_max else ""
+        found.append(("attempt", f"{job.attempt}{more}"))
+    for before in job.attempts:
+        where = ", ".join(before.node_ids)
+        used = f"{_when(before.started_at_s)} to {_when(before.ended_at_s)} on {where}"
+        found.append((f"attempt {before.number}", f"{used}: {before.why}"))
+    if job.suspended_s:
+        found.append(("suspended", f.duration(job.suspended_s)))
+    return found
 
 
 def _energy(job: pb.Job) -> str:

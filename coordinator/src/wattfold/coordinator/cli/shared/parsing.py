@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +107,17 @@ def parse_setting(text: str) -> tuple[str, str | None]:
     return name, value if equals else None
 
 
+def parse_signal(text: str) -> int:
+    """Reads `USR1`, `SIGUSR1` or a number, but for KILL and STOP. Raises ValueError."""
+    name = text.upper().removeprefix("SIG")
+    number = int(text) if text.isdecimal() else getattr(signal, f"SIG{name}", None)
+    if not isinstance(number, int) or not 0 < number < signal.NSIG:
+        raise ValueError(f"no signal: {text!r}; expected for example USR1")
+    if number in (signal.SIGKILL, signal.SIGSTOP):
+        raise ValueError(f"no program can take {text!r}; use for example USR1")
+    return int(number)
+
+
 class Parsed(click.ParamType[Any]):
     """A click type from a function that raises ValueError with a message for people."""
 
@@ -127,4 +139,5 @@ DURATION_NS = Parsed("duration", parse_duration_ns)
 POWER_UW = Parsed("watts", parse_power_uw)
 SIZES = Parsed("sizes", parse_size_list)
 POWERS_UW = Parsed("watts", parse_power_list_uw)
+SIGNAL = Parsed("signal", parse_signal)
 SETTING = Parsed("setting", parse_setting)
