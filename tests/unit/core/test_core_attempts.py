@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -266,6 +267,29 @@ def test_a_requeue_survives_a_restart_of_the_coordinator() -> None:
     assert replace(terminate("n0", "a"), signal=10) in out
     stage.process_ended("n0", "a")
     assert stage.job("a").state is JobState.PENDING
+
+
+def test_a_state_of_before_there_were_attempts_is_read() -> None:
+    stage = site("n0")
+    stored = json.loads(codec.dump_state(stage.core.state))
+    added = {"attempt", "attempts", "requeue", "suspended_ns", "paused_ns"}
+    wanted = {"requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns"}
+    for job in stored["jobs"].values():
+        assert added <= job.keys()
+        assert wanted <= job["spec"].keys()
+        for name in added:
+            del job[name]
+        for name in wanted:
+            del job["spec"][name]
+        for rank in job["ranks"].values():
+            del rank["stopped"], rank["stopping"]
+    assert codec.load_state(json.dumps(stored)) == stage.core.state
+
+
+def test_events_of_before_there_were_attempts_are_read() -> None:
+    body = '{"node_id": "n0", "job_id": "a", "pid": 7}'
+    event = codec.load_event("JobLaunched", body)
+    assert event == ev.JobLaunched(node_id=NodeId("n0"), job_id=JobId("a"), pid=7, attempt=0)
 
 
 def test_what_attempts_have_used_is_kept() -> None:

@@ -105,7 +105,8 @@ class AgentLink:
         self._metadata = channels.metadata(token)
         self._channel = channels.open_channel(address)
         self._stub = node_agent_pb2_grpc.NodeAgentStub(self._channel)
-        self._reported: set[str] = set()
+        self._reported: set[tuple[JobId, int]] = set()
+        """Ends that were posted, by job and attempt."""
         self._offset = messages.ClockOffset()
         self._commands: set[asyncio.Task[None]] = set()
         self._not_held: messages.Powers = {}
@@ -164,7 +165,7 @@ class AgentLink:
             raise self._fence(f"epoch {inventory.epoch} is newer than {self._hooks.epoch()}")
         self._offset = messages.ClockOffset()
         processes = tuple(messages.process(entry) for entry in listed.processes)
-        self._reported = {p.job_id for p in processes if not p.running}
+        self._reported = {(p.job_id, p.attempt) for p in processes if not p.running}
         self._not_held = messages.not_held(inventory, spec)
         self._hooks.post(
             ev.NodeConnected(
@@ -212,12 +213,11 @@ class AgentLink:
             self._not_held = over
             powers = tuple(sorted(over.items()))
             self._hooks.post(ev.CapsNotHeld(node_id=self.node_id, powers_uw=powers))
-        ended = {entry.job_id for entry in message.ended}
-        for entry in message.ended:
-            if entry.job_id not in self._reported:
-                reading = messages.process(entry)
+        ended = [messages.process(entry) for entry in message.ended]
+        for reading in ended:
+            if (reading.job_id, reading.attempt) not in self._reported:
                 self._hooks.post(ev.ProcessEnded(node_id=self.node_id, process=reading))
-        self._reported = ended
+        self._reported = {(reading.job_id, reading.attempt) for reading in ended}
 
     def perform(self, action: act.Action) -> None:
         """Starts the call of an action."""

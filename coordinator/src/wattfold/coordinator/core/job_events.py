@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import adoption, requeue
 from wattfold.coordinator.core import events as ev
@@ -12,7 +11,6 @@ from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reconcile import next_request
 from wattfold.coordinator.core.state import State
-
 
 OfRank = (
     ev.JobLaunched

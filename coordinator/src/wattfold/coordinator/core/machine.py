@@ -13,8 +13,8 @@ from typing import Any
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import attempt_events, job_events, node_events, node_orders
+from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.adoption import unstarted
 from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.index import Touched

@@ -109,13 +109,13 @@ def parse_setting(text: str) -> tuple[str, str | None]:
 
 def parse_signal(text: str) -> int:
     """Reads `USR1`, `SIGUSR1` or a number, but for KILL and STOP. Raises ValueError."""
-    name = text.upper().removeprefix("SIG")
-    number = int(text) if text.isdecimal() else getattr(signal, f"SIG{name}", None)
-    if not isinstance(number, int) or not 0 < number < signal.NSIG:
+    names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
+    number = int(text) if text.isdecimal() else names.get(text.upper().removeprefix("SIG"), 0)
+    if not 0 < number < signal.NSIG:
         raise ValueError(f"no signal: {text!r}; expected for example USR1")
     if number in (signal.SIGKILL, signal.SIGSTOP):
         raise ValueError(f"no program can take {text!r}; use for example USR1")
-    return int(number)
+    return number
 
 
 class Parsed(click.ParamType[Any]):
