@@ -78,7 +78,7 @@ def test_attempts_are_shown(wattfold: Command, fake: FakeCoordinator) -> None:
 
 @pytest.mark.parametrize("text", ["KILL", "sigstop", "0", "9", "99", "NOPE", "", "-1", "_IGN"])
 def test_what_is_no_signal_for_a_program(text: str) -> None:
-    with pytest.raises(ValueError, match="expected for example USR1|use for example USR1"):
+    with pytest.raises(ValueError, match="for example USR1"):
         parse_signal(text)
 
 
