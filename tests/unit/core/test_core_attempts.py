@@ -154,6 +154,20 @@ def test_what_a_lost_node_still_runs_is_ended_before_the_job_may_start() -> None
     assert launches(start(stage, "n1:0-1"))[0].attempt == 2
 
 
+def test_a_start_that_waits_for_cores_is_put_off_when_an_old_process_turns_up() -> None:
+    stage = site("n0", requeue_max=3)
+    forgotten(stage, "n0")
+    stage.run_job("b", "n1:0-3", cap_w=40)
+    stage.need_plan()
+    stage.plan(on("b", "n1:2-3", cap_w=10), on("a", "n1:0-1", cap_w=10))
+    assert stage.job("a").state is JobState.STARTING
+    stage.order("n0", NodeOrder.RESUME)
+    stage.connect("n0", 10, (running("a", "0-1", attempt=1),))
+    assert stage.job("a").state is JobState.PENDING
+    assert "earlier attempt is still on n0" in stage.job("a").reason
+    assert not launches(stage.mask_is("n1", "b", "2-3"))
+
+
 def test_an_old_process_beside_the_new_attempt_is_ended_and_never_taken_for_it() -> None:
     stage = site("n0", requeue_max=3)
     forgotten(stage, "n0")
@@ -181,6 +195,7 @@ def test_an_old_process_on_the_node_of_the_new_attempt_is_not_adopted(told: int)
     assert replace(terminate("n0", "a"), attempt=told) in out
     assert stage.job("a").state is JobState.STARTING
     assert not stage.job("a").ranks[NodeId("n0")].running
+    assert [again.attempt for again in launches(out)] == [2], "the agent has it make way"
 
 
 def test_an_old_process_is_not_adopted_after_a_restart() -> None:
@@ -302,6 +317,21 @@ def test_what_attempts_have_used_is_kept() -> None:
     (first,) = stage.job("a").attempts
     assert (first.cpu_ns, first.core_ns, first.energy_uj, first.idle_energy_uj) == (6, 10, 14, 4)
     assert first.ended_ns - first.started_ns == 5 * S
+
+
+def test_a_limit_of_an_earlier_attempt_is_over_with_it() -> None:
+    stage = site("n0", restartable=True, limit_ns=10 * S)
+    stage.run_job("b", "n1:0-1", cap_w=40, limit_ns=5 * S)
+    stage.after(4)
+    requeue(stage)
+    stage.process_ended("n0", "a")
+    stage.need_plan()
+    stage.plan(on("a", "n0:0-1", cap_w=10), on("b", "n1:0-1", cap_w=10))
+    stage.launched("n0", "a")
+    stage.after(1)
+    assert stage.job("b").state is JobState.ENDING
+    stage.after(6)
+    assert stage.job("a").state is JobState.RUNNING
 
 
 def test_the_time_limit_is_of_each_attempt() -> None:

@@ -197,6 +197,10 @@ def _end_earlier(
     """Ends what is left of an attempt that was given up; until then the job is not started."""
     node.foreign[job.job_id] = reading.cpus
     state.index.touch(node.node_id)
+    if job.state is JobState.STARTING and not job.ranks:
+        state.index.displace(job)
+        job.state, job.target = JobState.PENDING, None
+        job.reason = f"a process of an earlier attempt is still on {node.node_id}"
     # Of a node that was forgotten nothing is ended before an operator resumes it.
     if node.duty in FORGOTTEN:
         return []

@@ -350,7 +350,7 @@ def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> l
             and _free(state, s.node_id, job, s.cpus)
             for s in job.target.shares
         )
-        if not ready or _earlier_alive(state, job):
+        if not ready:
             return []
         for share in job.target.shares:
             job.ranks[share.node_id] = Rank(node_id=share.node_id, held=share.cpus)
@@ -360,13 +360,6 @@ def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> l
         if (fresh or job.job_id in look.jobs or rank.node_id in look.node_ids)
         and _due(state, rank, now_ns)
     ]
-
-
-def _earlier_alive(state: State, job: Job) -> bool:
-    """Whether a node runs what was given up of the job: started twice would be worse than late."""
-    if not job.attempts:
-        return False
-    return any(job.job_id in node.foreign for node in state.nodes.values())
 
 
 def _due(state: State, rank: Rank, now_ns: int) -> bool:
