@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -134,6 +135,52 @@ def test_forget() -> None:
     cluster.order(N0, NodeOrder.RESUME)
     cluster.run(240 * S)
     assert N0 in cluster.core.state.ledger.accounts
+
+
+def test_a_job_of_a_forgotten_node_is_started_again() -> None:
+    """On another node, from its beginning, and once: what comes back is no part of it."""
+    cluster = Cluster([node_spec(f"n{i}") for i in range(2)], POLICY, 80 * W)
+    cluster.go("0", replace(job(100, JobKind.RIGID, least=4), requeue_max=1))
+    cluster.run(10 * S)
+    (where,) = [n for n in (N0, N1) if jobs_on(cluster, n)]
+    cluster.cut_power(where, 60 * S)
+    cluster.run(25 * S)
+    cluster.order(where, NodeOrder.FORGET_UNPOWERED)
+    cluster.run(35 * S)
+    known = cluster.core.state.jobs[JobId("0")]
+    assert (known.state, known.attempt) == (JobState.RUNNING, 2)
+    assert where not in known.ranks
+    cluster.run(400 * S, lambda: known.final)
+    assert known.state is JobState.COMPLETED
+    (first,) = known.attempts
+    assert known.ended_ns - known.started_ns > 2 * (first.ended_ns - first.started_ns) / 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_requeues_suspensions_and_faults_leave_nothing_twice(seed: int) -> None:
+    """Whatever is lost on the way, in the end every job has run to its end, in one attempt."""
+    rng = random.Random(seed)
+    faults = Faults(lose=0.05, late=0.05, double=0.05, delay_ns=200_000_000)
+    nodes = [node_spec(f"n{i}") for i in range(3)]
+    cluster = Cluster(nodes, POLICY, 130 * W, seed, faults)
+    names = [JobId(str(index)) for index in range(6)]
+    for name in names:
+        cluster.go(name, replace(job(rng.randint(20, 60), least=2), requeue_max=3))
+    kinds = (ev.JobRequeueRequested, ev.JobSuspendRequested, ev.JobResumeRequested)
+    for _ in range(40):
+        request = rng.choice(kinds)(job_id=rng.choice(names))
+        cluster.clock.later(rng.randint(2, 80) * S, partial(cluster.post, request))
+    cluster.clock.later(20 * S, partial(cluster.cut_power, N0, 20 * S))
+    # A lost command to end a job is repeated with the next contact.
+    for at_s in (50, 130, 200, 270):
+        cluster.clock.later(at_s * S, partial(cluster.kill_coordinator, 3 * S))
+    for name in names:
+        cluster.clock.later(120 * S, partial(cluster.post, ev.JobResumeRequested(job_id=name)))
+    cluster.run(900 * S, lambda: all(j.final for j in cluster.core.state.jobs.values()))
+    jobs = cluster.core.state.jobs
+    assert {job.state for job in jobs.values()} == {JobState.COMPLETED}
+    assert any(job.attempt > 1 for job in jobs.values())
+    assert all(agent.clashes == 0 for agent in cluster.agents.values())
 
 
 def test_a_forgotten_node_that_never_lost_its_power_keeps_its_processes() -> None:

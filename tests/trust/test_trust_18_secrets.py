@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from trust.head import Head, files_with, rows
 from unit.adapters.test_service import Bench, run
-from unit.core.stage import job_spec, node_spec, on, planning_round, reading
+from unit.core.stage import ended, job_spec, node_spec, on, planning_round, reading
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.journal import Journal
@@ -33,12 +33,12 @@ def submitted(job: str = "a", **fields: object) -> ev.JobSubmitted:
     return ev.JobSubmitted(job_id=JobId(job), spec=job_spec(**fields))
 
 
-async def start_job(bench: Bench) -> None:
+async def start_job(bench: Bench, **fields: object) -> None:
     """A node comes, and the job is started on it."""
     service = bench.service
     service.post(ev.NodeRegistered(node_id=N0, address="x"))
     service.post(ev.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=()))
-    await service.request(submitted(), LAUNCH)
+    await service.request(submitted(**fields), LAUNCH)
     plan = Plan(assignments=(on("a", "n0:0-1"),))
     number = service.core.state.solving
     service.post(ev.PlanProposed(plan=plan, round=planning_round(number)))
@@ -59,6 +59,24 @@ def test_it_is_kept_until_the_job_runs_and_then_dropped(tmp_path: Path) -> None:
         assert bench.service.launch_data(A) == LAUNCH
         bench.service.post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
         await bench.settled()
+        assert bench.service.launch_data(A) is None
+        await scrubbed(bench)
+        assert files_with(tmp_path, SECRET) == []
+
+    run(tmp_path, test)
+
+
+def test_that_of_a_job_that_may_be_started_again_is_kept_until_its_end(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await start_job(bench, restartable=True)
+        bench.service.post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+        await bench.service.request(ev.JobRequeueRequested(job_id=A))
+        end = ended("a", 143, attempt=1)
+        bench.service.post(ev.ProcessEnded(node_id=N0, process=end))
+        await bench.settled()
+        assert bench.service.core.state.jobs[A].attempt == 2
+        assert bench.service.launch_data(A) == LAUNCH
+        await bench.service.request(ev.JobCancelRequested(job_id=A))
         assert bench.service.launch_data(A) is None
         await scrubbed(bench)
         assert files_with(tmp_path, SECRET) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,6 +40,17 @@ from wattfold.coordinator.policies.parm import Parm
 S, W = 1_000_000_000, 1_000_000
 JOBS = [JobId(name) for name in "abcd"]
 NODES = [NodeId(name) for name in ("n0", "n1", "n2")]
+REQUESTS: dict[str, Callable[..., ev.Event]] = {
+    "cancel": ev.JobCancelRequested,
+    "force": partial(ev.JobCancelRequested, force=True),
+    "hold": ev.JobHeld,
+    "release": ev.JobReleased,
+    "requeue": ev.JobRequeueRequested,
+    "requeue held": partial(ev.JobRequeueRequested, hold=True),
+    "suspend": ev.JobSuspendRequested,
+    "resume": ev.JobResumeRequested,
+}
+GHOST_PID = 99
 cpu_sets = st.sets(st.integers(0, 3), min_size=1).map(CpuSet.of)
 
 
@@ -77,24 +89,37 @@ class AnyEvents(RuleBasedStateMachine):
         mode=st.sampled_from(ResizeMode),
         memory=st.sampled_from([0, 0, 3, 5]),
         gpus=st.integers(0, 2),
+        again=st.sampled_from([0, 0, 1, 3]),
+        limit_s=st.sampled_from([0, 5]),
     )
     def submit(
-        self, job: JobId, held: bool, kind: JobKind, mode: ResizeMode, memory: int, gpus: int
+        self,
+        job: JobId,
+        held: bool,
+        kind: JobKind,
+        mode: ResizeMode,
+        memory: int,
+        gpus: int,
+        again: int,
+        limit_s: int,
     ) -> None:
         if job not in self.submitted:
             self.submitted.add(job)
             asked = {"memory_bytes": memory, "gpus": gpus if memory else 0}
+            asked |= {"requeue_max": again, "limit_ns": limit_s * S}
             self.stage.submit(job, job_spec(kind=kind, mode=mode, **asked), held=held)
 
-    @rule(job=st.sampled_from(JOBS), what=st.sampled_from(["cancel", "force", "hold", "release"]))
+    @rule(job=st.sampled_from(JOBS), what=st.sampled_from(sorted(REQUESTS)))
     def ask(self, job: JobId, what: str) -> None:
-        kinds = {
-            "cancel": ev.JobCancelRequested,
-            "force": partial(ev.JobCancelRequested, force=True),
-            "hold": ev.JobHeld,
-            "release": ev.JobReleased,
-        }
-        self.stage.send(kinds[what](job_id=job))
+        self.stage.send(REQUESTS[what](job_id=job))
+
+    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), done=st.booleans())
+    def answer_suspend(self, node: NodeId, job: JobId, done: bool) -> None:
+        known = self.state.jobs.get(job)
+        rank = known.ranks.get(node) if known else None
+        if known is None or rank is None or not rank.stopping:
+            return
+        self.stage.suspension(node, job, not rank.stopped if done else None)
 
     @rule(
         parts=st.lists(
@@ -220,9 +245,10 @@ class AnyEvents(RuleBasedStateMachine):
         floor=st.booleans(),
         left=st.booleans(),
         memory=st.sampled_from([8, 8, 4]),
+        ghosts=st.booleans(),
     )
     def come_back(
-        self, node: NodeId, drop: set[JobId], floor: bool, left: bool, memory: int
+        self, node: NodeId, drop: set[JobId], floor: bool, left: bool, memory: int, ghosts: bool
     ) -> None:
         there = []
         for job in self.state.jobs.values():
@@ -230,13 +256,36 @@ class AnyEvents(RuleBasedStateMachine):
             if rank is None or rank.end or job.job_id in drop:
                 continue
             if rank.running or rank.launching:
-                there.append(running(job.job_id, str(rank.held)))
+                there.append(
+                    running(
+                        job.job_id,
+                        str(rank.held),
+                        attempt=job.attempt,
+                        suspended=rank.stopped is not rank.stopping,
+                    )
+                )
+        there += self.ghosts(node, there) if ghosts else []
         zones = self.state.ledger.accounts
         cap_w = (
             10 if floor or node not in zones else zones[node].zones["package-0"].confirmed_uw / W
         )
         gone = left and not there and self.state.nodes[node].duty in GIVEN_BACK
         self.stage.connect(rich(node, memory), cap_w, tuple(there), left=gone)
+        for job in self.state.jobs.values():
+            rank = job.ranks.get(node)
+            assert rank is None or rank.pid != GHOST_PID, "taken for the present attempt"
+
+    def ghosts(self, node: NodeId, there: list[ev.ProcessReading]) -> list[ev.ProcessReading]:
+        """Processes of attempts that were given up, on cores that are nobody's."""
+        free = set(range(4)).difference(*(set(reading.cpus) for reading in there))
+        found = []
+        for job in self.state.jobs.values():
+            if any(reading.job_id == job.job_id for reading in there) or not free:
+                continue
+            if old := next((a for a in reversed(job.attempts) if node in a.nodes), None):
+                ghost = running(job.job_id, str(free.pop()), attempt=old.number)
+                found.append(replace(ghost, pid=GHOST_PID))
+        return found
 
     @rule(seconds=st.sampled_from([0.1, 1, 2.5, 7, 20]))
     def wait(self, seconds: float) -> None:
@@ -292,8 +341,11 @@ class AnyEvents(RuleBasedStateMachine):
             # A job on its way out has somebody to wait for.
             if job.state is JobState.ENDING:
                 assert any(r.running or r.launching for r in job.ranks.values() if not r.end)
-            if job.state is JobState.RUNNING:
+            if job.state in (JobState.RUNNING, JobState.SUSPENDED):
                 assert any(r.running for r in job.ranks.values())
+            assert sum(a.lost for a in job.attempts) <= job.spec.requeue_max
+            if job.state is JobState.LOST:
+                assert sum(a.lost for a in job.attempts) == job.spec.requeue_max
 
 
 AnyEvents.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -55,8 +55,10 @@ OWN = Peer(uid=os.geteuid(), account="own", address=BY_SOCKET)
 MEMBER = replace(EVE, in_group=True)
 OPERATORS = (ROOT, OWN, MEMBER)
 
-ANYBODY = {"Submit", "ListJobs", "ListNodes", "ListProfiles", "ListAudit", "GetPower", "Watch"}
+ANYBODY = {"Submit", "ListJobs", "ListNodes", "ListProfiles", "ListAudit", "ListQueues", "GetPower"}
+ANYBODY |= {"Watch"}
 OWNERS = {"Cancel", "Hold", "Release", "Explain", "GetEnvironment"}
+OWNERS |= {"Requeue", "SuspendJob", "ResumeJob"}
 
 
 def spec_of(peer: Peer, **fields: Any) -> JobSpec:

@@ -69,7 +69,15 @@ class Site:
         self.spec = spec or job_spec()
         self.core = CoordinatorCore(1000 * 10**6)
         self.service = Service(self.core, Journal(path / "j"), Clock())
-        kinds = (act.SetCaps, act.SetMask, act.Launch, act.ForgetProcess, act.RenewLease, act.Solve)
+        kinds = (
+            act.SetCaps,
+            act.SetMask,
+            act.Launch,
+            act.ForgetProcess,
+            act.RenewLease,
+            act.Solve,
+            act.Suspend,
+        )
         self.service.performers = dict.fromkeys(kinds, Nobody())
         self.learner = ProgressLearner(self.service, fit_here)
         self.service.start_epoch(S, S)
@@ -130,6 +138,20 @@ async def regions(site: Site) -> None:
     await site.end()
 
 
+async def stood_still(site: Site) -> None:
+    await site.start()
+    for second in range(4):
+        site.learner.take(sample(second, regions=100 * second))
+    site.service.post(ev.JobSuspendRequested(job_id=A))
+    await site.settle()
+    site.learner.take(sample(50, regions=300))
+    site.service.post(ev.JobResumeRequested(job_id=A))
+    await site.settle()
+    for second in range(4):
+        site.learner.take(sample(60 + second, regions=300 + 100 * second))
+    await site.end()
+
+
 async def short(site: Site) -> None:
     await site.start()
     for second in (0.0, 0.9, 1.8):
@@ -164,7 +186,9 @@ async def progress(site: Site) -> None:
     assert (first, site.core.state.jobs[A].done) == (0.0, 0.5)
 
 
-SCENARIOS = {f.__name__: f for f in (regions, short, measured, change_of_measure, progress)}
+SCENARIOS = {
+    f.__name__: f for f in (regions, stood_still, short, measured, change_of_measure, progress)
+}
 
 
 def test_a_finished_job_teaches_its_speed(tmp_path: Path) -> None:
@@ -172,6 +196,11 @@ def test_a_finished_job_teaches_its_speed(tmp_path: Path) -> None:
     assert stored.source == "progress"
     # 500 regions at 100 a second on 4 cores at 40 W.
     assert stored.profile.time_s(4, 40) == pytest.approx(5.0, rel=0.05)
+
+
+def test_time_in_which_a_job_stood_still_is_no_time_of_its_work(tmp_path: Path) -> None:
+    (stored,) = run(tmp_path, "stood_still").core.state.profiles.values()
+    assert [point.rate for point in stored.stored.points] == [100.0]
 
 
 def test_a_glimpse_teaches_nothing(tmp_path: Path) -> None:

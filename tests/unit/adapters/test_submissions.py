@@ -41,6 +41,30 @@ def test_defaults() -> None:
     assert (spec.size_min, spec.size_max) == (1, 1)
 
 
+def test_what_lets_a_job_be_started_again() -> None:
+    assert not job_spec(message()).restarts
+    for asked in (
+        {"requeue_max": 1},
+        {"restartable": True},
+        {"snapshot_dir": "d"},
+        {"snapshot_signal": 10},
+        {"snapshot_grace_ns": 1},
+    ):
+        spec = job_spec(message(**asked))
+        assert spec.restarts
+        assert spec_message(spec).restartable
+        for name, value in asked.items():
+            assert getattr(spec_message(spec), name) == value
+
+
+def test_attempts_and_snapshots_within_reason() -> None:
+    assert "100 further attempts; at most 99" in complaint(requeue_max=100)
+    assert "signal 9 cannot tell a job to write a snapshot" in complaint(snapshot_signal=9)
+    assert "signal 99" in complaint(snapshot_signal=99)
+    assert "grace time of 3601 s is above 3600 s" in complaint(snapshot_grace_ns=3601 * 10**9)
+    assert "at most 4096 characters" in complaint(snapshot_dir="x" * 4097)
+
+
 def test_everything_comes_back() -> None:
     sent = message(
         name="my job",

@@ -76,6 +76,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             policy="parm",
         )
         self.submissions: list[pb.SubmitRequest] = []
+        self.requeues: list[pb.RequeueRequest] = []
         self.finish_at_once = False
         self.looks = 0
         self.fail: Callable[[str], tuple[grpc.StatusCode, str] | None] = lambda method: None
@@ -148,6 +149,25 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             job = self._job(request.job_id, context)
             job.state = pb.JOB_STATE_PENDING
             return pb.ReleaseResponse()
+
+    def Requeue(self, request, context):  # noqa: N802
+        self._enter("Requeue", context)
+        with self.changed:
+            job = self._job(request.job_id, context)
+            self.requeues.append(request)
+            return pb.RequeueResponse(state=job.state)
+
+    def SuspendJob(self, request, context):  # noqa: N802
+        self._enter("SuspendJob", context)
+        with self.changed:
+            self._job(request.job_id, context).state = pb.JOB_STATE_SUSPENDED
+            return pb.SuspendJobResponse()
+
+    def ResumeJob(self, request, context):  # noqa: N802
+        self._enter("ResumeJob", context)
+        with self.changed:
+            self._job(request.job_id, context).state = pb.JOB_STATE_RUNNING
+            return pb.ResumeJobResponse()
 
     def ListJobs(self, request, context):  # noqa: N802
         self._enter("ListJobs", context)

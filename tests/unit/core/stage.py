@@ -77,8 +77,10 @@ def on(job: str, *places: str, cap_w: float = MAX_W, total_s: float = 0.0) -> As
     )
 
 
-def running(job: str, cpus: str) -> ev.ProcessReading:
-    return ev.ProcessReading(job_id=JobId(job), running=True, pid=7, cpus=CpuSet.parse(cpus))
+def running(job: str, cpus: str, **fields: Any) -> ev.ProcessReading:
+    return ev.ProcessReading(
+        job_id=JobId(job), running=True, pid=7, cpus=CpuSet.parse(cpus), **fields
+    )
 
 
 def ended(job: str, exit_code: int = 0, **fields: Any) -> ev.ProcessReading:
@@ -233,7 +235,15 @@ class Stage:
         )
 
     def launched(self, node: str, job: str) -> list[act.Action]:
-        return self.send(ev.JobLaunched(node_id=NodeId(node), job_id=JobId(job), pid=7))
+        launched = ev.JobLaunched(
+            node_id=NodeId(node), job_id=JobId(job), pid=7, attempt=self.attempt(job)
+        )
+        return self.send(launched)
+
+    def attempt(self, job: str) -> int:
+        """The attempt a job is at; 0 of one that is not known."""
+        known = self.core.state.jobs.get(JobId(job))
+        return known.attempt if known else 0
 
     def launch_failed(self, node: str, job: str, permanent: bool) -> list[act.Action]:
         return self.send(
@@ -242,8 +252,20 @@ class Stage:
             )
         )
 
+    def suspension(self, node: str, job: str, suspended: bool | None) -> list[act.Action]:
+        """The answer to a command to stop a job or let it go on; None = it failed."""
+        about: dict[str, Any] = {
+            "node_id": NodeId(node),
+            "job_id": JobId(job),
+            "attempt": self.attempt(job),
+        }
+        if suspended is None:
+            return self.send(ev.SuspensionFailed(reason="no", **about))
+        return self.send(ev.SuspensionConfirmed(suspended=suspended, **about))
+
     def process_ended(self, node: str, job: str, exit_code: int = 0) -> list[act.Action]:
-        return self.send(ev.ProcessEnded(node_id=NodeId(node), process=ended(job, exit_code)))
+        reading = ended(job, exit_code, attempt=self.attempt(job))
+        return self.send(ev.ProcessEnded(node_id=NodeId(node), process=reading))
 
     def silent(self, node: str) -> list[act.Action]:
         return self.send(ev.NodeSilent(node_id=NodeId(node), reason="cut"))

@@ -91,6 +91,7 @@ COMMANDS = (
     act.SetMask,
     act.Launch,
     act.Terminate,
+    act.Suspend,
     act.ForgetProcess,
     act.RenewLease,
 )

@@ -348,12 +348,13 @@ def _child(order: dict[str, Any], to_keeper: int, go_reader: int) -> NoReturn:
         _be_killable()
         _become_user(order)
         outputs = _open_files(order, made)
+        _make_folder(order["snapshot_path"])
         program = _find_program(order)
         os.write(to_keeper, b'{"ready": true}\n')
         if os.read(go_reader, 1) != b"g":
             raise _Failed("start", "", 0)
         for fd in outputs:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
+            if stat.S_ISREG(os.fstat(fd).st_mode) and not order["keep_output"]:
                 os.ftruncate(fd, 0)
         for target, fd in enumerate((os.open("/dev/null", os.O_RDONLY), *outputs)):
             os.dup2(fd, target)
@@ -453,6 +454,15 @@ def _open_files(order: dict[str, Any], made: list[str]) -> list[int]:
             made.clear()
             raise _Failed("open the output", path, error.errno or 0) from None
     return fds
+
+
+def _make_folder(path: str) -> None:
+    if not path:
+        return
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+    except OSError as error:
+        raise _Failed("make the snapshot folder", path, error.errno or 0) from None
 
 
 def _open_output(path: str, made: list[str]) -> int:

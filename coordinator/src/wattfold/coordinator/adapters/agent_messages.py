@@ -24,7 +24,7 @@ from wattfold.coordinator.adapters.observations import (
 from wattfold.coordinator.adapters.step_keys import steps_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import UNKNOWN_UID, ResizeMode
+from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
@@ -238,6 +238,8 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         residual_cpu_ns=message.residual_cpu_ns,
         core_ns=message.core_ns,
         idle_energy_uj=message.idle_energy_uj,
+        attempt=message.attempt,
+        suspended=message.suspended,
     )
 
 
@@ -432,7 +434,16 @@ def launch_request(
         step_key=step_key if action.step_nodes else b"",
         memory_bytes=spec.memory_bytes,
         gpus=action.gpus,
+        attempt=action.attempt,
+        snapshot_dir=snapshot_dir(spec, action.job_id),
     )
+
+
+def snapshot_dir(spec: JobSpec, job_id: JobId) -> str:
+    """Where a job keeps its snapshot, as for its directory; empty = it has none."""
+    if not spec.restarts:
+        return ""
+    return (spec.snapshot_dir or "wattfold-%j.snapshot").replace("%j", job_id)
 
 
 def _per_rank(path: str, action: act.Launch) -> str:

@@ -105,7 +105,8 @@ class AgentLink:
         self._metadata = channels.metadata(token)
         self._channel = channels.open_channel(address)
         self._stub = node_agent_pb2_grpc.NodeAgentStub(self._channel)
-        self._reported: set[str] = set()
+        self._reported: set[tuple[JobId, int]] = set()
+        """Ends that were posted, by job and attempt."""
         self._offset = messages.ClockOffset()
         self._commands: set[asyncio.Task[None]] = set()
         self._not_held: messages.Powers = {}
@@ -164,7 +165,7 @@ class AgentLink:
             raise self._fence(f"epoch {inventory.epoch} is newer than {self._hooks.epoch()}")
         self._offset = messages.ClockOffset()
         processes = tuple(messages.process(entry) for entry in listed.processes)
-        self._reported = {p.job_id for p in processes if not p.running}
+        self._reported = {(p.job_id, p.attempt) for p in processes if not p.running}
         self._not_held = messages.not_held(inventory, spec)
         self._hooks.post(
             ev.NodeConnected(
@@ -212,12 +213,11 @@ class AgentLink:
             self._not_held = over
             powers = tuple(sorted(over.items()))
             self._hooks.post(ev.CapsNotHeld(node_id=self.node_id, powers_uw=powers))
-        ended = {entry.job_id for entry in message.ended}
-        for entry in message.ended:
-            if entry.job_id not in self._reported:
-                reading = messages.process(entry)
+        ended = [messages.process(entry) for entry in message.ended]
+        for reading in ended:
+            if (reading.job_id, reading.attempt) not in self._reported:
                 self._hooks.post(ev.ProcessEnded(node_id=self.node_id, process=reading))
-        self._reported = ended
+        self._reported = {(reading.job_id, reading.attempt) for reading in ended}
 
     def perform(self, action: act.Action) -> None:
         """Starts the call of an action."""
@@ -238,6 +238,8 @@ class AgentLink:
                     await self._launch(action)
                 case act.Terminate():
                     await self._terminate(action)
+                case act.Suspend():
+                    await self._suspend(action)
                 case act.ForgetProcess():
                     await self._forget(action)
                 case act.RenewLease():
@@ -337,6 +339,7 @@ class AgentLink:
                 job_id=action.job_id,
                 cpus=CpuSet.parse(answer.cpus),
                 confined=answer.shim == pb.SHIM_STATE_CONFINED,
+                attempt=action.attempt,
             )
             if mapped:
                 messages.log_map(log, action, answer)
@@ -345,6 +348,7 @@ class AgentLink:
                 node_id=self.node_id,
                 job_id=action.job_id,
                 reason=_reason(error, self.address),
+                attempt=action.attempt,
             )
         self._hooks.post(event)
 
@@ -366,6 +370,7 @@ class AgentLink:
                 node_id=self.node_id,
                 job_id=action.job_id,
                 pid=answer.pid,
+                attempt=action.attempt,
             )
         except grpc.aio.AioRpcError as error:
             event = ev.LaunchFailed(
@@ -373,6 +378,7 @@ class AgentLink:
                 job_id=action.job_id,
                 reason=_reason(error, self.address),
                 permanent=error.code() in _PERMANENT,
+                attempt=action.attempt,
             )
         self._hooks.post(event)
 
@@ -385,21 +391,68 @@ class AgentLink:
         except JournalError as error:
             reason, permanent = str(error), False
         failed = ev.LaunchFailed(
-            node_id=self.node_id, job_id=action.job_id, reason=reason, permanent=permanent
+            node_id=self.node_id,
+            job_id=action.job_id,
+            reason=reason,
+            permanent=permanent,
+            attempt=action.attempt,
         )
         return launch, failed
 
     async def _terminate(self, action: act.Terminate) -> None:
-        request = pb.SignalRequest(
+        request = pb.EndAttemptRequest(
             header=self._header(action.request_id, action.cause),
             job_id=action.job_id,
-            signal=SIGTERM,
-            grace_ns=round(self._settings.term_grace_s * 1e9),
+            attempt=action.attempt,
+            signal=action.signal or SIGTERM,
+            grace_ns=action.grace_ns or round(self._settings.term_grace_s * 1e9),
+        )
+        try:
+            await self._call(self._stub.EndAttempt, request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                await self._signal(request)
+                return
+            self._unheard("terminate", action.job_id, error)
+
+    async def _signal(self, end: pb.EndAttemptRequest) -> None:
+        """The same of an agent of an earlier version, which knows of no attempts."""
+        request = pb.SignalRequest(
+            header=end.header, job_id=end.job_id, signal=SIGTERM, grace_ns=end.grace_ns
         )
         try:
             await self._call(self._stub.Signal, request)
         except grpc.aio.AioRpcError as error:
-            self._unheard("terminate", action.job_id, error)
+            self._unheard("terminate", JobId(end.job_id), error)
+
+    async def _suspend(self, action: act.Suspend) -> None:
+        request = pb.SuspendRequest(
+            header=self._header(action.request_id, action.cause),
+            job_id=action.job_id,
+            attempt=action.attempt,
+            suspended=action.suspended,
+        )
+        event: ev.Event
+        try:
+            answer = await self._call(self._stub.Suspend, request)
+            reason = "" if answer.found else "it is not there"
+        except grpc.aio.AioRpcError as error:
+            reason = _reason(error, self.address)
+        if reason:
+            event = ev.SuspensionFailed(
+                node_id=self.node_id,
+                job_id=action.job_id,
+                reason=reason,
+                attempt=action.attempt,
+            )
+        else:
+            event = ev.SuspensionConfirmed(
+                node_id=self.node_id,
+                job_id=action.job_id,
+                suspended=action.suspended,
+                attempt=action.attempt,
+            )
+        self._hooks.post(event)
 
     async def _forget(self, action: act.ForgetProcess) -> None:
         request = pb.ForgetProcessRequest(

@@ -38,8 +38,10 @@ from wattfold.coordinator.adapters.submissions import (
     fingerprint,
     job_spec,
     launch_data,
+    requeue_event,
 )
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.attempt_events import requeue_refusal
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -144,6 +146,40 @@ class CoordinatorApi(NodeRequests):
             await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
         await self._request(ev.JobReleased(job_id=job.job_id), context)
         return pb.ReleaseResponse()
+
+    async def Requeue(self, request: pb.RequeueRequest, context: Any) -> pb.RequeueResponse:
+        """Ends the attempt of a job, with time for a snapshot, and queues the job again."""
+        job = await self._job(request.job_id, context)
+        refused = requeue_refusal(job)
+        if refused:
+            text = f"job {job.job_id} cannot be requeued: {refused}"
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        try:
+            event = requeue_event(request)
+        except InvalidRequestError as error:
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        await self._request(event, context)
+        return pb.RequeueResponse(state=views.job_state(job.state))
+
+    async def SuspendJob(
+        self, request: pb.SuspendJobRequest, context: Any
+    ) -> pb.SuspendJobResponse:
+        """Has a running job stand still."""
+        job = await self._job(request.job_id, context)
+        if job.state is not JobState.RUNNING:
+            text = f"job {job.job_id} is {job.state.value}; only a running job can be suspended"
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        await self._request(ev.JobSuspendRequested(job_id=job.job_id), context)
+        return pb.SuspendJobResponse()
+
+    async def ResumeJob(self, request: pb.ResumeJobRequest, context: Any) -> pb.ResumeJobResponse:
+        """Lets a suspended job go on."""
+        job = await self._job(request.job_id, context)
+        if job.state is not JobState.SUSPENDED:
+            text = f"job {job.job_id} is {job.state.value}, not suspended"
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        await self._request(ev.JobResumeRequested(job_id=job.job_id), context)
+        return pb.ResumeJobResponse()
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> bytes:
         """Jobs by id, or all; of other accounts' what is public."""

@@ -27,6 +27,8 @@ def tell(event: ev.Event, state: State, cause: str, budget_uw_before: int) -> No
             _say("job_held", cause, job=event.job_id)
         case ev.JobReleased():
             _say("job_released", cause, job=event.job_id)
+        case ev.JobRequeueRequested():
+            _say("job_requeue_requested", cause, job=event.job_id, reason=event.reason)
         case ev.BudgetChanged():
             before_w, budget_w = w_from_uw(budget_uw_before), w_from_uw(event.budget_uw)
             _say("budget_changed", cause, budget_w=f"{budget_w:.1f}", before_w=f"{before_w:.1f}")
@@ -44,6 +46,10 @@ def _tell_job(job: Job, cause: str) -> None:
     if job.state is JobState.RUNNING and job.target is not None:
         nodes = ",".join(share.node_id for share in job.target.shares)
         _say("job_started", cause, job=job.job_id, node=nodes, size=job.target.size)
+    elif job.state is JobState.SUSPENDED:
+        _say("job_suspended", cause, job=job.job_id)
+    elif job.state in (JobState.PENDING, JobState.HELD):
+        _say("job_requeued", cause, job=job.job_id, attempt=job.attempt, reason=job.reason)
     elif job.final:
         told = {"message": job.message} if job.message else {}
         _say(

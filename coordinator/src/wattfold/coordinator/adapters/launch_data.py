@@ -2,7 +2,8 @@
 
 Also what else its processes inherit from the shell it was submitted in. It is no part of a job's
 specification, so no list, log, plan or record can show it. The journal keeps it beside the events
-for as long as the job may still be started, and then drops it.
+for as long as the job may still be started, and then drops it; of a job that may be started more
+than once that is until its end.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LaunchData:
 
 def may_start(job: Job) -> bool:
     """Whether the launch data of a job may still be needed."""
-    return job.state in STARTABLE
+    return job.state in STARTABLE or (job.spec.restarts and not job.final)
 
 
 def dump(data: LaunchData) -> str:

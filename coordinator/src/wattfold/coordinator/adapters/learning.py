@@ -61,6 +61,7 @@ class _Trace:
     total: float = 0.0
     taken_ns: int = 0
     reported: float = 0.0
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,9 @@ class ProgressLearner:
             job = jobs.get(job_id)
             if job is not None and job.state is JobState.RUNNING and len(job.ranks) == 1:
                 self._observe(job, seen, sample.taken_ns)
+            elif job_id in self._traces:
+                # Time in which it does not run is no time of its work.
+                self._traces[job_id].key = (0, 0)
 
     def _observe(self, job: Job, seen: JobSample, now_ns: int) -> None:
         if len(self._traces) >= JOBS_MAX and job.job_id not in self._traces:
@@ -107,6 +111,9 @@ class ProgressLearner:
         key = (job.target.size, job.target.cap_uw) if job.target else (0, 0)
         count = seen.done if seen.total > 0 else float(seen.regions)
         settled = _on_target(job)
+        if trace.attempt != job.attempt:
+            # What it goes on from it has not done since the last sample.
+            trace.attempt, trace.key = job.attempt, (0, 0)
         if (seen.total > 0) != (trace.total > 0):
             # Regions and the program's own count are different measures.
             trace.buckets.clear()

@@ -58,6 +58,19 @@ def outside_statements(state: State) -> list[str]:
     ]
 
 
+def attempt_statements(job: Job) -> list[str]:
+    """What there is to say of the starts of a job, for people."""
+    said = [f"Attempt {before.number} ended: {before.why}." for before in job.attempts]
+    losses = sum(before.lost for before in job.attempts)
+    if job.spec.requeue_max and not job.final:
+        left = job.spec.requeue_max - losses
+        said.append(
+            f"Attempt {job.attempt}; after the loss of a node it is started again, "
+            f"{left} more time{'s' * (left != 1)}."
+        )
+    return said
+
+
 def ending_reason(state: State, job: Job) -> str:
     """Why a job that is to end has not, and what would end it; empty if it is on its way."""
     if job.state is not JobState.ENDING:

@@ -18,7 +18,11 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters import agent_messages, views
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.map_views import statements as map_statements
-from wattfold.coordinator.adapters.node_views import ending_reason, outside_statements
+from wattfold.coordinator.adapters.node_views import (
+    attempt_statements,
+    ending_reason,
+    outside_statements,
+)
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.ownership import access_of, public
 from wattfold.coordinator.adapters.peers import Peer
@@ -242,12 +246,17 @@ class Pictures:
         elif job.state is JobState.HELD:
             reply.summary = "Held by its user."
             reply.lines.append(f"`wattfold release {job_id}` lets it start.")
+        elif job.state is JobState.SUSPENDED:
+            reply.summary = "Suspended: its processes stand still."
+            reply.lines.append(f"`wattfold resume {job_id}` lets it go on.")
+            reply.lines.append("Its cores and its power stay its own; its time limit stands still.")
         else:
             reply.summary = f"The job is {job.state.value}."
             if waits:
                 reply.lines.append(f"It {waits}.")
         if message.message:
             reply.lines.append(message.message)
+        reply.lines.extend(attempt_statements(job))
         if job.spec.mode_source:
             reply.lines.append(f"Resized by {job.spec.mode.value}: {job.spec.mode_source}.")
         return reply.SerializeToString()
@@ -260,7 +269,7 @@ class Pictures:
     def _job(self, job: Job, access: pb.JobAccess) -> bytes:
         piece = self._jobs.get(job.job_id)
         if piece is None or 0 < piece.until_ns <= self._now_ns:
-            moves = job.state in (JobState.RUNNING, JobState.ENDING)
+            moves = job.state in (JobState.RUNNING, JobState.SUSPENDED, JobState.ENDING)
             until_ns = self._now_ns + FRESH_NS if moves else 0
             piece = self._jobs[job.job_id] = _JobPiece(until_ns)
         data = piece.shown.get(access)
@@ -274,7 +283,7 @@ class Pictures:
         body.reason = ending_reason(self._state, job) or body.reason
         body.access = access
         if access == pb.JOB_ACCESS_OTHER:
-            body.spec.CopyFrom(views.spec_message(job.spec))
+            body.spec.CopyFrom(views.spec_message(job.spec, self._setting.clock))
             return public(body).SerializeToString()
         return body.SerializeToString() + self._spec(job)
 

@@ -346,6 +346,7 @@ def _put_off(action: act.Launch | act.SetCaps | act.Leave) -> ev.Event:
         job_id=action.job_id,
         reason=reason,
         permanent=False,
+        attempt=action.attempt,
     )
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wattfold.contract.ids import NodeId, valid_name
+from wattfold.contract.ids import JobId, NodeId, valid_name
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
+from wattfold.coordinator.core.attempt import ATTEMPTS_MAX
 from wattfold.coordinator.core.charge import node_uw, share_uw
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec
@@ -24,6 +27,9 @@ ENV_BYTES_MAX = 1 << 20
 PRIORITY_MAX = 1000.0
 MODE_SOURCE_MAX = 400
 FEATURES_MAX = 32
+PATH_MAX = 4096
+GRACE_NS_MAX = 3_600_000_000_000
+"""Agents take no longer one."""
 
 KINDS = {
     pb.JOB_KIND_UNSPECIFIED: JobKind.RIGID,
@@ -132,6 +138,11 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         gpus=message.gpus,
         features=_features(message),
         weight=_positive("weight", message.weight),
+        requeue_max=_requeue_max(message),
+        restartable=_restartable(message),
+        snapshot_dir=_snapshot_dir(message.snapshot_dir),
+        snapshot_signal=_end_signal(message.snapshot_signal),
+        snapshot_grace_ns=_end_grace_ns(message.snapshot_grace_ns),
     )
 
 
@@ -150,6 +161,61 @@ def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
             f"{limit_ns / 1e9:g} s: give a greater --limit"
         )
     return limit_ns
+
+
+def _restartable(message: pb.JobSpec) -> bool:
+    asked = (message.snapshot_dir, message.snapshot_signal, message.snapshot_grace_ns)
+    return message.restartable or message.requeue_max > 0 or any(asked)
+
+
+def _requeue_max(message: pb.JobSpec) -> int:
+    if message.requeue_max >= ATTEMPTS_MAX:
+        raise InvalidRequestError(
+            f"{message.requeue_max} further attempts; at most {ATTEMPTS_MAX - 1} are made"
+        )
+    return message.requeue_max
+
+
+def _snapshot_dir(text: str) -> str:
+    if len(text) > PATH_MAX or "\0" in text:
+        raise InvalidRequestError(
+            f"snapshot folder {text[:40]!r}: at most {PATH_MAX} characters, none of them NUL"
+        )
+    return text
+
+
+def _end_signal(number: int) -> int:
+    """The signal a job gets before it is ended; 0 = SIGTERM. Raises InvalidRequestError."""
+    if number in (signal.SIGKILL, signal.SIGSTOP) or not 0 <= number < signal.NSIG:
+        raise InvalidRequestError(
+            f"signal {number} cannot tell a job to write a snapshot: use 1..{signal.NSIG - 1}, "
+            "but for SIGKILL and SIGSTOP"
+        )
+    return number
+
+
+def _end_grace_ns(grace_ns: int) -> int:
+    """How long a job gets before it is ended; 0 = the usual. Raises InvalidRequestError."""
+    if grace_ns > GRACE_NS_MAX:
+        raise InvalidRequestError(
+            f"grace time of {grace_ns / 1e9:g} s is above {GRACE_NS_MAX / 1e9:g} s"
+        )
+    return grace_ns
+
+
+def requeue_event(request: pb.RequeueRequest) -> ev.JobRequeueRequested:
+    """What the core is told. Raises InvalidRequestError."""
+    if len(request.reason) > MODE_SOURCE_MAX or not request.reason.isprintable():
+        raise InvalidRequestError(
+            f"reason {request.reason[:40]!r}: at most {MODE_SOURCE_MAX} printable characters"
+        )
+    return ev.JobRequeueRequested(
+        job_id=JobId(request.job_id),
+        signal=_end_signal(request.signal),
+        grace_ns=_end_grace_ns(request.grace_ns),
+        hold=request.hold,
+        reason=request.reason,
+    )
 
 
 def fingerprint(request: pb.SubmitRequest) -> str:

@@ -11,6 +11,7 @@ from wattfold.coordinator.adapters.map_views import add_map
 from wattfold.coordinator.adapters.node_views import add_amounts, add_duty, add_outside
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
+from wattfold.coordinator.core.attempt import Attempt
 from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.state import State
@@ -62,6 +63,11 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         due_at_s=clock.wall_s(spec.due_ns),
         weight=spec.weight,
         queue=spec.queue,
+        requeue_max=spec.requeue_max,
+        restartable=spec.restarts,
+        snapshot_dir=spec.snapshot_dir,
+        snapshot_signal=spec.snapshot_signal,
+        snapshot_grace_ns=spec.snapshot_grace_ns,
     )
 
 
@@ -79,8 +85,10 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     # Processes that have ended are in the journal, the others in the newest telemetry.
     over = {rank.node_id for rank in job.ranks.values() if rank.end}
     ends = [rank.end for rank in job.ranks.values() if rank.end]
-    running = [s for node_id, s in seen.samples_of_job(job.job_id) if node_id not in over]
-    uses: list[RankEnd | JobSample] = [*ends, *running]
+    # Of an earlier attempt, a node that was given up may have told last.
+    alive = job.ranks.keys() - over
+    running = [s for node_id, s in seen.samples_of_job(job.job_id) if node_id in alive]
+    uses: list[RankEnd | JobSample | Attempt] = [*job.attempts, *ends, *running]
     total_s = job.target.expected_total_s if job.target else 0.0
     message = pb.Job(
         job_id=job.job_id,
@@ -117,6 +125,9 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         cores_wanted=sum(s.cores_wanted for s in samples),
         shim_message=next((s.shim_message for s in samples if s.shim_message), ""),
         user=job.spec.user,
+        attempt=job.attempt,
+        attempts=[_attempt(attempt, clock) for attempt in job.attempts],
+        suspended_s=job.suspended_for_ns(now_ns) / 1e9,
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
@@ -133,6 +144,21 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
     return message
+
+
+def _attempt(attempt: Attempt, clock: Clock) -> pb.JobAttempt:
+    return pb.JobAttempt(
+        number=attempt.number,
+        node_ids=attempt.nodes,
+        started_at_s=clock.wall_s(attempt.started_ns),
+        ended_at_s=clock.wall_s(attempt.ended_ns),
+        why=attempt.why,
+        cpu_ns=attempt.cpu_ns,
+        core_ns=attempt.core_ns,
+        energy_uj=attempt.energy_uj,
+        idle_energy_uj=attempt.idle_energy_uj,
+        residual_cpu_ns=attempt.residual_cpu_ns,
+    )
 
 
 def notes(job: Job, samples: list[tuple[NodeId, JobSample]]) -> str:

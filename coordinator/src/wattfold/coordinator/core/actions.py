@@ -38,6 +38,7 @@ class SetMask:
     request_id: str
     cause: str
     processor_map: bytes = b""
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +71,35 @@ class Launch:
     steps_only: bool = False
     step_nodes: tuple[StepNode, ...] = ()
     gpus: tuple[str, ...] = ()
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminate:
-    """End a job's process on a node: SIGTERM, and SIGKILL after the grace time."""
+    """End an attempt of a job on a node: a signal (0: SIGTERM), and SIGKILL after the grace time.
+
+    ``attempt`` 0 is whichever there is, ``grace_ns`` 0 the usual time.
+    """
 
     node_id: NodeId
     job_id: JobId
     request_id: str
     cause: str
+    attempt: int = 1
+    signal: int = 0
+    grace_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspend:
+    """Stop the processes of a job on a node, or let them go on."""
+
+    node_id: NodeId
+    job_id: JobId
+    suspended: bool
+    request_id: str
+    cause: str
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,5 +139,14 @@ class WakeAt:
 
 
 Action = (
-    SetCaps | Leave | SetMask | Launch | Terminate | ForgetProcess | RenewLease | Solve | WakeAt
+    SetCaps
+    | Leave
+    | SetMask
+    | Launch
+    | Terminate
+    | Suspend
+    | ForgetProcess
+    | RenewLease
+    | Solve
+    | WakeAt
 )

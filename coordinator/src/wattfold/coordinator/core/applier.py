@@ -15,7 +15,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
-from wattfold.coordinator.core.job import Assignment, Job, JobState, Share, SizeUnit
+from wattfold.coordinator.core.job import KEEPS_STATES, Assignment, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.plan import Plan, Refusal
 from wattfold.coordinator.core.state import State, without_jobs
 
@@ -165,7 +165,7 @@ def _starts(
     taken = _Claims(state)
     for assignment in (*changes, *_kept(changes, state)):
         taken.add(assignment)
-        if state.jobs[assignment.job_id].state is not JobState.ENDING:
+        if state.jobs[assignment.job_id].state not in KEEPS_STATES:
             left_uw -= assigned_on_uw(assignment, specs)
     accepted: list[Assignment] = []
     for assignment in starts:

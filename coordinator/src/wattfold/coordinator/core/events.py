@@ -124,6 +124,34 @@ class JobReleased:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequeueRequested:
+    """Somebody wants a running job back in the queue, after time to write a snapshot.
+
+    0: the signal and the grace time it was submitted with.
+    """
+
+    job_id: JobId
+    signal: int = 0
+    grace_ns: int = 0
+    hold: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSuspendRequested:
+    """A running job must stand still."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResumeRequested:
+    """A suspended job may go on."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
     """A run a profile was fitted to: so long, with such a size and cap per node.
 
@@ -188,7 +216,10 @@ class ZoneReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessReading:
-    """A process an agent has: running on ``cpus``, or ended and not yet forgotten."""
+    """A process an agent has: running on ``cpus``, or ended and not yet forgotten.
+
+    ``attempt`` 0: not told, by an agent of an earlier version.
+    """
 
     job_id: JobId
     running: bool
@@ -202,6 +233,8 @@ class ProcessReading:
     residual_cpu_ns: int = 0
     core_ns: int = 0
     idle_energy_uj: int = 0
+    attempt: int = 0
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +329,7 @@ class MaskConfirmed:
     job_id: JobId
     cpus: CpuSet
     confined: bool
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,15 +339,37 @@ class MaskFailed:
     node_id: NodeId
     job_id: JobId
     reason: str
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspensionConfirmed:
+    """The processes of a job on a node are stopped, or go on."""
+
+    node_id: NodeId
+    job_id: JobId
+    suspended: bool
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspensionFailed:
+    """A command to stop a job, or to let it go on, was refused or got no answer."""
+
+    node_id: NodeId
+    job_id: JobId
+    reason: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLaunched:
-    """A process of a job runs on a node."""
+    """A process of a job runs on a node. ``attempt`` 0 as in all events: of whichever there is."""
 
     node_id: NodeId
     job_id: JobId
     pid: int
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +380,7 @@ class LaunchFailed:
     job_id: JobId
     reason: str
     permanent: bool
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,6 +455,9 @@ Event = (
     | JobCancelRequested
     | JobHeld
     | JobReleased
+    | JobRequeueRequested
+    | JobSuspendRequested
+    | JobResumeRequested
     | ProfileStored
     | ProfileDropped
     | ProgramCertified
@@ -410,6 +470,8 @@ Event = (
     | CapsNotHeld
     | MaskConfirmed
     | MaskFailed
+    | SuspensionConfirmed
+    | SuspensionFailed
     | JobLaunched
     | LaunchFailed
     | ProcessEnded

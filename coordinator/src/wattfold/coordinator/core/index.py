@@ -130,7 +130,7 @@ class Index:
 
     def next_limit_ns(self) -> int | None:
         """When the next running job has had its time."""
-        while self._limits and not self._runs(self._limits[0][1]):
+        while self._limits and not self._runs(*self._limits[0]):
             heapq.heappop(self._limits)
         return self._limits[0][0] if self._limits else None
 
@@ -141,8 +141,9 @@ class Index:
             out.append(self.open[heapq.heappop(self._limits)[1]])
         return out
 
-    def _runs(self, job_id: JobId) -> bool:
-        return job_id in self.open and self.open[job_id].limit_at_ns >= 0
+    def _runs(self, limit_at_ns: int, job_id: JobId) -> bool:
+        # Another limit is of another attempt, or of before the job was suspended.
+        return job_id in self.open and self.open[job_id].limit_at_ns == limit_at_ns
 
     def ordered(self, jobs: Iterable[Job]) -> list[Job]:
         """Open jobs in order of submission."""

@@ -9,7 +9,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import leave, outside
 from wattfold.coordinator.core.blocked import alive_there
-from wattfold.coordinator.core.job import PLACED_STATES, Job, SizeUnit
+from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
 from wattfold.coordinator.core.node import FORGOTTEN, Duty, Node
 from wattfold.coordinator.core.state import InvariantError, State
 
@@ -99,10 +99,24 @@ def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> 
         _check_amounts(state, state.nodes[node_id])
         _check_duty(state, state.nodes[node_id])
     for job in jobs:
+        _check_attempts(job)
         if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
             raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
         if job.target and job.spec.unit is SizeUnit.CORES and len(job.target.shares) != 1:
             raise InvariantError(f"job {job.job_id} counts cores but has not one node")
+
+
+def _check_attempts(job: Job) -> None:
+    """Attempts are counted on, and only one that is being ended has an order what follows it."""
+    numbers = [attempt.number for attempt in job.attempts]
+    if sorted({*numbers, job.attempt}) != [*numbers, job.attempt]:
+        raise InvariantError(f"job {job.job_id} is at attempt {job.attempt} after {numbers}")
+    if job.requeue is not None and job.state is not JobState.ENDING:
+        raise InvariantError(f"job {job.job_id} is {job.state.value} and to be requeued")
+    if (job.suspended_ns >= 0) is not (job.state is JobState.SUSPENDED) and not job.final:
+        raise InvariantError(f"job {job.job_id} is {job.state.value} and its clock says otherwise")
+    if job.state in (JobState.HELD, JobState.PENDING) and (job.ranks or job.target):
+        raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
 
 
 def _check_duty(state: State, node: Node) -> None:

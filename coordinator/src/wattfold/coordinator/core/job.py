@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts
+from wattfold.coordinator.core.attempt import Attempt, Requeue
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -41,6 +42,7 @@ class JobState(enum.Enum):
     PENDING = "pending"
     STARTING = "starting"
     RUNNING = "running"
+    SUSPENDED = "suspended"
     ENDING = "ending"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -68,7 +70,11 @@ FINAL_STATES = frozenset(
         JobState.TIMED_OUT,
     },
 )
-PLACED_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.ENDING})
+PLACED_STATES = frozenset(
+    {JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDING}
+)
+KEEPS_STATES = frozenset({JobState.SUSPENDED, JobState.ENDING})
+"""What such a job holds stays its own and is no matter of any plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +111,14 @@ class JobSpec:
     own_launcher: bool = False
     mode_source: str = ""
     limit_ns: int = 0
+    requeue_max: int = 0
+    """Further attempts after lost ones."""
+    restartable: bool = False
+    snapshot_dir: str = ""
+    """Empty = a folder of the job's number in ``cwd``."""
+    snapshot_signal: int = 0
+    snapshot_grace_ns: int = 0
+
     uid: int = UNKNOWN_UID
     """Number of the account ``user``."""
     memory_bytes: int = 0
@@ -123,6 +137,11 @@ class JobSpec:
     def node_amounts(self) -> Amounts:
         """What it asks of every node it is on, beside cores."""
         return Amounts(memory_bytes=self.memory_bytes, gpus=self.gpus)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether it may be started more than once: it can go on from a snapshot, or anew."""
+        return self.restartable or self.requeue_max > 0
 
     @property
     def least_size(self) -> int:
@@ -214,6 +233,9 @@ class Rank:
     signalled: bool = False
     retry_ns: int = 0
     end: RankEnd | None = None
+    stopped: bool = False
+    """Its processes are, as was confirmed last; ``stopping``: a command about that is under way."""
+    stopping: bool = False
     launch_cpus: int = 0
     """The most cores it was started for; 0 = not known, from an earlier version."""
     memory_bytes: int = 0
@@ -254,6 +276,15 @@ class Job:
     """Since when it has run longer than its model said, as of the last change of its speed."""
     # In which the job was submitted; 0 = before version 2.
     epoch: int = 0
+    attempt: int = 1
+    """Number of the present or next start; what is above is of this one."""
+    attempts: tuple[Attempt, ...] = ()
+    """The ones before."""
+    requeue: Requeue | None = None
+    """Why it is ended, where it is to wait again after that."""
+    suspended_ns: int = -1
+    paused_ns: int = 0
+    """How long this attempt was suspended before ``suspended_ns``."""
 
     @property
     def final(self) -> bool:
@@ -291,7 +322,16 @@ class Job:
         """When it has run for its time limit; -1 = it has none, or does not run."""
         if self.state is not JobState.RUNNING or not self.spec.limit_ns:
             return -1
-        return self.started_ns + self.spec.limit_ns
+        return self.started_ns + self.paused_ns + self.spec.limit_ns
+
+    def suspended_for_ns(self, now_ns: int) -> int:
+        """For how long this attempt has stood still."""
+        since_ns = self.suspended_ns
+        return self.paused_ns + (max(now_ns - since_ns, 0) if since_ns >= 0 else 0)
+
+    def go_on(self, now_ns: int) -> None:
+        """It does not stand still any more. For the handlers of events."""
+        self.suspended_ns, self.paused_ns = -1, self.suspended_for_ns(now_ns)
 
     def advance_progress(self, now_ns: int) -> None:
         """Fixes the share done by now, because the speed changes. For the handlers of events."""
@@ -304,6 +344,7 @@ MAX_DONE = 0.99
 
 __all__ = [
     "FINAL_STATES",
+    "KEEPS_STATES",
     "MAX_DONE",
     "PLACED_STATES",
     "UNKNOWN_UID",

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption
+from wattfold.coordinator.core import adoption, requeue
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reconcile import next_request
 from wattfold.coordinator.core.state import State
+
+OfRank = (
+    ev.JobLaunched
+    | ev.LaunchFailed
+    | ev.MaskConfirmed
+    | ev.MaskFailed
+    | ev.SuspensionConfirmed
+    | ev.SuspensionFailed
+)
+"""Answers to commands about the process of a job on a node."""
 
 
 def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Action]:
@@ -44,16 +53,25 @@ def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) ->
     if job is None or job.final:
         return []
     job.ended_by = Ender.USER
+    if job.requeue is not None:
+        _end_for_good(job)
     job.advance_progress(now_ns)
     if not job.ranks:
         ours = adoption.forgotten(state, job)
         strays = adoption.astray(state, job.job_id) if ours else []
         _finish(state, job, now_ns)
         return [end_process(state, job, node) for node in strays if node.reachable]
-    out = _begin_ending(state, job, now_ns)
+    out = begin_ending(state, job, now_ns)
     if event.force and not job.final:
         _give_up(state, job, now_ns)
     return out
+
+
+def _end_for_good(job: Job) -> None:
+    """Of a job that was to wait again: what was given it to write a snapshot is over as well."""
+    job.requeue = None
+    for rank in job.ranks.values():
+        rank.signalled = False
 
 
 def _give_up(state: State, job: Job, now_ns: int) -> None:
@@ -77,15 +95,16 @@ def end_at_limit(state: State, job: Job, now_ns: int) -> list[act.Action]:
     job.ended_by = Ender.TIME_LIMIT
     job.reason = f"ended at its time limit of {job.spec.limit_ns / 1e9:g} s"
     job.advance_progress(now_ns)
-    return _begin_ending(state, job, now_ns)
+    return begin_ending(state, job, now_ns)
 
 
-def _begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
+def begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
     """Its processes are to end; a process that waits for another try to start has ended.
 
     The answer to a first try may have been lost, hence the command to end it all the same.
     """
     job.state = JobState.ENDING
+    job.go_on(now_ns)
     state.index.touch_job(job)
     state.index.news.append(job.job_id)
     out: list[act.Action] = []
@@ -103,11 +122,12 @@ def _end_process(state: State, job: Job, rank: Rank) -> list[act.Action]:
     return [end_process(state, job, node)] if node.reachable else []
 
 
-def end_process(state: State, job: Job, node: Node) -> act.Action:
+def end_process(state: State, job: Job, node: Node, attempt: int | None = None) -> act.Action:
     """Ends the process of a job on a node, whatever the core knows of it."""
     return act.Terminate(
         node_id=node.node_id,
         job_id=job.job_id,
+        attempt=job.attempt if attempt is None else attempt,
         request_id=next_request(state),
         cause=job.job_id,
     )
@@ -135,7 +155,12 @@ def released(state: State, event: ev.JobReleased, now_ns: int) -> list[act.Actio
 
 def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Action]:
     """A process runs; the job runs when all of them do."""
-    job, rank = _rank(state, event.job_id, event.node_id)
+    job, rank = rank_of(state, event)
+    known = state.jobs.get(event.job_id)
+    if known is not None and 0 < event.attempt < known.attempt:
+        # It was given up with its node, before it was known to run.
+        node = state.nodes[event.node_id]
+        return [end_process(state, known, node, event.attempt)] if node.reachable else []
     if job is None or rank is None:
         return []
     if rank.end is not None:
@@ -167,7 +192,7 @@ def _anyone_waits(state: State) -> bool:
 
 def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act.Action]:
     """A launch that can never work fails the job; another one is tried again."""
-    job, rank = _rank(state, event.job_id, event.node_id)
+    job, rank = rank_of(state, event)
     if job is None or rank is None or rank.running or rank.end:
         return []
     rank.launching = False
@@ -186,7 +211,7 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
 
     More than it was sent to are those it has not left: they stay its own, and it is sent again.
     """
-    job, rank = _rank(state, event.job_id, event.node_id)
+    job, rank = rank_of(state, event)
     if job is None or rank is None or rank.end is not None:
         return []
     asked = event.cpus if rank.moving_to is None else rank.moving_to
@@ -201,7 +226,7 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
 
 def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Action]:
     """Where the job is now is unknown: on the old cores, on the new ones, or on both."""
-    job, rank = _rank(state, event.job_id, event.node_id)
+    job, rank = rank_of(state, event)
     if job is not None and rank is not None and rank.moving_to is not None:
         rank.held, rank.moving_to = rank.held | rank.moving_to, None
         rank.retry_ns = now_ns + state.settings.retry_ns
@@ -241,13 +266,18 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
             cause=reading.job_id,
         ),
     ]
-    job, rank = _rank(state, reading.job_id, event.node_id)
+    job = state.jobs.get(reading.job_id)
+    if job is not None and requeue.earlier(job, event.node_id, reading.attempt):
+        if state.nodes[event.node_id].foreign.pop(reading.job_id, None) is not None:
+            state.plan_needed = "process of an earlier attempt ended"
+        return forget
+    rank = job.ranks.get(event.node_id) if job else None
     if job is not None and adoption.unstarted(job) and adoption.forgotten(state, job):
         rank = _unseen(state, job, event)
     state.nodes[event.node_id].foreign.pop(reading.job_id, None)
     if job is None or rank is None or rank.end is not None:
         return forget
-    rank.launching = rank.running = False
+    rank.launching = rank.running = rank.stopped = rank.stopping = False
     rank.moving_to = None
     rank.pid = reading.pid
     if job.started_ns < 0:
@@ -311,17 +341,20 @@ def _one_ended(state: State, job: Job, now_ns: int) -> list[act.Action]:
         # A launcher has ended: so have the steps it has started.
         job.spec.own_launcher and ends[0] is not None
     ):
-        return _begin_ending(state, job, now_ns)
+        return begin_ending(state, job, now_ns)
     return []
 
 
 def _finish(state: State, job: Job, now_ns: int) -> None:
+    job.go_on(now_ns)
     ends = [rank.end for rank in job.ranks.values() if rank.end]
     if job.spec.own_launcher:
         # A launcher that was ended because a step host had failed is not what went wrong.
         ends = [*ends[1:], *ends[:1]]
     failed = next((end for end in ends if end.exit_code), None)
     lost = next((end for end in ends if end.lost), None)
+    if job.ended_by is Ender.NOBODY and _requeued(state, job, lost, now_ns):
+        return
     if job.ended_by is Ender.USER:
         job.state = JobState.CANCELLED
     elif job.ended_by is Ender.TIME_LIMIT:
@@ -334,15 +367,31 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
     else:
         job.state, job.done = JobState.COMPLETED, 1.0
     job.exit_code = failed.exit_code if failed else 0
-    job.ended_ns, job.target, job.reason = now_ns, None, ""
+    job.ended_ns, job.target, job.reason, job.requeue = now_ns, None, "", None
     state.index.end_job(job)
     state.index.news.append(job.job_id)
     state.plan_needed = "job ended"
 
 
-def _rank(state: State, job_id: JobId, node_id: NodeId) -> tuple[Job | None, Rank | None]:
-    job = state.jobs.get(job_id)
-    return job, job.ranks.get(node_id) if job else None
+def _requeued(state: State, job: Job, lost: RankEnd | None, now_ns: int) -> bool:
+    """Whether a job of which nothing is alive any more waits again instead of being over."""
+    if job.requeue is not None:
+        order = job.requeue
+        requeue.back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
+    elif lost is not None and requeue.follows_loss(job):
+        why = lost.message or "its process vanished"
+        requeue.back_to_queue(state, job, now_ns, why=why, lost=True, held=False)
+    else:
+        return False
+    return True
+
+
+def rank_of(state: State, event: OfRank) -> tuple[Job | None, Rank | None]:
+    """The job and the process an event is about; none where it is of another attempt."""
+    job = state.jobs.get(event.job_id)
+    if job is None or (event.attempt and event.attempt != job.attempt):
+        return None, None
+    return job, job.ranks.get(event.node_id)
 
 
 def _drop_oldest(state: State) -> None:

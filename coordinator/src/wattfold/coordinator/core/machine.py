@@ -13,8 +13,8 @@ from typing import Any
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import attempt_events, job_events, node_events, node_orders
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import job_events, node_events, node_orders
 from wattfold.coordinator.core.adoption import unstarted
 from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.index import Touched
@@ -145,7 +145,7 @@ def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[ac
             node.message = "not heard of since the coordinator started"
     for job in state.placed():
         for rank in job.ranks.values():
-            rank.signalled, rank.retry_ns = False, 0
+            rank.signalled, rank.stopping, rank.retry_ns = False, False, 0
     state.index.touch_everything()
     return []
 
@@ -352,6 +352,11 @@ _HANDLERS: dict[type, Handler] = {
     ev.JobCancelRequested: job_events.cancel_requested,
     ev.JobHeld: job_events.held,
     ev.JobReleased: job_events.released,
+    ev.JobRequeueRequested: attempt_events.requeue_requested,
+    ev.JobSuspendRequested: attempt_events.suspend_requested,
+    ev.JobResumeRequested: attempt_events.resume_requested,
+    ev.SuspensionConfirmed: attempt_events.suspension_confirmed,
+    ev.SuspensionFailed: attempt_events.suspension_failed,
     ev.MaskConfirmed: job_events.mask_confirmed,
     ev.MaskFailed: job_events.mask_failed,
     ev.JobLaunched: job_events.launched,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, job_events, leave
+from wattfold.coordinator.core import adoption, job_events, leave, requeue
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.blocked import note_lack
 from wattfold.coordinator.core.charge import node_fixed_uw
@@ -173,21 +173,46 @@ def _take_processes(
         elif job is None:
             node.foreign[reading.job_id] = reading.cpus
             node.message = f"runs {reading.job_id}, which this journal does not know"
+        elif requeue.earlier(job, node.node_id, reading.attempt):
+            out += _end_earlier(state, node, job, reading)
         elif _stray(state, node, reading):
             out += _take_stray(state, node, job, reading, now_ns)
         else:
             _adopt(job, node.node_id, reading)
             launch = ev.JobLaunched(node_id=node.node_id, job_id=job.job_id, pid=reading.pid)
             out += job_events.launched(state, launch, now_ns)
-    there = {reading.job_id for reading in processes}
+    there = {reading.job_id for reading in processes if not _of_earlier(state, node, reading)}
     for job in state.on_node(node.node_id):
         if job.job_id not in there:
             out += _missing(state, job, node, now_ns)
     return out
 
 
+def _of_earlier(state: State, node: Node, reading: ev.ProcessReading) -> bool:
+    job = state.jobs.get(reading.job_id)
+    return job is not None and requeue.earlier(job, node.node_id, reading.attempt)
+
+
+def _end_earlier(
+    state: State, node: Node, job: Job, reading: ev.ProcessReading
+) -> list[act.Action]:
+    """Ends what is left of an attempt that was given up; until then the job is not started."""
+    node.foreign[job.job_id] = reading.cpus
+    state.index.touch(node.node_id)
+    if job.state is JobState.STARTING and not job.ranks:
+        state.index.displace(job)
+        job.state, job.target = JobState.PENDING, None
+        job.reason = f"a process of an earlier attempt is still on {node.node_id}"
+    # Of a node that was forgotten nothing is ended before an operator resumes it.
+    if node.duty in FORGOTTEN:
+        return []
+    return [job_events.end_process(state, job, node, reading.attempt)]
+
+
 def _adopt(job: Job, node_id: NodeId, reading: ev.ProcessReading) -> None:
     rank = job.ranks[node_id]
+    job.attempt = max(job.attempt, reading.attempt)
+    rank.stopped, rank.stopping = reading.suspended, False
     rank.held, rank.moving_to, rank.signalled, rank.retry_ns = reading.cpus, None, False, 0
 
 
@@ -201,7 +226,7 @@ def _stray(state: State, node: Node, reading: ev.ProcessReading) -> bool:
     """Whether a process is none that the core has started, or has given up."""
     job = state.jobs.get(reading.job_id)
     rank = job.ranks.get(node.node_id) if job else None
-    return rank is None or rank.end is not None
+    return rank is None or rank.end is not None or _of_earlier(state, node, reading)
 
 
 def _take_stray(
@@ -218,6 +243,9 @@ def _take_stray(
     reason = elsewhere if job.ranks else "it is of another journal"
     if adoption.unstarted(job):
         reason = adoption.adopt(state, job, now_ns)
+        if not reason:
+            # More attempts than this journal knows of, which is a backup.
+            job.attempt = max(job.attempt, reading.attempt)
     if reason:
         told = "which this journal has not started; it goes on, its cores are given to nobody"
         node.message = f"runs {job.job_id}, {told}: {reason}"
@@ -287,7 +315,7 @@ def lose_contact(state: State, node: Node, now_ns: int) -> None:
     for job in state.on_node(node.node_id):
         rank = job.ranks.get(node.node_id)
         if rank is not None:
-            rank.signalled = False
+            rank.signalled = rank.stopping = False
     state.index.touch(node.node_id)
 
 
@@ -370,6 +398,7 @@ def _lost(job: Job, node: Node, why: str) -> ev.ProcessReading:
         cpus=rank.held,
         lost=True,
         message=why,
+        attempt=job.attempt,
     )
 
 

@@ -60,6 +60,7 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
         if job.state is JobState.ENDING:
             out += _terminate(state, job, look.ranks(job), cause)
         elif job.target is not None:
+            out += _suspensions(state, job, look.ranks(job), now_ns, cause)
             out += _masks(state, job, look.ranks(job), now_ns, cause)
             out += _launches(state, job, look, now_ns, cause)
     out += _raise(state, capped, now_ns, cause)
@@ -266,8 +267,35 @@ def _terminate(state: State, job: Job, ranks: Iterable[Rank], cause: str) -> lis
                     job_id=job.job_id,
                     request_id=next_request(state),
                     cause=cause,
+                    attempt=job.attempt,
+                    signal=job.requeue.signal if job.requeue else 0,
+                    grace_ns=job.requeue.grace_ns if job.requeue else 0,
                 ),
             )
+    return out
+
+
+def _suspensions(
+    state: State, job: Job, ranks: Iterable[Rank], now_ns: int, cause: str
+) -> list[act.Action]:
+    """Has processes stopped, or go on, as their job is to."""
+    wanted = job.state is JobState.SUSPENDED
+    out: list[act.Action] = []
+    for rank in ranks:
+        asks = rank.running and rank.stopped is not wanted and not rank.stopping
+        if not asks or now_ns < rank.retry_ns or not state.nodes[rank.node_id].reachable:
+            continue
+        rank.stopping = True
+        out.append(
+            act.Suspend(
+                node_id=rank.node_id,
+                job_id=job.job_id,
+                suspended=wanted,
+                request_id=next_request(state),
+                cause=cause,
+                attempt=job.attempt,
+            )
+        )
     return out
 
 
@@ -292,6 +320,7 @@ def _masks(
                 request_id=next_request(state),
                 cause=cause,
                 processor_map=map_of(job.spec, step, rank.launch_cpus),
+                attempt=job.attempt,
             ),
         )
     return out
@@ -367,6 +396,7 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
         steps_only=job.spec.own_launcher and position > 0,
         step_nodes=_step_nodes(state, job) if job.spec.own_launcher else (),
         gpus=rank.gpus,
+        attempt=job.attempt,
     )
 
 

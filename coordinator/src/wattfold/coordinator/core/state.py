@@ -11,7 +11,7 @@ from wattfold.coordinator.core.cap_targets import CapTargets
 from wattfold.coordinator.core.charge import assigned_on_uw, fixed_uw, node_fixed_uw
 from wattfold.coordinator.core.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.index import Index
-from wattfold.coordinator.core.job import Job, JobState
+from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState
 from wattfold.coordinator.core.leave import given_back_uw, jobs_there, reserve_uw
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import GIVEN_BACK, Node
@@ -168,8 +168,8 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
     views, reserved_uw = _nodes(state)
     specs = {view.spec.node_id: view.spec for view in views}
     for job in state.placed():
-        if job.state is JobState.ENDING and job.target is not None:
-            # It draws until it has ended, though no policy sees it any more.
+        if job.state in KEEPS_STATES and job.target is not None:
+            # It draws, or may from one moment to the next, though no policy sees it.
             reserved_uw += assigned_on_uw(job.target, specs)
     return Snapshot(
         now_ns=now_ns,
@@ -226,7 +226,7 @@ def _blocked(state: State, node: Node) -> CpuSet:
     for job in state.on_node(node.node_id):
         if node.node_id not in job.ranks:
             continue
-        if job.state is JobState.ENDING:
+        if job.state in KEEPS_STATES:
             cpus |= job.ranks[node.node_id].occupied
         elif job.target is not None:
             running |= job.target.on(node.node_id)
@@ -245,7 +245,7 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         submitted_ns=job.submitted_ns,
         current=None if waits else job.target,
         done=job.done_by(now_ns),
-        started_ns=job.started_ns,
+        started_ns=job.started_ns + job.paused_ns,
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
         wanted=job.wanted,

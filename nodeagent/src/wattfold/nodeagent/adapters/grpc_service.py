@@ -138,6 +138,30 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
 
         return await self._command(request, context, act)
 
+    async def EndAttempt(
+        self, request: pb.EndAttemptRequest, context: Context
+    ) -> pb.EndAttemptResponse:
+        """Ends one attempt of a job."""
+
+        async def act() -> pb.EndAttemptResponse:
+            found = self._jobs.end_attempt(
+                request.job_id, request.attempt, request.signal, request.grace_ns
+            )
+            return pb.EndAttemptResponse(found=found)
+
+        return await self._command(request, context, act)
+
+    async def Suspend(self, request: pb.SuspendRequest, context: Context) -> pb.SuspendResponse:
+        """Has a job stand still, or go on."""
+
+        async def act() -> pb.SuspendResponse:
+            found = await self._jobs.suspend(
+                request.job_id, request.attempt, suspended=request.suspended
+            )
+            return pb.SuspendResponse(found=found)
+
+        return await self._command(request, context, act)
+
     async def ListProcesses(
         self, request: pb.ListProcessesRequest, context: Context
     ) -> pb.ListProcessesResponse:

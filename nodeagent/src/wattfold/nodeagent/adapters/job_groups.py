@@ -73,6 +73,21 @@ class JobGroups:
             return []
         return [str(self._ends / job)]
 
+    def freeze(self, job: JobId, *, hold: bool) -> bool:
+        """Has all processes of a job stand still, or go on; False where no group can. Raises
+        OSError."""
+        if self._ends is None:
+            return False
+        group = self._ends / job
+        for file, still, moving in (
+            ("cgroup.freeze", "1", "0"),
+            ("freezer.state", "FROZEN", "THAWED"),
+        ):
+            if (group / file).exists():
+                write_group(group / file, still if hold else moving)
+                return True
+        return False
+
     def processes(self, job: JobId) -> list[int]:
         """The processes in the group of a job; empty without one."""
         if self._ends is None:

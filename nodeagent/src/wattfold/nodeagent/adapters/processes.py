@@ -39,6 +39,10 @@ class KeeperOrder:
     cwd: str
     stdout_path: str
     stderr_path: str
+    snapshot_path: str
+    """A folder that is made for the job; empty = none."""
+    keep_output: bool
+    """What earlier attempts have written stays."""
     affinity: list[int]
     procs_paths: list[str]
     uid: int | None

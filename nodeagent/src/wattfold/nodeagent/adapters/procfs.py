@@ -106,6 +106,17 @@ def ancestor(pid: int, candidates: Container[int]) -> int | None:
     return None
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether a process takes a signal itself: by a handler, or blocked, to wait for it."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return False
+    taken = [int(x.split()[1], 16) for x in lines if x.startswith((b"SigCgt:", b"SigBlk:"))]
+    return any(mask >> (number - 1) & 1 for mask in taken)
+
+
 def same_process(pid: int, start_ticks: int) -> bool:
     """Whether this pid still is the process that started then, and not ended."""
     stat = read_stat(pid)

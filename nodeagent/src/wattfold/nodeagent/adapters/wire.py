@@ -169,6 +169,8 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
             SoftLimit(name=limit.name, soft=limit.soft if limit.HasField("soft") else None)
             for limit in request.resource_limits
         ),
+        attempt=request.attempt or 1,
+        snapshot_dir=request.snapshot_dir,
     )
 
 
@@ -191,6 +193,8 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         core_ns=job.core_ns,
         idle_energy_uj=job.idle_energy_uj,
         processes_left=job.left if job.live else 0,
+        attempt=job.attempt,
+        suspended=job.live and job.suspended,
     )
 
 

@@ -71,6 +71,16 @@ class LaunchOrder:
     """The number that ``user`` must have here; None = not known."""
     umask: int = UMASK_DEFAULT
     limits: tuple[SoftLimit, ...] = ()
+    attempt: int = 1
+    snapshot_dir: str = ""
+    """Where the job keeps its snapshot, relative to ``cwd`` or absolute; empty = it has none."""
+
+    @property
+    def snapshot_path(self) -> str:
+        """The folder of its snapshot, absolute; empty = none."""
+        if not self.snapshot_dir or self.snapshot_dir.startswith("/"):
+            return self.snapshot_dir
+        return f"{self.cwd.rstrip('/')}/{self.snapshot_dir}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +101,9 @@ def check_order(order: LaunchOrder) -> None:
         raise InvalidRequest(f"job {order.job}: the command is empty")
     if not order.cwd.startswith("/"):
         raise InvalidRequest(f"job {order.job}: cwd {order.cwd!r} is not an absolute path")
-    texts = [*order.argv, *order.env.keys(), *order.env.values(), order.cwd]
+    texts = [*order.argv, *order.env.keys(), *order.env.values(), order.cwd, order.snapshot_dir]
     if any("\0" in text for text in texts):
-        raise InvalidRequest(f"job {order.job}: a NUL byte in the command, environment or cwd")
+        raise InvalidRequest(f"job {order.job}: a NUL byte in the command, environment or a path")
     for name in order.env:
         if not name or "=" in name:
             raise InvalidRequest(f"job {order.job}: {name!r} cannot name an environment variable")
@@ -174,6 +184,7 @@ def job_environment(
     ``steps`` of a job that starts its steps itself. ``has_gpus``: of the node; jobs see their own.
     """
     given = dict(order.env)
+    given.pop("WATTFOLD_SNAPSHOT_DIR", "")
     outer = given.pop("WATTFOLD_STEPS", "")
     if outer:
         # Submitted from inside of another job: its files are not those of this one.
@@ -193,11 +204,14 @@ def job_environment(
         "WATTFOLD_JOB_ID": order.job,
         "WATTFOLD_RESIZE_MODE": order.mode.value,
         "WATTFOLD_LAUNCH_CPUS": threads,
+        "WATTFOLD_ATTEMPT": str(order.attempt),
         "WATTFOLD_RANK": str(order.rank),
         "WATTFOLD_RANKS": str(max(1, order.ranks)),
         "WATTFOLD_SHIM_ENDPOINT": shim.endpoint,
         **(_gpus(order) if has_gpus else {}),
     }
+    if order.snapshot_path:
+        env["WATTFOLD_SNAPSHOT_DIR"] = order.snapshot_path
     if order.tasks_per_node > 1:
         # Those of a parallel program that has submitted this one are not ranks of this one.
         env = {name: value for name, value in env.items() if name not in RANK_VARIABLES}

@@ -52,10 +52,12 @@ from wattfold.nodeagent.service.processor_maps import (
 )
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
 from wattfold.nodeagent.service.strays import Strays
+from wattfold.nodeagent.service.suspending import Suspending
 from wattfold.nodeagent.service.tasks import NodeTasks
 
 DEADLINE_NS_DEFAULT = NS_PER_S
 DEADLINE_NS_MAX = 60 * NS_PER_S
+GRACE_NS_MAX = 3600 * NS_PER_S
 JOBS_MAX = 4096
 _KEEPER_LOST = "its keeper was killed"
 
@@ -80,6 +82,7 @@ class NodeJobs:
         self.masks = MaskChanges(
             self.jobs, ports, records, self._follower, self.maps, self._ranks, self._strays
         )
+        self._suspending = Suspending(ports.groups, ports.firmware, self.members)
         self._leaving = Leaving(ports.groups, self.members, self._marker, on_change)
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended and before its figures are written down."""
@@ -101,7 +104,7 @@ class NodeJobs:
         known = self.jobs.get(order.job)
         if known is not None:
             async with known.lock:
-                if self.jobs.get(order.job) is known:
+                if self.jobs.get(order.job) is known and not self._makes_way(known, order):
                     return known, True
         check_order(order)
         check_mask(order.job, order.cpus, self.cpus, self._held())
@@ -116,6 +119,7 @@ class NodeJobs:
             held=order.cpus,
             mode=order.mode,
             launch_cpus=order.launch_cpus,
+            attempt=order.attempt,
             boot_id=self._ports.boot_id,
             uid=os.geteuid() if account is None else account.pw_uid,
             tasks_per_node=order.tasks_per_node,
@@ -136,6 +140,22 @@ class NodeJobs:
         self.maps.begin(job)
         logs.info("job_started", job=job.id, pid=job.pid, cpus=job.cpus, mode=job.mode.value)
         return job, False
+
+    def _makes_way(self, known: Job, order: LaunchOrder) -> bool:
+        """Whether what is on record is of an earlier attempt, and gone. Raises WrongState.
+
+        Who starts a later attempt has given the earlier one up: what it left here is ended first.
+        """
+        if known.attempt == order.attempt:
+            return False
+        numbers = f"job {known.id}: attempt {known.attempt} is here, not {order.attempt}"
+        if known.attempt > order.attempt:
+            raise WrongState(numbers)
+        if known.live:
+            self._spawn(self._leaving.kill(known))
+            raise WrongState(f"{numbers}; it is being ended")
+        self.forget(known.id)
+        return True
 
     async def set_mask(
         self, job_id: str, cpus: CpuSet, deadline_ns: int, pe_map: bytes = b""
@@ -188,11 +208,13 @@ class NodeJobs:
         """Signals the process group of a job; False if it does not run here. Raises Refused."""
         if not 1 <= number < signal.NSIG:
             raise InvalidRequest(f"signal {number} is outside 1..{signal.NSIG - 1}")
-        if grace_ns > DEADLINE_NS_MAX * 60:
-            raise InvalidRequest(f"grace {grace_ns} ns is above {DEADLINE_NS_MAX * 60} ns")
+        if grace_ns > GRACE_NS_MAX:
+            raise InvalidRequest(f"grace {grace_ns} ns is above {GRACE_NS_MAX} ns")
         job = self.jobs.get(JobId(job_id))
         if job is None or job.state is not JobState.RUNNING:
             return False
+        if number in (signal.SIGTERM, signal.SIGKILL):
+            self._go_on(job)
         _kill_group(job, number)
         self._steer_throttle(job, number)
         if number == signal.SIGTERM:
@@ -219,6 +241,56 @@ class NodeJobs:
         if self._ports.firmware is not None:
             self._ports.firmware.release(job.id)
         self._spawn(self._leaving.kill(job))
+
+    def end_attempt(self, job_id: str, attempt: int, number: int, grace_ns: int) -> bool:
+        """Ends one attempt of a job (0: whichever there is), after a signal and time to obey it.
+
+        A signal other than SIGTERM goes to the processes that have a handler for it, and to those
+        alone: it would end the others, the shell around the program among them. False if that
+        attempt does not run here. Raises Refused.
+        """
+        job = self.jobs.get(JobId(job_id))
+        if job is None or job.state is not JobState.RUNNING or attempt not in (0, job.attempt):
+            return False
+        if number == signal.SIGTERM:
+            return self.signal(job_id, number, grace_ns)
+        if not 1 <= number < signal.NSIG or grace_ns > GRACE_NS_MAX:
+            raise InvalidRequest(f"signal {number} and grace {grace_ns} ns are no way to end a job")
+        self._go_on(job)
+        told = [pid for pid in self.members(job) if procfs.catches(pid, number)]
+        for pid in told:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        logs.info("job_to_end", job=job.id, signal=number, told=len(told), grace_ns=grace_ns)
+        self._spawn(self._kill_later(job, grace_ns / NS_PER_S))
+        return True
+
+    async def suspend(self, job_id: str, attempt: int, *, suspended: bool) -> bool:
+        """Has a job stand still, or go on; False if that attempt does not run here.
+
+        Raises Refused.
+        """
+        job = self.jobs.get(JobId(job_id))
+        if job is None or job.state is not JobState.RUNNING or attempt not in (0, job.attempt):
+            return False
+        async with job.lock:
+            # On disk first: what an agent that is killed here leaves stopped, the next one knows.
+            before, job.suspended = job.suspended, suspended
+            try:
+                self._save(job, durable=True)
+                (self._suspending.stop if suspended else self._suspending.go_on)(job)
+            except Refused:
+                job.suspended = before
+                raise
+        logs.info("job_suspended" if suspended else "job_resumed", job=job.id)
+        return True
+
+    def _go_on(self, job: Job) -> None:
+        """A job that is to end is not suspended any more."""
+        if job.suspended:
+            job.suspended = False
+            self._suspending.go_on(job)
+            self._note(job)
 
     def forget(self, job_id: str) -> None:
         """Drops the record of an ended job; no record is as good. Raises WrongState."""
@@ -455,6 +527,7 @@ class NodeJobs:
             if self._ports.firmware is not None:
                 self._ports.firmware.adopt(job.id, job.keeper, len(job.cpus))
             os.kill(job.keeper, signal.SIGUSR1)
+            self._stay_suspended(job)
         self._save(job, durable=True)
         self.maps.begin(job)
         logs.info("job_adopted", job=job.id, pid=job.pid, cpus=job.cpus, keeper_alive=alive)
@@ -464,6 +537,14 @@ class NodeJobs:
             logs.warning("job_without_shims", job=job.id, why=error)
         self._watch_keeper(job)
         self._follow_tasks(job)
+
+    def _stay_suspended(self, job: Job) -> None:
+        if not job.suspended:
+            return
+        try:
+            self._suspending.stop(job)
+        except Refused as error:
+            logs.warning("job_not_suspended", job=job.id, why=error)
 
     def _kernel_mask(self, job: Job) -> CpuSet:
         """What the kernel holds a job to; the tasks of one have parts of it."""

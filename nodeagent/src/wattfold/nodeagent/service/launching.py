@@ -78,6 +78,9 @@ def keeper_order(
         cwd=order.cwd,
         stdout_path=os.path.join(order.cwd, stdout_path or f"wattfold-{job.id}.out"),
         stderr_path=os.path.join(order.cwd, stderr_path or f"wattfold-{job.id}.err"),
+        # A step host has no snapshot; the program does, on the node where it runs.
+        snapshot_path="" if order.steps_only else order.snapshot_path,
+        keep_output=order.attempt > 1,
         affinity=list(ports.masks.affinity_at_start(job.cpus)),
         procs_paths=[str(path) for path in dict.fromkeys(groups)],
         uid=account.pw_uid if account else None,

@@ -56,6 +56,8 @@ class Job:
     held: CpuSet
     mode: ResizeMode
     launch_cpus: int
+    attempt: int = 1
+    suspended: bool = False
     uid: int = field(default_factory=os.geteuid)
     # Cores of each task within ``cpus``, and what its threads may use: during a change the old
     # ones too. Empty where the job is one task.
@@ -158,6 +160,8 @@ def to_record(job: Job) -> dict[str, Any]:
         "uid": job.uid,
         "tasks_per_node": job.tasks_per_node,
         "division": [str(cpus) for cpus in job.division],
+        "attempt": job.attempt,
+        "suspended": job.suspended,
         "state": job.state.value,
         "cpus": str(job.cpus),
         "mode": job.mode.value,
@@ -190,6 +194,8 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             boot_id=str(record["boot_id"]),
             uid=int(record.get("uid", os.geteuid())),
             tasks_per_node=int(record.get("tasks_per_node", 1)),
+            attempt=int(record.get("attempt", 1)),
+            suspended=bool(record.get("suspended", False)),
             division=division,
             allowed=division,
             gpus=tuple(str(gpu) for gpu in record.get("gpus", ())),

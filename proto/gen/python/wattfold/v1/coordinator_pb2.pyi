@@ -36,6 +36,7 @@ class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOB_STATE_CANCELLED: _ClassVar[JobState]
     JOB_STATE_LOST: _ClassVar[JobState]
     JOB_STATE_TIMED_OUT: _ClassVar[JobState]
+    JOB_STATE_SUSPENDED: _ClassVar[JobState]
 
 class JobAccess(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -89,6 +90,7 @@ JOB_STATE_FAILED: JobState
 JOB_STATE_CANCELLED: JobState
 JOB_STATE_LOST: JobState
 JOB_STATE_TIMED_OUT: JobState
+JOB_STATE_SUSPENDED: JobState
 JOB_ACCESS_UNSPECIFIED: JobAccess
 JOB_ACCESS_OWN: JobAccess
 JOB_ACCESS_OPERATOR: JobAccess
@@ -113,7 +115,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight", "umask", "resource_limits")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +151,11 @@ class JobSpec(_message.Message):
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     UMASK_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_LIMITS_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_MAX_FIELD_NUMBER: _ClassVar[int]
+    RESTARTABLE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_DIR_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_GRACE_NS_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -177,7 +184,12 @@ class JobSpec(_message.Message):
     weight: float
     umask: int
     resource_limits: _containers.RepeatedCompositeFieldContainer[_common_pb2.ResourceLimit]
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ...) -> None: ...
+    requeue_max: int
+    restartable: bool
+    snapshot_dir: str
+    snapshot_signal: int
+    snapshot_grace_ns: int
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held")
@@ -231,6 +243,70 @@ class ReleaseResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class RequeueRequest(_message.Message):
+    __slots__ = ("job_id", "signal", "grace_ns", "hold", "reason")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    GRACE_NS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    signal: int
+    grace_ns: int
+    hold: bool
+    reason: str
+    def __init__(self, job_id: _Optional[str] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ..., hold: bool = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RequeueResponse(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: JobState
+    def __init__(self, state: _Optional[_Union[JobState, str]] = ...) -> None: ...
+
+class SuspendJobRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class SuspendJobResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResumeJobRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class ResumeJobResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class JobAttempt(_message.Message):
+    __slots__ = ("number", "node_ids", "started_at_s", "ended_at_s", "why", "cpu_ns", "core_ns", "energy_uj", "idle_energy_uj", "residual_cpu_ns")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    CORE_NS_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    IDLE_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    started_at_s: float
+    ended_at_s: float
+    why: str
+    cpu_ns: int
+    core_ns: int
+    energy_uj: int
+    idle_energy_uj: int
+    residual_cpu_ns: int
+    def __init__(self, number: _Optional[int] = ..., node_ids: _Optional[_Iterable[str]] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., why: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ...) -> None: ...
+
 class NodeShare(_message.Message):
     __slots__ = ("node_id", "cpus", "memory_bytes", "gpus")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -244,7 +320,7 @@ class NodeShare(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., cpus: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "user", "uid", "access")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "user", "uid", "access", "attempt", "attempts", "suspended_s")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -289,6 +365,9 @@ class Job(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     ACCESS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_S_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: JobSpec
     state: JobState
@@ -333,7 +412,10 @@ class Job(_message.Message):
     user: str
     uid: int
     access: JobAccess
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ...) -> None: ...
+    attempt: int
+    attempts: _containers.RepeatedCompositeFieldContainer[JobAttempt]
+    suspended_s: float
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")

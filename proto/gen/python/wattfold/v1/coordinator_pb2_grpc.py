@@ -54,6 +54,21 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReleaseRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ReleaseResponse.FromString,
                 _registered_method=True)
+        self.Requeue = channel.unary_unary(
+                '/wattfold.v1.Coordinator/Requeue',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.RequeueRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.RequeueResponse.FromString,
+                _registered_method=True)
+        self.SuspendJob = channel.unary_unary(
+                '/wattfold.v1.Coordinator/SuspendJob',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SuspendJobRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SuspendJobResponse.FromString,
+                _registered_method=True)
+        self.ResumeJob = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ResumeJob',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobResponse.FromString,
+                _registered_method=True)
         self.ListJobs = channel.unary_unary(
                 '/wattfold.v1.Coordinator/ListJobs',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListJobsRequest.SerializeToString,
@@ -158,6 +173,27 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Requeue(self, request, context):
+        """Ends the attempt of a running job, after a signal and time to write a snapshot, and puts the job back
+        into the queue at its old place. To its account and to operators only, as the next two.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SuspendJob(self, request, context):
+        """Stops the processes of a running job; its cores and its power stay its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeJob(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -287,6 +323,21 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.Release,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ReleaseRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReleaseResponse.SerializeToString,
+            ),
+            'Requeue': grpc.unary_unary_rpc_method_handler(
+                    servicer.Requeue,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.RequeueRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.RequeueResponse.SerializeToString,
+            ),
+            'SuspendJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.SuspendJob,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SuspendJobRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.SuspendJobResponse.SerializeToString,
+            ),
+            'ResumeJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeJob,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobResponse.SerializeToString,
             ),
             'ListJobs': grpc.unary_unary_rpc_method_handler(
                     servicer.ListJobs,
@@ -477,6 +528,87 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/Release',
             wattfold_dot_v1_dot_coordinator__pb2.ReleaseRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ReleaseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Requeue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/Requeue',
+            wattfold_dot_v1_dot_coordinator__pb2.RequeueRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.RequeueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SuspendJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/SuspendJob',
+            wattfold_dot_v1_dot_coordinator__pb2.SuspendJobRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.SuspendJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ResumeJob',
+            wattfold_dot_v1_dot_coordinator__pb2.ResumeJobRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ResumeJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

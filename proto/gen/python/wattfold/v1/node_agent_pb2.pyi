@@ -458,7 +458,7 @@ class SetProcessorMapResponse(_message.Message):
     def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
-    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "memory_bytes", "gpus", "uid", "umask", "resource_limits")
+    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "memory_bytes", "gpus", "uid", "umask", "resource_limits", "attempt", "snapshot_dir")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -489,6 +489,8 @@ class LaunchRequest(_message.Message):
     UID_FIELD_NUMBER: _ClassVar[int]
     UMASK_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_LIMITS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_DIR_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.CommandHeader
     job_id: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -512,7 +514,9 @@ class LaunchRequest(_message.Message):
     uid: int
     umask: int
     resource_limits: _containers.RepeatedCompositeFieldContainer[_common_pb2.ResourceLimit]
-    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., uid: _Optional[int] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ...) -> None: ...
+    attempt: int
+    snapshot_dir: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., uid: _Optional[int] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., attempt: _Optional[int] = ..., snapshot_dir: _Optional[str] = ...) -> None: ...
 
 class StepNode(_message.Message):
     __slots__ = ("node_id", "address", "cpus")
@@ -550,8 +554,46 @@ class SignalResponse(_message.Message):
     found: bool
     def __init__(self, found: bool = ...) -> None: ...
 
+class EndAttemptRequest(_message.Message):
+    __slots__ = ("header", "job_id", "attempt", "signal", "grace_ns")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    GRACE_NS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    attempt: int
+    signal: int
+    grace_ns: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ...) -> None: ...
+
+class EndAttemptResponse(_message.Message):
+    __slots__ = ("found",)
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    def __init__(self, found: bool = ...) -> None: ...
+
+class SuspendRequest(_message.Message):
+    __slots__ = ("header", "job_id", "attempt", "suspended")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    attempt: int
+    suspended: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., suspended: bool = ...) -> None: ...
+
+class SuspendResponse(_message.Message):
+    __slots__ = ("found",)
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    def __init__(self, found: bool = ...) -> None: ...
+
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -567,6 +609,8 @@ class ProcessInfo(_message.Message):
     CORE_NS_FIELD_NUMBER: _ClassVar[int]
     IDLE_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_LEFT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -582,7 +626,9 @@ class ProcessInfo(_message.Message):
     core_ns: int
     idle_energy_uj: int
     processes_left: int
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ...) -> None: ...
+    attempt: int
+    suspended: bool
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

@@ -69,6 +69,16 @@ class NodeAgentStub(object):
                 request_serializer=wattfold_dot_v1_dot_node__agent__pb2.SignalRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_node__agent__pb2.SignalResponse.FromString,
                 _registered_method=True)
+        self.EndAttempt = channel.unary_unary(
+                '/wattfold.v1.NodeAgent/EndAttempt',
+                request_serializer=wattfold_dot_v1_dot_node__agent__pb2.EndAttemptRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_node__agent__pb2.EndAttemptResponse.FromString,
+                _registered_method=True)
+        self.Suspend = channel.unary_unary(
+                '/wattfold.v1.NodeAgent/Suspend',
+                request_serializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendResponse.FromString,
+                _registered_method=True)
         self.ListProcesses = channel.unary_unary(
                 '/wattfold.v1.NodeAgent/ListProcesses',
                 request_serializer=wattfold_dot_v1_dot_node__agent__pb2.ListProcessesRequest.SerializeToString,
@@ -142,6 +152,20 @@ class NodeAgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EndAttempt(self, request, context):
+        """Ends one attempt of a job: the signal, and SIGKILL for all of it after the grace time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Suspend(self, request, context):
+        """Stops all processes of a job until they are told to go on, over restarts of the agent too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListProcesses(self, request, context):
         """Running and ended processes not yet forgotten.
         """
@@ -209,6 +233,16 @@ def add_NodeAgentServicer_to_server(servicer, server):
                     servicer.Signal,
                     request_deserializer=wattfold_dot_v1_dot_node__agent__pb2.SignalRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_node__agent__pb2.SignalResponse.SerializeToString,
+            ),
+            'EndAttempt': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndAttempt,
+                    request_deserializer=wattfold_dot_v1_dot_node__agent__pb2.EndAttemptRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_node__agent__pb2.EndAttemptResponse.SerializeToString,
+            ),
+            'Suspend': grpc.unary_unary_rpc_method_handler(
+                    servicer.Suspend,
+                    request_deserializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendResponse.SerializeToString,
             ),
             'ListProcesses': grpc.unary_unary_rpc_method_handler(
                     servicer.ListProcesses,
@@ -420,6 +454,60 @@ class NodeAgent(object):
             '/wattfold.v1.NodeAgent/Signal',
             wattfold_dot_v1_dot_node__agent__pb2.SignalRequest.SerializeToString,
             wattfold_dot_v1_dot_node__agent__pb2.SignalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndAttempt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.NodeAgent/EndAttempt',
+            wattfold_dot_v1_dot_node__agent__pb2.EndAttemptRequest.SerializeToString,
+            wattfold_dot_v1_dot_node__agent__pb2.EndAttemptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Suspend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.NodeAgent/Suspend',
+            wattfold_dot_v1_dot_node__agent__pb2.SuspendRequest.SerializeToString,
+            wattfold_dot_v1_dot_node__agent__pb2.SuspendResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,7 +51,7 @@ def _release(client: CoordinatorClient, job_id: str) -> str:
 @session_command
 def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
     """Cancel jobs, waiting or running: those that wait first, so that none of them starts."""
-    _for_each(session, job_ids, partial(_cancel, force=force), order=_waiting_first)
+    for_each(session, job_ids, partial(_cancel, force=force), order=_waiting_first)
 
 
 @click.command()
@@ -59,7 +59,7 @@ def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
 @session_command
 def hold(session: Session, job_ids: Sequence[str]) -> None:
     """Keep waiting jobs from starting."""
-    _for_each(session, job_ids, _hold)
+    for_each(session, job_ids, _hold)
 
 
 @click.command()
@@ -67,7 +67,7 @@ def hold(session: Session, job_ids: Sequence[str]) -> None:
 @session_command
 def release(session: Session, job_ids: Sequence[str]) -> None:
     """Let held jobs start."""
-    _for_each(session, job_ids, _release)
+    for_each(session, job_ids, _release)
 
 
 def _waiting_first(client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
@@ -92,10 +92,13 @@ def _as_given(_client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
     return list(job_ids)
 
 
-def _for_each(
+def for_each(
     session: Session, job_ids: Sequence[str], action: Action, order: Order = _as_given
 ) -> None:
-    """One refusal does not keep the others from being tried; the first one gives the exit code."""
+    """Does it to each job and says what became of it.
+
+    One refusal does not keep the others from being tried; the first one gives the exit code.
+    """
     results: list[dict[str, Any]] = []
     code = ExitCode.OK
     with session.connect() as client:

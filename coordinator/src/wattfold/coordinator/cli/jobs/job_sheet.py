@@ -80,6 +80,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
             f"{', own launcher' if spec.own_launcher else ''}",
         ),
         ("cap", _cap(job)),
+        *_attempt_fields(job),
         *_times(job, now_s),
         *([("queue", spec.queue)] if spec.queue else []),
         *_requests(spec),
@@ -98,6 +99,21 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *_process_fields(job),
         *sheet_fields(job),
     ]
+
+
+def _attempt_fields(job: pb.Job) -> Fields:
+    """Of a job that was started more than once, or that may be."""
+    found: Fields = []
+    if job.spec.restartable:
+        more = f", {job.spec.requeue_max} more after lost nodes" if job.spec.requeue_max else ""
+        found.append(("attempt", f"{job.attempt}{more}"))
+    for before in job.attempts:
+        where = ", ".join(before.node_ids)
+        used = f"{_when(before.started_at_s)} to {_when(before.ended_at_s)} on {where}"
+        found.append((f"attempt {before.number}", f"{used}: {before.why}"))
+    if job.suspended_s:
+        found.append(("suspended", f.duration(job.suspended_s)))
+    return found
 
 
 def _requests(spec: pb.JobSpec) -> Fields:

@@ -51,7 +51,7 @@ def queue_table(
         add_row(
             table,
             *([marks.get(job.job_id, Text())] if marks is not None else []),
-            job.job_id,
+            numbered(job),
             *([owner(job)] if owners else []),
             name_of(job),
             f.styled_job_state(job.state),
@@ -78,6 +78,11 @@ def hidden(job: pb.Job) -> bool:
 def name_of(job: pb.Job) -> str:
     """Its name, where that is shown."""
     return "(not yours)" if hidden(job) else job.spec.name or job.spec.app or f.NONE
+
+
+def numbered(job: pb.Job) -> str:
+    """Its number, and from its second attempt on the number of that."""
+    return f"{job.job_id}#{job.attempt}" if job.attempt > 1 else job.job_id
 
 
 def elapsed_s(job: pb.Job, now_s: float) -> float:

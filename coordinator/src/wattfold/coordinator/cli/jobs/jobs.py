@@ -65,7 +65,7 @@ def _wanted(job: pb.Job, user: str, mine: bool) -> bool:
     "--env",
     "environment",
     is_flag=True,
-    help="Its environment instead: for its owner, and until it has been started.",
+    help="Its environment instead: for its owner, and as long as it may be started.",
 )
 @session_command
 def show(session: Session, job_id: str, environment: bool) -> None:

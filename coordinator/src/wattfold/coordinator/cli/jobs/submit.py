@@ -21,6 +21,7 @@ from wattfold.coordinator.cli.shared.parsing import (
     NAMES,
     POWER_UW,
     SETTING,
+    SIGNAL,
     SIZE_RANGE,
     TIME_S,
 )
@@ -124,6 +125,41 @@ from wattfold.v1 import coordinator_pb2 as pb
     is_flag=True,
     help="The command is a launcher such as mpirun: it runs on the first node only, and starts the "
     "rest of the job with `wattfold rsh`.",
+)
+@click.option(
+    "--requeue",
+    "requeue_max",
+    type=click.IntRange(0, 99),
+    is_flag=False,
+    flag_value=3,
+    default=0,
+    metavar="[N]",
+    help="When a node of it is lost, start it again, at most N times (3 without a number).",
+)
+@click.option(
+    "--restartable",
+    is_flag=True,
+    help="It may be started again (`wattfold requeue`); so may a job with an option beside this.",
+)
+@click.option(
+    "--snapshot-dir",
+    default="",
+    metavar="DIR",
+    help="Where it keeps its snapshot; WATTFOLD_SNAPSHOT_DIR of every attempt. Default: "
+    "wattfold-ID.snapshot in its directory.",
+)
+@click.option(
+    "--snapshot-signal",
+    type=SIGNAL,
+    metavar="NAME",
+    help="What tells it to write one before it is ended to be started again. Default: TERM.",
+)
+@click.option(
+    "--snapshot-grace",
+    "snapshot_grace_ns",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="How long it has for that. Default: the grace time of the site.",
 )
 @click.option("--exclusive", is_flag=True, help="No other job on its nodes.")
 @click.option(
@@ -264,6 +300,11 @@ def _spec(
         queue=options["queue"],
         umask=request.umask(),
         resource_limits=request.soft_limits(),
+        requeue_max=options["requeue_max"],
+        restartable=options["restartable"],
+        snapshot_dir=options["snapshot_dir"],
+        snapshot_signal=options["snapshot_signal"] or 0,
+        snapshot_grace_ns=options["snapshot_grace_ns"] or 0,
     )
 
 

@@ -64,6 +64,8 @@ class JobWaiter:
 def describe(job: pb.Job) -> str:
     """State, place and reason on one line; changes only when something worth telling changed."""
     parts = [f.job_state(job.state)]
+    if job.attempt > 1:
+        parts.append(f"(attempt {job.attempt})")
     if job.shares:
         parts.append(f"on {f.where(job)}")
     if job.cap_uw and job.shares:

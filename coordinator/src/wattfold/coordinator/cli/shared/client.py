@@ -80,6 +80,18 @@ class CoordinatorClient:
         """Lets a held job start."""
         self._call(self._stub.Release, pb.ReleaseRequest(job_id=job_id))
 
+    def requeue(self, request: pb.RequeueRequest) -> None:
+        """Ends the attempt of a job and has it queued again."""
+        self._call(self._stub.Requeue, request)
+
+    def suspend(self, job_id: str) -> None:
+        """Has a running job stand still."""
+        self._call(self._stub.SuspendJob, pb.SuspendJobRequest(job_id=job_id))
+
+    def resume(self, job_id: str) -> None:
+        """Lets a suspended job go on."""
+        self._call(self._stub.ResumeJob, pb.ResumeJobRequest(job_id=job_id))
+
     def list_jobs(
         self, job_ids: Sequence[str] = (), include_ended: bool = False, limit: int = 0
     ) -> pb.ListJobsResponse:

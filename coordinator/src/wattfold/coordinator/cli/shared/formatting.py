@@ -16,6 +16,7 @@ JOB_STYLES = {
     pb.JOB_STATE_PENDING: "yellow",
     pb.JOB_STATE_STARTING: "cyan",
     pb.JOB_STATE_RUNNING: "green",
+    pb.JOB_STATE_SUSPENDED: "magenta",
     pb.JOB_STATE_ENDING: "cyan",
     pb.JOB_STATE_COMPLETED: "dim",
     pb.JOB_STATE_FAILED: "red",

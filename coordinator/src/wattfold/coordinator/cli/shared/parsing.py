@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -144,6 +145,17 @@ def parse_setting(text: str) -> tuple[str, str | None]:
     return name, value if equals else None
 
 
+def parse_signal(text: str) -> int:
+    """Reads `USR1`, `SIGUSR1` or a number, but for KILL and STOP. Raises ValueError."""
+    names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
+    number = int(text) if text.isdecimal() else names.get(text.upper().removeprefix("SIG"), 0)
+    if not 0 < number < signal.NSIG:
+        raise ValueError(f"no signal: {text!r}; expected for example USR1")
+    if number in (signal.SIGKILL, signal.SIGSTOP):
+        raise ValueError(f"no program can take {text!r}; use for example USR1")
+    return number
+
+
 class Parsed(click.ParamType[Any]):
     """A click type from a function that raises ValueError with a message for people."""
 
@@ -168,4 +180,5 @@ MEMORY_BYTES = Parsed("memory", parse_memory_bytes)
 TIME_S = Parsed("time", lambda text: parse_time_s(text, time.time()))
 NAMES = Parsed("names", parse_names)
 POWERS_UW = Parsed("watts", parse_power_list_uw)
+SIGNAL = Parsed("signal", parse_signal)
 SETTING = Parsed("setting", parse_setting)

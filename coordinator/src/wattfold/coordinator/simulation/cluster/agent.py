@@ -22,6 +22,7 @@ Command = (
     | act.SetMask
     | act.Launch
     | act.Terminate
+    | act.Suspend
     | act.ForgetProcess
     | act.RenewLease
 )
@@ -69,6 +70,8 @@ class Process:
     cpus: CpuSet
     ranks: int
     """Processes the job has in all."""
+    attempt: int = 1
+    suspended: bool = False
     steps_only: bool = False
     """It takes steps of a launcher elsewhere: it runs until it is ended."""
     running: bool = True
@@ -94,6 +97,8 @@ class Process:
             pid=1,
             cpus=self.cpus,
             exit_code=self.exit_code,
+            attempt=self.attempt,
+            suspended=self.running and self.suspended,
         )
 
 
@@ -236,7 +241,10 @@ class Agent:
             case act.Launch():
                 return self._launch(command)
             case act.Terminate():
-                self.end(command.job_id, SIGTERM_EXIT)
+                if self._is_there(command.job_id, command.attempt):
+                    self.end(command.job_id, SIGTERM_EXIT)
+            case act.Suspend():
+                return self._suspend(command)
             case act.ForgetProcess():
                 self.processes.pop(command.job_id, None)
         return None
@@ -298,11 +306,38 @@ class Agent:
         ended = process is None or not process.running
         if process is None or ended or self._clash(command.job_id, command.cpus):
             reason = "ended" if ended else "held"
-            return ev.MaskFailed(node_id=self.node_id, job_id=command.job_id, reason=reason)
+            return ev.MaskFailed(
+                node_id=self.node_id,
+                job_id=command.job_id,
+                reason=reason,
+                attempt=command.attempt,
+            )
         # The objects move at once: what a program makes of its map is no matter of the core.
         process.cpus, process.processor_map = command.cpus, command.processor_map
         return ev.MaskConfirmed(
-            node_id=self.node_id, job_id=command.job_id, cpus=command.cpus, confined=False
+            node_id=self.node_id,
+            job_id=command.job_id,
+            cpus=command.cpus,
+            confined=False,
+            attempt=command.attempt,
+        )
+
+    def _is_there(self, job_id: JobId, attempt: int) -> bool:
+        process = self.processes.get(job_id)
+        return process is not None and process.running and attempt in (0, process.attempt)
+
+    def _suspend(self, command: act.Suspend) -> ev.Event:
+        node_id, job_id = self.node_id, command.job_id
+        if not self._is_there(job_id, command.attempt):
+            return ev.SuspensionFailed(
+                node_id=node_id, job_id=job_id, reason="ended", attempt=command.attempt
+            )
+        self.processes[job_id].suspended = command.suspended
+        return ev.SuspensionConfirmed(
+            node_id=node_id,
+            job_id=job_id,
+            suspended=command.suspended,
+            attempt=command.attempt,
         )
 
     def _clash(self, job_id: JobId, cpus: CpuSet) -> bool:
@@ -312,11 +347,15 @@ class Agent:
         return clash
 
     def _launch(self, command: act.Launch) -> ev.Event:
-        if command.job_id not in self.processes:
+        known = self.processes.get(command.job_id)
+        if known is not None and known.attempt != command.attempt and known.running:
+            # As a real agent: an earlier attempt was given up, and makes way first.
+            if known.attempt < command.attempt:
+                self.end(command.job_id, SIGKILL_EXIT)
+            return self._refused(command, f"attempt {known.attempt} is here")
+        if known is None or known.attempt < command.attempt:
             if self._clash(command.job_id, command.cpus):
-                return ev.LaunchFailed(
-                    node_id=self.node_id, job_id=command.job_id, reason="held", permanent=False
-                )
+                return self._refused(command, "held")
             self.processes[command.job_id] = Process(
                 job_id=command.job_id,
                 cpus=command.cpus,
@@ -324,8 +363,20 @@ class Agent:
                 pes=command.launch_cpus if command.spec.mode is ResizeMode.MAP else 0,
                 processor_map=command.processor_map,
                 steps_only=command.steps_only,
+                attempt=command.attempt,
             )
-        return ev.JobLaunched(node_id=self.node_id, job_id=command.job_id, pid=1)
+        return ev.JobLaunched(
+            node_id=self.node_id, job_id=command.job_id, pid=1, attempt=command.attempt
+        )
+
+    def _refused(self, command: act.Launch, reason: str) -> ev.Event:
+        return ev.LaunchFailed(
+            node_id=self.node_id,
+            job_id=command.job_id,
+            reason=reason,
+            permanent=False,
+            attempt=command.attempt,
+        )
 
     def end(self, job_id: JobId, exit_code: int) -> None:
         """The process of a job ends, if it runs."""

@@ -40,11 +40,14 @@ class JobRun:
     work: Work
     ranks: int
     """Processes it needs to go on."""
+    attempt: int = 1
     totals: JobTotals = field(default_factory=JobTotals)
     places: dict[NodeId, Place] = field(default_factory=dict)
     drawn_uw: dict[NodeId, int] = field(default_factory=dict)
     """Its share of what its nodes draw."""
     done: float = 0.0
+    stopped: set[NodeId] = field(default_factory=set)
+    """Where its processes are suspended."""
     rate: float = 0.0
     """Share done in a nanosecond."""
     since_ns: int = 0
@@ -82,7 +85,8 @@ class JobRun:
 
     def reprice(self, now_ns: int) -> None:
         """Finds the speed of what it holds now; notes its start and its sizes."""
-        self.rate = self.work.rate(self.places.values()) if self.complete else 0.0
+        goes_on = self.complete and not self.stopped
+        self.rate = self.work.rate(self.places.values()) if goes_on else 0.0
         if not self.complete or self.ended:
             return
         totals, size = self.totals, self.cores

@@ -117,9 +117,25 @@ def given_up(command: Command) -> ev.Event | None:
                 node_id=command.node_id, request_id=command.request_id, reason="lost"
             )
         case act.SetMask():
-            return ev.MaskFailed(node_id=command.node_id, job_id=command.job_id, reason="lost")
+            return ev.MaskFailed(
+                node_id=command.node_id,
+                job_id=command.job_id,
+                reason="lost",
+                attempt=command.attempt,
+            )
+        case act.Suspend():
+            return ev.SuspensionFailed(
+                node_id=command.node_id,
+                job_id=command.job_id,
+                reason="lost",
+                attempt=command.attempt,
+            )
         case act.Launch():
             return ev.LaunchFailed(
-                node_id=command.node_id, job_id=command.job_id, reason="lost", permanent=False
+                node_id=command.node_id,
+                job_id=command.job_id,
+                reason="lost",
+                permanent=False,
+                attempt=command.attempt,
             )
     return None

@@ -90,6 +90,9 @@ class Truth:
         self._add(node, -1)
         before = node.runs
         node.runs = {p.job_id: self._run_of(p, agent.node_id) for p in agent.running}
+        for process in agent.running:
+            stopped = node.runs[process.job_id].stopped
+            (stopped.add if process.suspended else stopped.discard)(agent.node_id)
         concerned = {id(run): run for run in (*before.values(), *node.runs.values())}
         complete = 0
         for run in concerned.values():
@@ -113,9 +116,10 @@ class Truth:
         A command to launch that comes after its job has ended starts the program once more, alone.
         """
         run = self.runs.get(process.job_id)
-        if run is None:
+        if run is None or run.attempt < process.attempt:
+            # Every attempt begins anew: a program without a snapshot.
             run = self.runs[process.job_id] = self._new_run(process, process.ranks)
-        if not run.ended or process.steps_only:
+        if run.attempt == process.attempt and (not run.ended or process.steps_only):
             return run
         key = (node_id, process.job_id)
         if key not in self._strays:
@@ -127,6 +131,7 @@ class Truth:
             job_id=process.job_id,
             work=self.works[process.job_id],
             ranks=ranks,
+            attempt=process.attempt,
             since_ns=self._clock.now_ns,
         )
 
@@ -159,6 +164,7 @@ class Truth:
     def _leave(self, run: JobRun, node_id: NodeId) -> None:
         run.places.pop(node_id, None)
         run.drawn_uw.pop(node_id, None)
+        run.stopped.discard(node_id)
         self._strays.pop((node_id, run.job_id), None)
         if not run.places and not run.ended:
             run.ended, run.totals.end_ns = True, self._clock.now_ns

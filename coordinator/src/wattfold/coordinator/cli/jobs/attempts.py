@@ -1,0 +1,78 @@
+"""`requeue`, `suspend`, `resume`: what may come between the start of a job and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from wattfold.coordinator.cli.jobs.control import for_each
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.parsing import DURATION_NS, SIGNAL
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option(
+    "--signal",
+    "number",
+    type=SIGNAL,
+    metavar="NAME",
+    help="What tells it to write its snapshot. Default: that of its submission, else TERM.",
+)
+@click.option(
+    "--grace",
+    "grace_ns",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="How long it has for that. Default: that of its submission, else that of the site.",
+)
+@click.option("--hold", is_flag=True, help="Hold it then, until `wattfold release`.")
+@click.option("--reason", default="", metavar="TEXT", help="Shown with the attempt.")
+@session_command
+def requeue(
+    session: Session,
+    job_ids: Sequence[str],
+    number: int | None,
+    grace_ns: int | None,
+    hold: bool,
+    reason: str,
+) -> None:
+    """End running jobs, after time to write a snapshot, and queue them again at their place."""
+
+    def one(client: CoordinatorClient, job_id: str) -> str:
+        request = pb.RequeueRequest(
+            job_id=job_id, signal=number or 0, grace_ns=grace_ns or 0, hold=hold, reason=reason
+        )
+        client.requeue(request)
+        return "requeuing, then held" if hold else "requeuing"
+
+    for_each(session, job_ids, one)
+
+
+def _suspend(client: CoordinatorClient, job_id: str) -> str:
+    client.suspend(job_id)
+    return "suspended"
+
+
+def _resume(client: CoordinatorClient, job_id: str) -> str:
+    client.resume(job_id)
+    return "resumed"
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@session_command
+def suspend(session: Session, job_ids: Sequence[str]) -> None:
+    """Stop the processes of running jobs; their cores and their power stay their own."""
+    for_each(session, job_ids, _suspend)
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@session_command
+def resume(session: Session, job_ids: Sequence[str]) -> None:
+    """Let suspended jobs go on."""
+    for_each(session, job_ids, _resume)

@@ -1,0 +1,93 @@
+"""What an agent knows of the starts of a job: one at a time, and never one for another."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import grpc
+import pytest
+from system.agent.agent_process import alive, until, wait_gone
+from system.agent.conftest import CPUS
+
+from wattfold.v1 import node_agent_pb2 as pb
+
+ONE = str(CPUS[0])
+SLEEP = ["sleep", "600"]
+
+
+def launch(agent: Any, attempt: int, argv: list[str], **fields: object) -> pb.LaunchResponse:
+    answer: pb.LaunchResponse = agent.launch("a", argv, ONE, attempt=attempt, **fields)
+    return answer
+
+
+def end(agent: Any, attempt: int, number: int, grace_s: float = 5) -> bool:
+    request = pb.EndAttemptRequest(
+        header=agent.header(),
+        job_id="a",
+        attempt=attempt,
+        signal=number,
+        grace_ns=round(grace_s * 1e9),
+    )
+    found: bool = agent.stub.EndAttempt(request).found
+    return found
+
+
+def test_a_later_attempt_starts_when_the_earlier_one_is_over(plain_agent: Any) -> None:
+    launch(plain_agent, 1, ["sh", "-c", "echo one"])
+    plain_agent.ended("a")
+    assert launch(plain_agent, 1, SLEEP).already_running, "that one has been"
+    launch(plain_agent, 2, ["sh", "-c", "echo two"])
+    until(lambda: plain_agent.processes()["a"].state == pb.PROCESS_STATE_ENDED)
+    assert plain_agent.processes()["a"].attempt == 2
+    text = (plain_agent.work() / "wattfold-a.out").read_text()
+    assert text == "one\ntwo\n", "it adds to the output of the first"
+
+
+def test_an_earlier_attempt_that_is_alive_makes_way(plain_agent: Any) -> None:
+    old = launch(plain_agent, 1, SLEEP).pid
+    with pytest.raises(grpc.RpcError) as refused:
+        launch(plain_agent, 2, SLEEP)
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "attempt 1 is here, not 2" in refused.value.details()
+    assert wait_gone(old)
+    until(lambda: plain_agent.processes()["a"].state != pb.PROCESS_STATE_RUNNING)
+    new = launch(plain_agent, 2, SLEEP).pid
+    with pytest.raises(grpc.RpcError):
+        launch(plain_agent, 1, SLEEP)
+    assert alive(new)
+
+
+def test_commands_of_another_attempt_find_nothing(plain_agent: Any) -> None:
+    pid = launch(plain_agent, 2, SLEEP).pid
+    assert not end(plain_agent, 1, signal.SIGTERM)
+    request = pb.SuspendRequest(header=plain_agent.header(), job_id="a", attempt=1, suspended=True)
+    assert not plain_agent.stub.Suspend(request).found
+    assert alive(pid)
+    assert end(plain_agent, 2, signal.SIGTERM)
+    assert wait_gone(pid)
+
+
+def test_a_signal_goes_to_those_who_take_it(plain_agent: Any) -> None:
+    """The shell around the program has no handler, and would take the program with it."""
+    inner = "trap 'echo saved; exit 3' USR1; echo ready; while :; do sleep 0.05; done"
+    launch(plain_agent, 1, ["sh", "-c", f'sh -c "{inner}"; echo outer $?'])
+    output = plain_agent.work() / "wattfold-a.out"
+    until(lambda: output.exists() and output.read_text() == "ready\n")
+    assert end(plain_agent, 1, signal.SIGUSR1, 60)
+    assert plain_agent.ended("a").exit_code == 0
+    assert output.read_text() == "ready\nsaved\nouter 3\n"
+
+
+def test_environment_and_folder_of_an_attempt(plain_agent: Any) -> None:
+    script = 'echo "$WATTFOLD_ATTEMPT $WATTFOLD_SNAPSHOT_DIR"; test -d "$WATTFOLD_SNAPSHOT_DIR"'
+    launch(plain_agent, 3, ["sh", "-c", script], snapshot_dir="a.snapshot")
+    assert plain_agent.ended("a").exit_code == 0
+    work = plain_agent.work()
+    assert (work / "wattfold-a.out").read_text() == f"3 {work}/a.snapshot\n"
+
+
+def test_a_folder_that_cannot_be_made_is_told(plain_agent: Any) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        launch(plain_agent, 1, SLEEP, snapshot_dir="/proc/none")
+    assert "make the snapshot folder" in refused.value.details()
