@@ -137,6 +137,7 @@ def test_what_is_done_is_on_disk_first(tmp_path: Path) -> None:
             plan=Plan(assignments=(on("a", "n0:0-3"),)), round=planning_round(solving)
         )
         service.post(proposed)
+        service.post(ev.JobLaunched(node_id=N0, job_id=JobId("a"), pid=7))
         await bench.settled()
         lease = service.core.state.nodes[N0].lease_request
         bench.hands.done.clear()

@@ -52,9 +52,9 @@ def test_what_lets_a_job_be_started_again() -> None:
     ):
         spec = job_spec(message(**asked))
         assert spec.restarts
-        assert spec_message(spec).restartable
+        assert spec_message(spec, Clock()).restartable
         for name, value in asked.items():
-            assert getattr(spec_message(spec), name) == value
+            assert getattr(spec_message(spec, Clock()), name) == value
 
 
 def test_attempts_and_snapshots_within_reason() -> None:

@@ -32,6 +32,9 @@ _OPTIONS = (
 )
 
 
+_CUT = ("Socket closed", "Broken pipe", "Connection reset")
+
+
 class CoordinatorClient:
     """A connection to one coordinator, made when first used. Close it, or use it in `with`."""
 
@@ -219,7 +222,7 @@ class CoordinatorClient:
 def _cut(error: Any) -> bool:
     """Whether a connection that was there has ended under a call."""
     unavailable = error.code() is grpc.StatusCode.UNAVAILABLE
-    return unavailable and "Socket closed" in (error.details() or "")
+    return unavailable and any(sign in (error.details() or "") for sign in _CUT)
 
 
 def read_token(path: Path) -> str:
