@@ -6,7 +6,6 @@ notices by the age of the last message that the other side is gone.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +17,6 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError, from_status
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
 
-log = logging.getLogger("wattfold.client")
-
 DEFAULT_TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A view of a large machine exceeds the 4 MiB gRPC allows by default."""
@@ -30,9 +27,6 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
-
-
-_CUT = ("Socket closed", "Broken pipe", "Connection reset")
 
 
 class CoordinatorClient:
@@ -202,14 +196,7 @@ class CoordinatorClient:
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
-            try:
-                return method(request, timeout=self._timeout_s, metadata=self._metadata)
-            except grpc.RpcError as error:
-                if not _cut(error):
-                    raise
-                # It is there or is starting again, and no call does harm twice.
-                log.warning("the connection to %s was cut; asking once more", self.address)
-                return method(request, timeout=self._timeout_s, metadata=self._metadata)
+            return method(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise self._failure(error) from error
 
@@ -217,12 +204,6 @@ class CoordinatorClient:
         return from_status(
             error.code(), error.details() or "", address=self.address, timeout_s=self._timeout_s
         )
-
-
-def _cut(error: Any) -> bool:
-    """Whether a connection that was there has ended under a call."""
-    unavailable = error.code() is grpc.StatusCode.UNAVAILABLE
-    return unavailable and any(sign in (error.details() or "") for sign in _CUT)
 
 
 def read_token(path: Path) -> str:
