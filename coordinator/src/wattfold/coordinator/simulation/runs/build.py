@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from wattfold.contract.units import ns_from_s
-from wattfold.coordinator.simulation.pool.backfill_scheduler import BackfillScheduler
+from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.scheduler import Scheduler
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation
 from wattfold.coordinator.simulation.pool.jobs import JobTable, job_table
-from wattfold.coordinator.simulation.pool.scheduler import PoolScheduler
 from wattfold.coordinator.simulation.runs.case import (
     BACKFILL_POLICIES,
     SimulationCase,
@@ -126,14 +126,12 @@ def _cut_ranges(annotations: Annotations, workload: Workload) -> Annotations:
     return replace(annotations, size_min=sizes)
 
 
-def scheduler_of(case: SimulationCase, table: JobTable) -> PoolScheduler:
+def scheduler_of(case: SimulationCase, table: JobTable) -> Scheduler:
     """The policy of a case, at work on its machine. Raises ValueError."""
     choice, machine = case.policy, case.machine
     if choice.name in BACKFILL_POLICIES:
         _check_sizes(case, table)
-        return BackfillScheduler(
-            table,
-            machine,
+        return EasyScheduler(
             method=choice.name,
             cap_uw=choice.cap_uw,
             size=choice.size,
