@@ -5,7 +5,8 @@ at which it will, by the estimates of the running jobs, is reserved for it (the 
 later jobs may start before it if they end by then, or take only what the first leaves over (Lifka
 1995; Mu'alem and Feitelson 2001). Fitting is exact, per node and in watts.
 
-A search looks at all nodes and jobs once and remembers nothing.
+A search looks at all nodes and jobs once. Of many like jobs it tries one: what has no place now has
+none later in the same round.
 """
 
 from __future__ import annotations
@@ -64,6 +65,12 @@ class _Waiting:
     size: int
     cap_uw: int
 
+    @property
+    def shape(self) -> tuple[SizeUnit, bool, int, int]:
+        """What its place depends on: jobs that agree in it fit together or not at all."""
+        spec = self.view.spec
+        return spec.unit, spec.exclusive, self.size, self.cap_uw
+
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
         return room.find_fed(self.view.spec, self.size, self.cap_uw)
@@ -87,6 +94,7 @@ class Search:
     ) -> None:
         self.reasons: list[Reason] = []
         self._site, self._wish, self._now_ns = site, wish, now_ns
+        self._cap_uw = wish.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
         self._room = Room(site.nodes, site.spendable_uw)
         # What nodes out of reach hold will be there again: "never" does not count it as gone.
@@ -94,6 +102,9 @@ class Search:
         self._empty.power_uw = site.most_uw
         self._running: list[_Running] = []
         self._decisions: list[Decision] = []
+        self._startable: dict[tuple[SizeUnit, bool, int, int], bool] = {}
+        self._nowhere: set[tuple[SizeUnit, bool, int, int]] = set()
+        self._sizes: dict[tuple[SizeUnit, int, int, int], int] = {}
         for job in running:
             view = jobs.view(job)
             assert view.current is not None
@@ -104,7 +115,7 @@ class Search:
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""
-        queue = [one for one in self._waiting if self._startable(one)]
+        queue = [one for one in self._waiting if self._may_start(one)]
         while queue and self._start(queue[0]):
             queue.pop(0)
         if queue:
@@ -112,18 +123,22 @@ class Search:
         return self._decisions
 
     def _sized(self, job: int, view: JobView) -> _Waiting:
-        """The size is 0 if it can never have one.
+        cap_uw = view.spec.cap_uw or self._cap_uw
+        key = view.spec.unit, view.spec.least_size, view.greatest_size, cap_uw
+        if key not in self._sizes:
+            self._sizes[key] = self._size(view, cap_uw)
+        return _Waiting(job=job, view=view, size=self._sizes[key], cap_uw=cap_uw)
 
-        The greatest that the machine has and its budget feeds at full power, if "max" counts.
-        """
-        cap_uw = view.spec.cap_uw or self._wish.cap_uw or max(k.most_uw for k in self._kinds)
+    def _size(self, view: JobView, cap_uw: int) -> int:
+        """The greatest that the machine has and its budget feeds at full power, if "max" counts;
+        0 if it can never have one."""
         most, least = largest_size(view.spec, self._site.nodes), view.spec.least_size
         size = least if self._wish.size == "min" else min(view.greatest_size, most)
         if not least <= size <= most:
             size = 0
         while size > least and not self._fed(view, size, cap_uw):
             size -= 1
-        return _Waiting(job=job, view=view, size=size, cap_uw=cap_uw)
+        return size
 
     def _fed(self, view: JobView, size: int, cap_uw: int) -> bool:
         """Whether the whole budget would do for this size, on the nodes that take least."""
@@ -133,9 +148,12 @@ class Search:
         large = [kind for kind in self._kinds if kind.cores >= size]
         return min(share_uw(k, size, cap_uw) for k in large) <= self._site.spendable_uw
 
-    def _startable(self, one: _Waiting) -> bool:
+    def _may_start(self, one: _Waiting) -> bool:
         """Whether it could start on an empty machine; says why not."""
-        if one.size and one.place(self._empty) is not None:
+        shape = one.shape
+        if shape not in self._startable:
+            self._startable[shape] = one.size > 0 and one.place(self._empty) is not None
+        if self._startable[shape]:
             return True
         spec = one.view.spec
         if one.size and self._fits_unblocked(one):
@@ -196,8 +214,9 @@ class Search:
 
     def _backfill(self, one: _Waiting, head: _Waiting, shadow_ns: int, future: Room) -> bool:
         """Starts a later job if it ends before the first one starts, or leaves it its place."""
-        shares = one.place(self._room)
+        shares = None if one.shape in self._nowhere else one.place(self._room)
         if shares is None:
+            self._nowhere.add(one.shape)
             return False
         takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
         if self._now_ns + takes_ns <= shadow_ns:

@@ -51,10 +51,10 @@ class Rounds(NamedJobs):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @property
-    def views(self) -> Iterable[JobView]:
-        """All jobs."""
-        return self._views.values()
+    def unlike(self, views: Iterable[JobView]) -> list[JobId]:
+        """The jobs it knows that are not among these."""
+        there = {view.job_id for view in views}
+        return [job_id for job_id in self._numbers if job_id not in there]
 
     def tell(self, world: Snapshot, changed: Iterable[JobView], gone: Iterable[JobId]) -> None:
         """Nodes and power as they are, and the jobs that are other than they were.
