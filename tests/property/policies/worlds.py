@@ -10,7 +10,7 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
@@ -152,16 +152,3 @@ class World:
             )
             if after != view:
                 self.put(after)
-
-
-def overfull(world: World, plan: Plan) -> bool:
-    """Whether running jobs now share cores: parts of a plan that were accepted without others."""
-    taken: set[tuple[str, int]] = set()
-    held: list[Assignment] = [v.current for v in world.views.values() if v.current is not None]
-    for assignment in held:
-        for share in assignment.shares:
-            for cpu in share.cpus:
-                if (share.node_id, cpu) in taken:
-                    return True
-                taken.add((share.node_id, cpu))
-    return False

@@ -70,8 +70,6 @@ class EasyScheduler(NamedScheduler):
         self._site = NOWHERE
         self._asks: dict[int, Ask] = {}
         self._running: set[int] = set()
-        self._starting: set[int] = set()
-        """Those of the running jobs whose time has not begun: it begins now, whenever that is."""
         self._queue: Queue | None = None
         """None: to be made anew, or counting is not exact."""
         self._entered: dict[int, tuple[int, int]] = {}
@@ -124,7 +122,6 @@ class EasyScheduler(NamedScheduler):
         del self._asks[job]
         if job in self._running:
             self._running.remove(job)
-            self._starting.discard(job)
             if self._queue is not None:
                 self._queue.end(job)
         elif self._entered.pop(job, NEVER)[0]:
@@ -151,8 +148,6 @@ class EasyScheduler(NamedScheduler):
         self._now_ns = now_ns
         if queue is None:
             return self._searched(now_ns)
-        for job in self._starting:
-            self._adopt(queue, job, now_ns)
         started = queue.decide(now_ns)
         if not started:
             return ()
@@ -273,9 +268,6 @@ class EasyScheduler(NamedScheduler):
     def _run(self, job: int, held: Held, now_ns: int) -> None:
         queue, kind = self._queue, self._site.kind
         self._asks[job] = self._jobs.ask(job)
-        self._starting.discard(job)
-        if held.started_ns < 0:
-            self._starting.add(job)
         if job not in self._running:
             self._running.add(job)
             self._entered.pop(job, None)

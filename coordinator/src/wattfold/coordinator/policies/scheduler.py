@@ -157,7 +157,11 @@ class NamedScheduler(Scheduler, Protocol):
     """A scheduler that also serves nodes with names, which change and are shared by cores."""
 
     def change(self, job: int, now_ns: int) -> None:
-        """A job is other than it was: its wish, its estimate, or that it runs and where."""
+        """A job is other than it was: its wish, its estimate, or that it runs and where.
+
+        Called before each decision for every job that runs: what it has done may matter, and a
+        time that has not begun begins now.
+        """
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason is another since the last call."""
