@@ -74,7 +74,8 @@ class EasyScheduler(NamedScheduler):
         """None: to be made anew, or counting is not exact."""
         self._entered: dict[int, tuple[int, int]] = {}
         """Size and estimate of the jobs that wait in the queue; those of size 0 never start."""
-        self._last = (0, 0)
+        self._last_ns = 0
+        """No job in the queue was submitted later."""
         self._units = 0
         self._each_uw = 0
         self._cap_uw = 0
@@ -112,10 +113,10 @@ class EasyScheduler(NamedScheduler):
         queue = self._queue
         if queue is None:
             return
-        if (ask.submitted_ns, job) < self._last or not self._counts(ask):
-            self._queue = None
-        else:
+        if ask.submitted_ns >= self._last_ns and self._counts(ask):
             self._enter(queue, job, ask)
+        else:
+            self._queue = None
 
     def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job has ended, or waits no more."""
@@ -129,12 +130,12 @@ class EasyScheduler(NamedScheduler):
 
     def change(self, job: int, now_ns: int) -> None:
         """A job is other than it was: its wish, its estimate, or that it runs and where."""
+        ask = self._asks[job] = self._jobs.ask(job)
         held = self._jobs.held(job)
         if held is None and job in self._running:
-            self.end(job, now_ns)
-            self.submit(job, now_ns)
+            self._running.remove(job)
+            self._queue = None
         elif held is None:
-            ask = self._asks[job] = self._jobs.ask(job)
             if self._queue is not None and self._asked(job, ask) != self._entered[job]:
                 self._queue = None
         else:
@@ -215,11 +216,11 @@ class EasyScheduler(NamedScheduler):
         self._units = self._fed()
         queue = self._empty()
         self._entered.clear()
+        self._last_ns = 0
         for job in helds:
             self._adopt(queue, job, now_ns)
         for job in waits:
             self._enter(queue, job, self._asks[job])
-        self._last = max(((self._asks[job].submitted_ns, job) for job in waits), default=(0, 0))
         return queue
 
     def _empty(self) -> Queue:
@@ -230,14 +231,15 @@ class EasyScheduler(NamedScheduler):
 
     def _counts(self, ask: Ask) -> bool:
         """Whether a job is counted with the others: whole nodes, and their level."""
-        kind = self._site.kind
-        assert kind is not None
-        cap_uw = ask.cap_uw or self._cap_uw
-        return ask.whole and (cap_uw == self._level_uw or held_uw(kind, cap_uw) == self._level_uw)
+        cap_uw, kind = ask.cap_uw or self._cap_uw, self._site.kind
+        if cap_uw != self._level_uw and (kind is None or held_uw(kind, cap_uw) != self._level_uw):
+            return False
+        return ask.whole
 
     def _enter(self, queue: Queue, job: int, ask: Ask) -> None:
         size, estimate_ns = self._entered[job] = self._asked(job, ask)
-        self._last = (ask.submitted_ns, job)
+        if ask.submitted_ns > self._last_ns:
+            self._last_ns = ask.submitted_ns
         if size:
             queue.submit(job, size, estimate_ns, ask.priority)
 
@@ -250,13 +252,13 @@ class EasyScheduler(NamedScheduler):
 
     def _size_of(self, ask: Ask) -> int:
         """The size the job gets, 0 if it can never have one."""
-        site, least = self._site, ask.least
-        size = least if self.size == "min" else min(ask.greatest, site.count)
-        if size > self._units:
-            size = max(least, self._units)
-            if size * self._each_uw > site.most_uw:
-                return 0
-        return size if least <= size <= site.count else 0
+        least = ask.least
+        size = least if self.size == "min" else ask.greatest
+        if least <= size <= self._units:
+            return size
+        site = self._site
+        size = max(least, min(size, self._units))
+        return size if size <= site.count and size * self._each_uw <= site.most_uw else 0
 
     def _fed(self) -> int:
         """Nodes that the power feeds at the level."""
@@ -267,7 +269,6 @@ class EasyScheduler(NamedScheduler):
 
     def _run(self, job: int, held: Held, now_ns: int) -> None:
         queue, kind = self._queue, self._site.kind
-        self._asks[job] = self._jobs.ask(job)
         if job not in self._running:
             self._running.add(job)
             self._entered.pop(job, None)
