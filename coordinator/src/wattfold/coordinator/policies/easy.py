@@ -265,7 +265,9 @@ class EasyScheduler(NamedScheduler):
         kind = self._site.kind
         assert kind is not None
         self._each_uw = node_uw(kind, self._level_uw)
-        return min(self._site.count, max(self._site.spendable_uw, 0) // max(self._each_uw, 1))
+        if not self._each_uw:
+            return self._site.count
+        return min(self._site.count, max(self._site.spendable_uw, 0) // self._each_uw)
 
     def _run(self, job: int, held: Held, now_ns: int) -> None:
         queue, kind = self._queue, self._site.kind
