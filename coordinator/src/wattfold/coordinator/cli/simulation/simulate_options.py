@@ -187,10 +187,11 @@ job_options = _options(
     ),
 )
 
+nodes_option = click.option(
+    "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
+)
+
 machine_options = _options(
-    click.option(
-        "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
-    ),
     click.option("--base", type=WATTS, default="38", show_default=True, help="Watts beside zones."),
     click.option("--dram", type=WATTS, default="18", show_default=True, help="DRAM cap of a node."),
     click.option("--cap-min", type=WATTS, default="25", show_default=True, help="Package floor."),
@@ -316,6 +317,11 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
     if not pools & AT_ONE_CAP:
         _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
     refuse_unmeant(options["settings"], names)
+    refuse_unused_jobs(context, options)
+
+
+def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options of other sources of jobs than the one chosen."""
     if options["model"] != "poisson":
         _refuse_given(context, ("load",), "is for --model poisson")
     if options["log"] is not None:
@@ -338,8 +344,8 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
         raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
     run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
     choices = [_policy(name, options) for name in names]
-    source = _source(options, choices, run_times)
-    machine = _machine(options)
+    source = source_of(options, choices, run_times)
+    machine = machine_of(options)
     _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
@@ -381,9 +387,10 @@ def _in_folder(case: SimulationCase, folder: Path | None) -> SimulationCase:
     return replace(case, folder=folder / case.label) if folder is not None else case
 
 
-def _source(
+def source_of(
     options: dict[str, Any], choices: Sequence[PolicyChoice], run_times: RunTimeModel | None
 ) -> WorkloadSource:
+    """The jobs that the options name; with profiles where a choice or the run times need them."""
     needs = any(
         choice.entry.family.needs_profiles or choice.values().get("size") == "min"
         for choice in choices
@@ -407,7 +414,8 @@ def _source(
     )
 
 
-def _machine(options: dict[str, Any]) -> Machine:
+def machine_of(options: dict[str, Any]) -> Machine:
+    """The machine that the options describe. Raises ValueError."""
     return Machine.of_watts(
         options["nodes"],
         base_w=options["base"],
