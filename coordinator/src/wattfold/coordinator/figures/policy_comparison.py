@@ -30,7 +30,7 @@ _PANELS_A_ROW = 4
 
 
 def draw_policy_comparison(runs: Sequence[Compared], title: str = "") -> Figure:
-    """The figure; each panel says whether less or more is better. Raises ValueError without runs."""
+    """The figure; each panel says whether less or more is better. Raises ValueError for no run."""
     if not runs:
         raise ValueError("a comparison needs at least one run")
     rows = -(-len(COMPARED) // _PANELS_A_ROW)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from wattfold.coordinator.core.charge import CAP_STEP_UW, held_uw, share_uw, shares_uw
+from wattfold.coordinator.core.charge import CAP_STEP_UW, share_uw, shares_uw
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
@@ -60,7 +60,14 @@ class EasyUniform(Policy):
         queue = FifoEasy(size=self.size)
         capped = _Capped(snapshot, uniform_uw(snapshot), queue)
         jobs = tuple(view if _keeps(view) else capped.view(view) for view in snapshot.jobs)
-        return queue.propose(replace(snapshot, jobs=jobs), now_ns, deadline_s)
+        plan = queue.propose(replace(snapshot, jobs=jobs), now_ns, deadline_s)
+        own = {view.job_id for view in snapshot.jobs if _keeps(view)}
+        return replace(
+            plan,
+            assignments=tuple(
+                one if one.job_id in own else capped.leveled(one) for one in plan.assignments
+            ),
+        )
 
 
 def uniform_uw(snapshot: Snapshot) -> int:
@@ -134,14 +141,21 @@ class _Capped:
         )
         spec = replace(capped.spec, time_ns=max(round(time_s * 1e9), 1))
         if current is not None:
-            current = self._recapped(current, kinds, time_s)
+            leveled = self.leveled(current)
+            current = current if leveled is current else replace(leveled, expected_total_s=time_s)
         return replace(capped, spec=spec, current=current)
 
-    def _recapped(self, current: Assignment, kinds: set[NodeKind], time_s: float) -> Assignment:
-        cap_uw = max((held_uw(kind, self._level_uw) for kind in kinds), default=current.cap_uw)
-        if cap_uw == current.cap_uw:
-            return current
-        return replace(current, cap_uw=cap_uw, expected_total_s=time_s)
+    def leveled(self, one: Assignment) -> Assignment:
+        """An assignment at the level, noted as far as any of its nodes follows it.
+
+        A node whose floor is above the level must not raise what the others are charged with.
+        """
+        kinds = [self._kinds[s.node_id] for s in one.shares if s.node_id in self._kinds]
+        if not kinds:
+            return one
+        most_uw, floor_uw = max(k.most_uw for k in kinds), min(k.floor_uw for k in kinds)
+        cap_uw = max(min(self._level_uw, most_uw), floor_uw)
+        return one if cap_uw == one.cap_uw else replace(one, cap_uw=cap_uw)
 
 
 def _made(values: Values) -> Policy:
