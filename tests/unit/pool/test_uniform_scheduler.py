@@ -71,3 +71,18 @@ def test_jobs_that_run_follow_a_budget_down_and_up() -> None:
     total_s = float(record.columns.end_ns[0]) / S
     by_hand_w = (60 * 10 + 40 * 10 + 60 * (total_s - 20)) / total_s
     assert record.columns.mean_cap_uw[0] / W == pytest.approx(by_hand_w)
+
+
+def test_jobs_that_started_low_are_raised_with_the_budget() -> None:
+    budget = Budget(
+        steps=(
+            BudgetStep(at_ns=0, budget_uw=384 * W),
+            BudgetStep(at_ns=20 * S, budget_uw=CHARGED.full_uw),
+        )
+    )
+    record = run(four_ones(), CHARGED, budget)
+    assert set(record.columns.first_cap_uw.tolist()) == {40 * W}
+    assert record.peak_committed_uw == CHARGED.full_uw
+    total_s = float(record.columns.end_ns[0]) / S
+    by_hand_w = (40 * 20 + 60 * (total_s - 20)) / total_s
+    assert record.columns.mean_cap_uw[0] / W == pytest.approx(by_hand_w)
