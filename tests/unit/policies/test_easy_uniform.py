@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.policies.snapshots import W, caps_w, faults, held, job, node, sizes, snapshot
+from unit.policies.snapshots import S, W, caps_w, faults, held, job, node, sizes, snapshot
 
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
@@ -109,7 +109,10 @@ def test_one_that_has_the_cap_is_left_as_it_is() -> None:
 def test_a_node_that_does_not_answer_keeps_its_watts_and_leaves_the_rest() -> None:
     """It holds 24 of the 45 W above idle; 21 W are 7 W for each of the other three."""
     seen = snapshot(four(), [running(40, movable=False), *ones(4)[1:]], budget_w=104 + 45, now_s=10)
-    assert caps_w(plan(seen)) == {"j0": 40, "j1": 23, "j2": 23, "j3": 23}
+    out = plan(seen)
+    assert caps_w(out) == {"j0": 40, "j1": 23, "j2": 23, "j3": 23}
+    assert out.revisit_ns == 15 * S, "it is to follow when it can"
+    assert plan(replace(seen, jobs=seen.jobs[1:])).revisit_ns == 0
 
 
 def test_a_job_may_have_a_cap_of_its_own() -> None:

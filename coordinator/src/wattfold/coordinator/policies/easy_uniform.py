@@ -12,7 +12,8 @@ The level is the greatest L, a multiple of 1/8 W, for which
 so nodes that can take less leave the others more. Idle nodes count at what they are charged, their
 floors. A job with a cap of its own, or whose node does not answer, keeps what it has: its cores and
 watts are left out of the sum. Running jobs follow the level when nodes come or go and when the
-budget changes. Estimates are for full power, and grow with the run times that profiles tell of.
+budget changes; one that cannot at that moment is looked at again. Estimates are for full power, and
+grow with the run times that profiles tell of.
 
 The queue is that of `fifo_easy`, which is asked with jobs that carry this cap as their own.
 """
@@ -36,6 +37,9 @@ from wattfold.coordinator.policies.descriptions import (
 from wattfold.coordinator.policies.estimates import run_time_s
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.placement import nothing_in_reach
+
+REVISIT_NS = 5_000_000_000
+"""After so long it looks again at jobs whose cap could not follow the level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +66,10 @@ class EasyUniform(Policy):
         jobs = tuple(view if _keeps(view) else capped.view(view) for view in snapshot.jobs)
         plan = queue.propose(replace(snapshot, jobs=jobs), now_ns, deadline_s)
         own = {view.job_id for view in snapshot.jobs if _keeps(view)}
+        late = any(_follows_later(view, capped) for view in snapshot.jobs)
         return replace(
             plan,
+            revisit_ns=now_ns + REVISIT_NS if late else 0,
             assignments=tuple(
                 one if one.job_id in own else capped.leveled(one) for one in plan.assignments
             ),
@@ -117,6 +123,20 @@ def greatest_level_uw(parts: Iterable[tuple[NodeKind, int, int]], power_uw: int)
 def _keeps(view: JobView) -> bool:
     """Whether the level is not for this job: its own cap counts, or its nodes do not answer."""
     return bool(view.spec.cap_uw) or (view.current is not None and not view.movable)
+
+
+def _follows_later(view: JobView, capped: _Capped) -> bool:
+    """Whether it has another cap than the level only because it cannot be changed now.
+
+    One that is being started is such a job; that it has started is no reason to plan again.
+    """
+    current = view.current
+    return (
+        current is not None
+        and not view.movable
+        and not view.spec.cap_uw
+        and capped.leveled(current) is not current
+    )
 
 
 class _Capped:
