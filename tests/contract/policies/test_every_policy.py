@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.test_policy_properties import random_snapshot
 from unit.policies.snapshots import S, W, faults, held, job, node, snapshot
+from unit.workloads import swf_files as swf
 
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place, PolicySetting, SettingError, Value
-from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase, WorkloadSource
@@ -250,8 +252,6 @@ def test_a_pool_keeps_its_budget_and_ends_all_jobs_alike_each_time(
 
 @every_entry
 def test_a_pool_under_a_budget_that_falls(entry: registry.Entry) -> None:
-    from wattfold.coordinator.simulation.pool.budget import BudgetStep
-
     steps = [(0, 100), (1800, 80), (5400, 100)]
     budget = Budget(
         steps=tuple(
@@ -264,6 +264,19 @@ def test_a_pool_under_a_budget_that_falls(entry: registry.Entry) -> None:
     assert (record.series.committed_uw <= record.series.budget_uw).all()
     assert (record.columns.end_ns > 0).all()
     assert record.peak_committed_uw > MACHINE.full_uw * 60 // 100, "power should be used"
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.variant.starves_nobody], ids=named)
+def test_a_wide_job_starts_in_a_pool_full_of_smaller_ones(
+    entry: registry.Entry, tmp_path: Path
+) -> None:
+    rows = [swf.job(i + 1, 50 * i, f4=100, f5=8, f8=8, f9=100) for i in range(40)]
+    rows.insert(1, swf.job(99, 10, f4=150, f5=16, f8=16, f9=150))
+    source = WorkloadSource(log=swf.log(tmp_path, *rows))
+    record = simulated(entry, source, Budget.constant(MACHINE.full_uw))
+    assert record.jobs.size_max[1] == 16
+    # At the latest when the two before it have ended.
+    assert record.columns.start_ns[1] <= 200 * S
 
 
 def test_watts_of_the_stream_feed_both_nodes() -> None:
