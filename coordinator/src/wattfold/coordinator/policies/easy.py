@@ -131,7 +131,7 @@ class EasyScheduler(NamedScheduler):
     def change(self, job: int, now_ns: int) -> None:
         """A job is other than it was: its wish, its estimate, or that it runs and where."""
         ask = self._asks[job] = self._jobs.ask(job)
-        held = self._jobs.held(job)
+        held = self._held(job)
         if held is None and job in self._running:
             self._running.remove(job)
             self._queue = None
@@ -191,6 +191,10 @@ class EasyScheduler(NamedScheduler):
         self._told_all = False
         return decisions
 
+    def _held(self, job: int) -> Held | None:
+        """What a job has, as far as what is decided now goes."""
+        return self._jobs.held(job)
+
     def _place(self, job: int) -> tuple[float, int, int]:
         """Order of the queue."""
         ask = self._asks[job]
@@ -205,7 +209,7 @@ class EasyScheduler(NamedScheduler):
         if kind is None:
             return None
         self._cap_uw = kind.most_uw if self.cap_uw is None else self.cap_uw
-        helds = {job: self._jobs.held(job) for job in sorted(self._running)}
+        helds = {job: self._held(job) for job in sorted(self._running)}
         levels_uw = {held_uw(kind, held.cap_uw) for held in helds.values() if held}
         waits = sorted((job for job in self._asks if job not in helds), key=self._place)
         levels_uw.update(held_uw(kind, self._asks[job].cap_uw or self._cap_uw) for job in waits)
@@ -282,7 +286,7 @@ class EasyScheduler(NamedScheduler):
                 self._queue = None
 
     def _adopt(self, queue: Queue, job: int, now_ns: int) -> None:
-        held = self._jobs.held(job)
+        held = self._held(job)
         assert held is not None
         began_ns = held.started_ns if held.started_ns >= 0 else now_ns
         takes_ns = self._jobs.estimate_ns(job, held.size, held.cap_uw)

@@ -37,6 +37,30 @@ def expected_in(left_ns: int) -> str:
     return f"first in the queue; expected to start in {max(left_ns, 0) / 1e9:.0f} s"
 
 
+def size_of(view: JobView, site: Site, wish: str, cap_uw: int) -> int:
+    """The size a job gets at a level, 0 if it can never have one.
+
+    If ``wish`` is "max", the greatest that the machine has and its budget feeds; else the least.
+    """
+    most, least = largest_size(view.spec, site.nodes), view.spec.least_size
+    size = least if wish == "min" else min(view.greatest_size, most)
+    if not least <= size <= most:
+        return 0
+    while size > least and not _fed(view, site, size, cap_uw):
+        size -= 1
+    return size
+
+
+def _fed(view: JobView, site: Site, size: int, cap_uw: int) -> bool:
+    """Whether the whole budget would do for this size, on the nodes that take least."""
+    kinds = [node.spec.kind for node in site.nodes]
+    if view.spec.unit is SizeUnit.NODES:
+        each = sorted(node_uw(kind, cap_uw) for kind in kinds)
+        return sum(each[:size]) <= site.spendable_uw
+    large = [kind for kind in kinds if kind.cores >= size]
+    return min(share_uw(kind, size, cap_uw) for kind in large) <= site.spendable_uw
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """Settings of the policy, as `easy` has them."""
@@ -126,27 +150,8 @@ class Search:
         cap_uw = view.spec.cap_uw or self._cap_uw
         key = view.spec.unit, view.spec.least_size, view.greatest_size, cap_uw
         if key not in self._sizes:
-            self._sizes[key] = self._size(view, cap_uw)
+            self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
         return _Waiting(job=job, view=view, size=self._sizes[key], cap_uw=cap_uw)
-
-    def _size(self, view: JobView, cap_uw: int) -> int:
-        """The greatest that the machine has and its budget feeds at full power, if "max" counts;
-        0 if it can never have one."""
-        most, least = largest_size(view.spec, self._site.nodes), view.spec.least_size
-        size = least if self._wish.size == "min" else min(view.greatest_size, most)
-        if not least <= size <= most:
-            size = 0
-        while size > least and not self._fed(view, size, cap_uw):
-            size -= 1
-        return size
-
-    def _fed(self, view: JobView, size: int, cap_uw: int) -> bool:
-        """Whether the whole budget would do for this size, on the nodes that take least."""
-        if view.spec.unit is SizeUnit.NODES:
-            each = sorted(node_uw(kind, cap_uw) for kind in self._kinds)
-            return sum(each[:size]) <= self._site.spendable_uw
-        large = [kind for kind in self._kinds if kind.cores >= size]
-        return min(share_uw(k, size, cap_uw) for k in large) <= self._site.spendable_uw
 
     def _may_start(self, one: _Waiting) -> bool:
         """Whether it could start on an empty machine; says why not."""
