@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from unit.pool.pools import S, W, table
 
@@ -83,3 +85,20 @@ def test_jobs_that_started_low_are_raised_with_the_budget() -> None:
     total_s = float(record.columns.end_ns[0]) / S
     by_hand_w = (40 * 20 + 60 * (total_s - 20)) / total_s
     assert record.columns.mean_cap_uw[0] / W == pytest.approx(by_hand_w)
+
+
+def test_what_is_expected_follows_the_cap() -> None:
+    """The wide one waits for the first. At 40 W that ends late enough for the short one to pass."""
+    jobs = table((0, 3, 100), (1, 4, 50), (20, 1, 80), app="LeanMD")
+    jobs = replace(jobs, size_min=jobs.size_max)
+    first, short = jobs.profiles[0], jobs.profiles[2]
+    assert first.time_s(3, 60) < 20 + short.time_s(1, 40) < first.time_s(3, 40)
+    budget = Budget(
+        steps=(
+            BudgetStep(at_ns=0, budget_uw=CHARGED.full_uw),
+            BudgetStep(at_ns=10 * S, budget_uw=384 * W),
+        )
+    )
+    record = run(jobs, CHARGED, budget)
+    assert record.columns.start_ns[2] == 20 * S
+    assert record.columns.start_ns[1] == record.columns.end_ns[[0, 2]].max()
