@@ -13,6 +13,7 @@ from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.outside import outside
 from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 
@@ -63,6 +64,23 @@ def test_jobs_end_and_the_budget_holds(policy: Policy) -> None:
     states = {j.state for j in cluster.core.state.jobs.values()}
     assert states == {JobState.COMPLETED}
     assert cluster.meter.peak_bound_uw > 120 * W, "the budget should be used, not only kept"
+
+
+def test_one_cap_feeds_all_nodes_and_follows_the_budget() -> None:
+    """76 W idle; 74 W above are 18.5 W a node. Under 112 W it is 9 W, also for those that run."""
+    cluster = Cluster([node_spec(f"n{i}") for i in range(4)], EasyUniform(), 150 * W)
+    for index in range(8):
+        cluster.go(str(index), job(200, 4, 4, JobKind.RIGID))
+    cluster.run(15 * S)
+    running = [j for j in cluster.core.state.jobs.values() if j.state is JobState.RUNNING]
+    assert [j.target.cap_uw for j in running if j.target] == [27_500_000] * 4
+    assert cluster.meter.peak_bound_uw == 150 * W
+    cluster.set_budget(112 * W, 15 * S)
+    cluster.run(40 * S)
+    assert [j.target.cap_uw for j in running if j.target] == [18 * W] * 4
+    assert cluster.core.state.ledger.committed_uw == 112 * W
+    cluster.run(2000 * S, lambda: finished(cluster))
+    assert {j.state for j in cluster.core.state.jobs.values()} == {JobState.COMPLETED}
 
 
 @pytest.mark.parametrize("mode", [ResizeMode.MASK, ResizeMode.MAP])

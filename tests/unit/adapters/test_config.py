@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Place
+from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 
@@ -69,6 +72,32 @@ def test_flags_go_before_the_file_and_a_file_is_not_needed(tmp_path: Path) -> No
     assert load(None, {"policy": "fifo"}).policy == FifoEasy(backfill=False)
 
 
+def test_every_policy_by_each_of_its_names(tmp_path: Path) -> None:
+    for entry in registry.entries():
+        for name in entry.variant.names:
+            if entry.variant.service is None:
+                assert "choose one of" in complaint(tmp_path, f'policy = "{name}"')
+                continue
+            assert read(tmp_path, f'policy = "{name}"').policy == entry.service({})
+            assert load(None, {"policy": name}).policy.name == entry.variant.name
+
+
+def test_every_setting_of_every_policy_is_checked_with_its_line(tmp_path: Path) -> None:
+    for family in registry.DESCRIPTIONS:
+        for setting in family.settings_in(Place.SERVICE):
+            key = f"{family.name}.{setting.key}"
+            value = f'"{setting.default}"' if setting.kind is str else setting.default
+            read(tmp_path, f"[{family.name}]\n{setting.key} = {value}")
+            bad = '"none"' if setting.kind is str else setting.high + 1
+            said = complaint(tmp_path, f"[{family.name}]\n{setting.key} = {bad}")
+            assert said.startswith(f"c.toml, line 2: {key} = ")
+
+
+def test_easy_uniform(tmp_path: Path) -> None:
+    config = read(tmp_path, 'policy = "easy-uniform"\n[easy-uniform]\nsize = "min"\n')
+    assert config.policy == EasyUniform(size="min")
+
+
 def test_fifo(tmp_path: Path) -> None:
     config = read(tmp_path, 'policy = "fifo-easy"\n[fifo]\nsize = "min"\n')
     assert config.policy == FifoEasy(size="min")
@@ -95,7 +124,7 @@ def test_fifo(tmp_path: Path) -> None:
         (
             'policy = "magic"',
             "c.toml, line 1: policy = 'magic'; choose one of parm-wse, parm-nose, parm-nomm, "
-            "fifo-easy, fifo",
+            "fifo-easy, fifo, easy-uniform",
         ),
         ("parm = 3", "c.toml, line 1: parm must be a table, as in [parm]"),
         ("[node]\nid = 'a'", "c.toml, line 1: nodes are given as [[node]] with id and address"),

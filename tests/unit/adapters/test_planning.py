@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 from unit.adapters.in_place import InPlaceWorker
-from unit.core.stage import Stage, job_spec, planning_round
+from unit.core.stage import S, Stage, job_spec, planning_round
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.planning import Planner, news_of
+from wattfold.coordinator.adapters.planning import Planner, news_of, propose
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job, JobKind
 from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit, default_profile
+from wattfold.coordinator.models.power_curve import PowerCurve
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 
 
@@ -106,3 +109,36 @@ def test_a_round_plans_with_the_newest_state_and_falls_back(fails: bool) -> None
     assert event.plan.solver == "a b c d e f/,3"
     assert event.round.outcome == ("fallback " if fails else "")
     assert (event.round.number, event.round.jobs) == (3, 6)
+
+
+def test_a_profile_that_was_learnt_counts_for_jobs_that_wait_already() -> None:
+    stage = Stage(budget_w=1000)
+    feed = ReplicaFeed(InPlaceWorker(), lambda: stage.core.state, for_planning)
+
+    def send(event: ev.Event) -> None:
+        actions = stage.core.handle(event, stage.now_ns)
+        changes = Changes()
+        changes.add(stage.core.state, event, stage.core.touched, actions)
+        feed.note(changes)
+
+    def starts() -> set[str]:
+        asked = feed.ask(propose, lambda _anew: (FifoEasy(), stage.now_ns, {}, 1.0), 10.0)
+        plan = asyncio.run(asked).value.plan  # type: ignore[union-attr]
+        send(ev.PlanProposed(plan=plan, round=planning_round(stage.core.state.solving)))
+        launch_all(stage)
+        return {a.job_id for a in plan.assignments}
+
+    stage.up("n0", "n1", "n2")
+    whole: dict[str, Any] = {"unit": SizeUnit.NODES, "kind": JobKind.RIGID}
+    stage.submit("runs", job_spec(2, 2, time_ns=100 * S, **whole))
+    assert starts() == {"runs"}
+    for name, size, time_s in (("first", 3, 10), ("later", 1, 0)):
+        spec = job_spec(size, size, time_ns=time_s * S, **whole)
+        send(ev.JobSubmitted(job_id=JobId(name), spec=spec))
+    # Taken for one of an hour it would keep the first from starting.
+    assert starts() == set()
+    assert starts() == set(), "and nothing is new"
+    curve = PowerCurve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)
+    short = default_profile(curve, 1, 5.0, app="app", unit=SizeUnit.NODES)
+    send(ev.ProfileStored(profile=short, source="measured"))
+    assert starts() == {"later"}

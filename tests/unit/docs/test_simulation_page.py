@@ -10,12 +10,14 @@ import pytest
 from unit.cli.command import Command
 from unit.workloads.swf_files import job, log
 
+from wattfold.coordinator.cli.simulation.compare import compare
 from wattfold.coordinator.cli.simulation.simulate import simulate
 from wattfold.coordinator.simulation.results.job_columns import csv_header, row_columns
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text(encoding="utf-8")
 COMMANDS = [
-    shlex.split(line)[1:] for line in re.findall(r"^    (wattfold simulate .*)$", PAGE, re.M)
+    shlex.split(line)[1:]
+    for line in re.findall(r"^    (wattfold (?:simulate|compare) .*)$", PAGE, re.M)
 ]
 
 
@@ -43,13 +45,14 @@ def test_the_commands_of_the_page_work(words: list[str]) -> None:
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
 
 
 def test_the_page_names_every_column_and_option() -> None:
     columns = csv_header(row_columns(())).decode().strip().split(",")
     columns += ["queued", "running", "nodes_busy", "committed_w", "drawn_w", "budget_w"]
     assert [name for name in columns if f"`{name}`" not in PAGE] == []
-    known = {o for p in simulate.params for o in (*p.opts, *p.secondary_opts)}
+    params = [*simulate.params, *compare.params]
+    known = {o for p in params for o in (*p.opts, *p.secondary_opts)}
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
     assert mentioned <= known

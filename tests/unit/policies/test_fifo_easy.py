@@ -6,7 +6,8 @@ from unit.policies.snapshots import W, caps_w, faults, held, job, node, reasons,
 
 from wattfold.coordinator.core.job import SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.policies.fifo_easy import BLOCKED, FifoEasy
+from wattfold.coordinator.policies.easy_search import BLOCKED
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
 
 EASY = FifoEasy()
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.scheduler import Decision, Progress
 
 S = 1_000_000_000
 W = 1_000_000
@@ -55,17 +55,17 @@ class Script:
     def __init__(self, *steps: tuple[float, Sequence[Decision]]) -> None:
         self._steps = [(round(at * S), list(decisions)) for at, decisions in steps]
         self.seen: list[tuple[int, int]] = []
-        self.progress: Progress | None = None
+        self.jobs: Jobs | None = None
 
     @property
     def revisit_ns(self) -> int:
         return self._steps[0][0] if self._steps else 0
 
-    def attach(self, progress: Progress) -> None:
-        self.progress = progress
+    def attach(self, jobs: Jobs) -> None:
+        self.jobs = jobs
 
-    def resources(self, nodes: int, spendable_uw: int) -> None:
-        self.seen.append((nodes, spendable_uw))
+    def site(self, site: Site) -> None:
+        self.seen.append((site.count, site.spendable_uw))
 
     def submit(self, job: int, now_ns: int) -> None: ...
 

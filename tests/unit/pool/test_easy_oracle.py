@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattfold.coordinator.simulation.pool.backfill_scheduler import BackfillScheduler
+from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import job_table
@@ -30,9 +30,7 @@ ROOT = Path(os.environ.get("WATTFOLD_WORKLOADS", ""))
 def test_every_start_agrees(log: str, nodes: int, jobs: int):
     table = job_table(read_swf(ROOT / "workloads" / f"{log}.swf.gz").workload)
     machine = Machine.of_watts(nodes)
-    record = simulate(
-        table, machine, BackfillScheduler(table, machine), Budget.constant(machine.full_uw)
-    )
+    record = simulate(table, machine, EasyScheduler(), Budget.constant(machine.full_uw))
     with gzip.open(ROOT / "easy_reference" / f"{log}.csv.gz", "rt") as stream:
         expected = {int(row["job_id"]): int(row["start"]) for row in csv.DictReader(stream)}
     wanted = np.array([expected[job_id] for job_id in table.job_ids.tolist()])

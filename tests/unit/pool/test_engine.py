@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from unit.pool.pools import MACHINE, S, Script, W, table
 
-from wattfold.coordinator.simulation.pool.backfill_scheduler import BackfillScheduler
+from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError, simulate
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -22,7 +22,7 @@ def seconds(values: np.ndarray) -> list[float]:
 
 
 def easy(jobs, machine=MACHINE, budget=FULL, **options) -> RunRecord:
-    return simulate(jobs, machine, BackfillScheduler(jobs, machine, **options), budget)
+    return simulate(jobs, machine, EasyScheduler(**options), budget)
 
 
 def test_backfills_what_ends_before_the_first_can_start():
@@ -154,7 +154,7 @@ def test_a_scheduler_above_the_budget_has_its_caps_scaled():
 
 def test_nodes_of_jobs_are_their_own():
     jobs = table(*[(k, 1 + k % 4, 5 + k % 7) for k in range(60)])
-    run = PoolSimulation(jobs, MACHINE, BackfillScheduler(jobs, MACHINE), FULL)
+    run = PoolSimulation(jobs, MACHINE, EasyScheduler(), FULL)
     held: dict[int, set[int]] = {}
     clashes = []
 
@@ -175,7 +175,7 @@ def test_a_run_that_was_stopped_and_resumed_is_the_same():
     jobs = table(*[(k % 977, 1 + k % 10, 5 + k % 71) for k in range(6000)])
     jobs = _sorted(jobs)
     whole = easy(jobs)
-    first = PoolSimulation(jobs, MACHINE, BackfillScheduler(jobs, MACHINE), FULL)
+    first = PoolSimulation(jobs, MACHINE, EasyScheduler(), FULL)
     assert not first.run(lambda turn: turn.events < 3000)
     second = pickle.loads(pickle.dumps(first))
     assert second.run()

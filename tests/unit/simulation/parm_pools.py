@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.policies.scheduler import Decision
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
-from wattfold.coordinator.simulation.pool.scheduler import Decision
 
 S = 1_000_000_000
 W = 1_000_000
@@ -77,7 +77,7 @@ class Pool:
 
     def give(self, nodes: int, spendable_uw: int) -> None:
         self.nodes, self.spendable_uw = nodes, spendable_uw
-        self.scheduler.resources(nodes, spendable_uw)
+        self.scheduler.site(self.machine.site(spendable_uw, nodes))
 
     def submit(self, *jobs: int, now_s: float = 0.0) -> None:
         for job in jobs:

@@ -8,9 +8,9 @@ import pytest
 from unit.simulation.parm_pools import JACOBI, Request, S, W, job_table, pool
 
 from wattfold.coordinator.policies.parm import Variant
+from wattfold.coordinator.policies.scheduler import DramScheduler
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
-from wattfold.coordinator.simulation.pool.scheduler import DramScheduler
 
 CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
 
@@ -58,7 +58,7 @@ def test_power_above_idle_is_what_jobs_are_charged_with() -> None:
     dark = pool([Request(low=4, high=4)], power_w=4 * (36 + 56), caps_uw=CAPS)
     scheduler = ParmScheduler(job_table([Request(low=4, high=4)]), machine, caps_uw=CAPS)
     scheduler.attach(dark.shares)
-    scheduler.resources(8, 4 * (36 + 56) * W)
+    scheduler.site(machine.site(4 * (36 + 56) * W))
     scheduler.submit(0, 0)
     assert scheduler.decide(0) == [(0, 4, 36 * W)]
 
@@ -243,12 +243,13 @@ def test_dram_that_helps_nobody_is_not_given() -> None:
 
 def test_a_change_of_dram_alone_is_told() -> None:
     request = Request(low=4, high=4, profile=JACOBI)
-    scheduler = pool([request], dram_levels_uw=DRAMS, caps_uw=(37 * W,)).scheduler
-    scheduler.resources(8, 4 * (37 - 25 + 12 - 18) * W)
+    one = pool([request], dram_levels_uw=DRAMS, caps_uw=(37 * W,))
+    scheduler = one.scheduler
+    scheduler.site(one.machine.site(4 * (37 - 25 + 12 - 18) * W))
     scheduler.submit(0, 0)
     assert scheduler.decide(0) == [(0, 4, 37 * W)]
     assert scheduler.dram_cap_uw(0) == 12 * W
-    scheduler.resources(8, 4 * (37 - 25) * W)
+    scheduler.site(one.machine.site(4 * (37 - 25) * W))
     assert scheduler.decide(1) == [(0, 4, 37 * W)]
     assert scheduler.dram_cap_uw(0) == 18 * W
     assert scheduler.decide(2) == []

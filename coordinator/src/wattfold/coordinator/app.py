@@ -65,6 +65,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.solvers.worker import (
     Crashed,
@@ -106,7 +107,7 @@ class StartError(Exception):
 @click.option("--listen", help="Address: unix:/path (default) or host:port.")
 @click.option("--state-dir", help="Directory of the journal.")
 @click.option("--budget-w", type=float, help="Power budget, W. Later changes are remembered.")
-@click.option("--policy", help="parm-wse, parm-nose, parm-nomm, fifo-easy or fifo.")
+@click.option("--policy", help=f"{', '.join(registry.service_names())}; see `wattfold policies`.")
 @click.option("--node", "nodes", multiple=True, metavar="ID=ADDRESS", help="An agent; repeatable.")
 @click.option("--lease-s", type=float, help="How long caps hold without renewal, s.")
 @click.option("--token-file", help="Token clients must show on TCP (mode 0600).")

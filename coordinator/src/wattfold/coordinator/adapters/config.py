@@ -22,8 +22,9 @@ from wattfold.coordinator.adapters.audit_trail import ENTRIES_KEPT
 from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Place, PolicySetting
+from wattfold.coordinator.policies.parm import Parm
 
 
 class ConfigError(Exception):
@@ -41,7 +42,6 @@ class Setting:
     choices: tuple[str, ...] = ()
 
 
-POLICIES = ("parm-wse", "parm-nose", "parm-nomm", "fifo-easy", "fifo")
 _TOP = {
     "listen": Setting(kind=str),
     "state_dir": Setting(kind=str),
@@ -49,7 +49,7 @@ _TOP = {
     "agent_token_file": Setting(kind=str),
     "budget_w": Setting(kind=float, low=1, high=1e9, unit="W"),
     "accept_outside_w": Setting(kind=float, low=0, high=1e9, unit="W"),
-    "policy": Setting(kind=str, choices=POLICIES),
+    "policy": Setting(kind=str, choices=registry.service_names()),
     "lease_s": Setting(kind=float, low=1, high=3600, unit="s"),
     "command_timeout_s": Setting(kind=float, low=0.1, high=60, unit="s"),
     "mask_deadline_s": Setting(kind=float, low=0.01, high=60, unit="s"),
@@ -66,15 +66,12 @@ _TOP = {
     "root_jobs": Setting(kind=bool),
 }
 _ACCESS = ("socket_mode", "socket_group", "operators", "token_account", "root_jobs")
-_PARM = {
-    "alpha": Setting(kind=float, low=0, high=10),
-    "levels": Setting(kind=int, low=1, high=64),
-    "sizes": Setting(kind=int, low=1, high=1024),
-    "resize_interval_s": Setting(kind=float, low=0, high=1e6, unit="s"),
-    "gap": Setting(kind=float, low=0, high=0.5),
-    "solver": Setting(kind=str, choices=("lagrangian", "glpk", "highs", "greedy")),
+_POLICIES = {
+    family.name: family.settings_in(Place.SERVICE)
+    for family in registry.DESCRIPTIONS
+    if family.settings_in(Place.SERVICE)
 }
-_FIFO = {"size": Setting(kind=str, choices=("min", "max"))}
+"""The settings of policies, by their tables."""
 _JOBS = {
     "time_limit_s": Setting(kind=float, low=0, high=1e9, unit="s"),
     "time_limit_max_s": Setting(kind=float, low=0, high=1e9, unit="s"),
@@ -175,12 +172,15 @@ class _Source:
 
 
 def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
-    tables = {"parm", "fifo", "jobs", "node", "queue"}
-    top = {key: value for key, value in raw.items() if key not in tables}
+    tables = {*_POLICIES, "jobs", "node", "queue"}
+    top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
     checked = _check(source, top, _TOP, "", extra=tables)
+    flags = _by_one_name(flags)
     checked |= _check(_Source("command line", ""), flags, _TOP | {"nodes": Setting(kind=list)}, "")
-    parm = _check(source, _table(source, raw, "parm"), _PARM, "parm.")
-    fifo = _check(source, _table(source, raw, "fifo"), _FIFO, "fifo.")
+    policies = {
+        name: _check(source, _table(source, raw, name), _settings(known), f"{name}.")
+        for name, known in _POLICIES.items()
+    }
     jobs = _check(source, _table(source, raw, "jobs"), _JOBS, "jobs.")
     names = {f: checked[f] for f in _PLAIN if f in checked}
     for key in ("state_dir", "token_file", "agent_token_file"):
@@ -193,7 +193,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
-        policy=_policy(checked.get("policy", "parm-wse"), parm, fifo),
+        policy=_policy(checked.get("policy", "parm-wse"), policies),
         nodes=_nodes(source, raw.get("node", []), checked.get("nodes", [])),
         queues=_queues(source, raw.get("queue", [])),
         limits=_limits(source, jobs),
@@ -272,21 +272,27 @@ def _value(name: str, value: Any, setting: Setting) -> Any:
     return value
 
 
-def _policy(name: str, parm: dict[str, Any], fifo: dict[str, Any]) -> Policy:
-    if name.startswith("fifo"):
-        return FifoEasy(size=fifo.get("size", "max"), backfill=name == "fifo-easy")
-    default = Parm()
-    return Parm(
-        variant=Variant(name.removeprefix("parm-")),
-        alpha=parm.get("alpha", default.alpha),
-        levels_max=parm.get("levels", default.levels_max),
-        sizes_max=parm.get("sizes", default.sizes_max),
-        resize_interval_ns=ns_from_s(parm["resize_interval_s"])
-        if "resize_interval_s" in parm
-        else default.resize_interval_ns,
-        gap=parm.get("gap", default.gap),
-        solver=parm.get("solver", default.solver),
-    )
+def _by_one_name(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings with the policy by its first name, if it is named by another."""
+    entry = registry.find(values["policy"]) if "policy" in values else None
+    if entry is None or entry.variant.service is None:
+        return values
+    return values | {"policy": entry.variant.name}
+
+
+def _settings(known: tuple[PolicySetting, ...]) -> dict[str, Setting]:
+    return {
+        one.key: Setting(
+            kind=one.kind, low=one.low, high=one.high, unit=one.unit, choices=one.choices
+        )
+        for one in known
+    }
+
+
+def _policy(name: str, tables: dict[str, dict[str, Any]]) -> Policy:
+    entry = registry.find(name)
+    assert entry is not None, "the name was checked"
+    return entry.service(tables.get(entry.family.name, {}))
 
 
 def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:

@@ -3,9 +3,10 @@
 The policy is asked first; if it crashed or was late, its fallback; if there is none, or that
 failed too, the last plan stays (PlanFailed). One canonical log line a round.
 
-The worker has a copy of the state (`replica`), makes the snapshot there, and answers with what the
-plan changes: neither the jobs that wait as before nor those that run on as before cost the loop
-anything.
+The worker has a copy of the state (`replica`) and answers with what the plan changes: neither the
+jobs that wait as before nor those that run on as before cost the loop anything. A policy that is a
+scheduler stands there beside the copy (`standing`) and is told of what has changed; any other gets
+a snapshot made anew.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed
 from wattfold.coordinator.adapters.residual import with_cores
+from wattfold.coordinator.adapters.standing import Standing
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy
 from wattfold.coordinator.core.state import State, snapshot
+from wattfold.coordinator.policies.scheduler import Scheduled
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 
 log = logging.getLogger("wattfold.planning")
@@ -51,15 +54,18 @@ def propose(
     deadline_s: float,
 ) -> Proposal:
     """Called in the worker: has a policy plan on the copy of the state there."""
-    replica.take_touched()
-    seen = with_cores(snapshot(replica.state, now_ns), residual)
-    plan = policy.propose(seen, now_ns, deadline_s)
+    if isinstance(policy, Scheduled):
+        jobs, world, plan = replica.companion(Standing).plan(policy, now_ns, residual)
+    else:
+        replica.companion(Standing).forget()
+        world = with_cores(snapshot(replica.state, now_ns), residual)
+        jobs, plan = len(world.jobs), policy.propose(world, now_ns, deadline_s)
     return Proposal(
         plan=news_of(plan, replica.state),
-        jobs=len(seen.jobs),
+        jobs=jobs,
         assigned=len(plan.assignments),
-        budget_uw=seen.budget_uw,
-        spendable_uw=seen.spendable_uw,
+        budget_uw=world.budget_uw,
+        spendable_uw=world.spendable_uw,
     )
 
 

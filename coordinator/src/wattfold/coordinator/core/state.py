@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
@@ -152,15 +153,20 @@ class State:
 
 def snapshot(state: State, now_ns: int) -> Snapshot:
     """What a policy may plan with: usable nodes, jobs that wait or run, power left for them."""
+    views = job_views(state, state.index.open.values(), now_ns)
+    return replace(without_jobs(state, now_ns), jobs=tuple(views))
+
+
+def job_views(state: State, jobs: Iterable[Job], now_ns: int) -> list[JobView]:
+    """Those of the jobs that policies plan for: they wait or run."""
     strays = state.strays()
-    jobs = [
+    return [
         _job_view(state, job, now_ns)
-        for job in state.index.open.values()
+        for job in jobs
         if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING)
         # One with a stray process must not run a second time.
         and (job.ranks or job.job_id not in strays)
     ]
-    return replace(without_jobs(state, now_ns), jobs=tuple(jobs))
 
 
 def without_jobs(state: State, now_ns: int) -> Snapshot:

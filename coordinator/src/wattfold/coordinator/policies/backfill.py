@@ -72,8 +72,13 @@ class EasyQueue:
         self.queue.insert(position, entry)
 
     def adopt(self, number: int, size: int, ends: int) -> None:
-        """A job runs already and will end by its estimate at ``ends``."""
+        """A job runs already and will end by its estimate at ``ends``, or does so after all."""
         entry = (ends, number, size)
+        known = self._ends.get(number)
+        if known == entry:
+            return
+        if known is not None:
+            self.end(number)
         insort(self.running, entry)
         self._ends[number] = entry
         self.free -= size
@@ -102,7 +107,7 @@ class EasyQueue:
         overdue = 0
         if running and running[0][0] <= now and self.kills_at_limit:
             overdue = sum(size for ends, _, size in running if ends <= now)
-        if self._fresh and not overdue:
+        if self._fresh and not overdue and now < self._shadow:
             return self._late_arrivals(now)
         started: list[int] = []
         first = 0

@@ -53,6 +53,11 @@ def run_time_s(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: in
     )
 
 
+def duration_ns(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: int) -> int:
+    """How long the whole job is expected to take: its user's word, or `run_time_s`."""
+    return view.spec.time_ns or round(run_time_s(view, kinds, size, level_uw) * 1e9)
+
+
 @lru_cache(maxsize=REMEMBERED)
 def _default(app: str, unit: SizeUnit, size_max: int, time_ns: int, curve: PowerCurve) -> Estimate:
     stated_s = time_ns / 1e9

@@ -24,6 +24,7 @@ from wattfold.coordinator.cli.simulation.simulate_options import (
     cases_of,
     job_options,
     machine_options,
+    nodes_option,
     policy_options,
     refuse_unused,
     seed_options,
@@ -48,6 +49,7 @@ from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
 @click.command()
 @job_options
 @odd_row_options
+@nodes_option
 @machine_options
 @policy_options
 @message_options
@@ -96,7 +98,7 @@ def simulate(session: Session, **options: Any) -> None:
         raise BadRequestError("--resume needs the --out DIR of the run that was stopped")
     refuse_unused(click.get_current_context(), options)
     formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
-    with expected_failures(), _simulation_failures():
+    with expected_failures(), simulation_failures():
         cases = cases_of(options, folder)
         _check_resumable(cases, resume=options["resume"])
         expected = read_starts(options["check_path"]) if options["check_path"] else None
@@ -130,7 +132,7 @@ def _check_resumable(cases: Sequence[SimulationCase], *, resume: bool) -> None:
         )
 
 
-class _simulation_failures:  # noqa: N801 - a context, used as a function
+class simulation_failures:  # noqa: N801 - a context, used as a function
     """Turns the failures of a simulation into the command's own."""
 
     def __enter__(self) -> None:

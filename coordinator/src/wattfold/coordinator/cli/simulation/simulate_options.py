@@ -20,15 +20,21 @@ from wattfold.coordinator.cli.shared.parsing import (
     Parsed,
     parse_power_uw,
 )
+from wattfold.coordinator.cli.simulation.policy_settings import (
+    POLICY,
+    SETTING,
+    of_policy,
+    refuse_unmeant,
+)
 from wattfold.coordinator.cli.simulation.simulate_messages import message_level
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, policy_of
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.runs.case import (
-    BACKFILL_POLICIES,
     MODELS,
-    POLICIES,
     PolicyChoice,
     SimulationCase,
     WorkloadSource,
@@ -181,10 +187,11 @@ job_options = _options(
     ),
 )
 
+nodes_option = click.option(
+    "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
+)
+
 machine_options = _options(
-    click.option(
-        "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
-    ),
     click.option("--base", type=WATTS, default="38", show_default=True, help="Watts beside zones."),
     click.option("--dram", type=WATTS, default="18", show_default=True, help="DRAM cap of a node."),
     click.option("--cap-min", type=WATTS, default="25", show_default=True, help="Package floor."),
@@ -211,9 +218,19 @@ policy_options = _options(
     click.option(
         "--policy",
         "policies",
-        type=click.Choice(POLICIES),
+        type=POLICY,
         multiple=True,
-        help="May be repeated: runs side by side. Default: easy.",
+        metavar="NAME",
+        help="May be repeated: runs side by side. `wattfold policies` lists them. Default: easy.",
+    ),
+    click.option(
+        "--set",
+        "settings",
+        type=SETTING,
+        multiple=True,
+        metavar="POLICY.KEY=VALUE",
+        help="A setting of a policy, as parm.alpha=0.5; `wattfold policies NAME` lists them. "
+        "May be repeated.",
     ),
     click.option(
         "--run-times",
@@ -285,18 +302,26 @@ OF_PARM = (
     "dram_levels",
     "price_resizes",
 )
-OF_BACKFILLING = ("size", "cap")
+AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
 
 
 def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
     """Refuses options that none of the policies or models chosen would look at."""
     names = options["policies"] or ("easy",)
-    backfills = [name in BACKFILL_POLICIES for name in names]
+    pools = {entry.variant.pool for entry in map(registry.find, names) if entry is not None}
     chosen = ", ".join(names)
-    if all(backfills):
+    if Pool.PARM not in pools:
         _refuse_given(context, OF_PARM, f"is for PARM, and not for {chosen}")
-    if not any(backfills):
-        _refuse_given(context, OF_BACKFILLING, f"is for backfilling, and not for {chosen}")
+    if not pools & {*AT_ONE_CAP, Pool.EASY_UNIFORM}:
+        _refuse_given(context, ("size",), f"is for backfilling, and not for {chosen}")
+    if not pools & AT_ONE_CAP:
+        _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
+    refuse_unmeant(options["settings"], names)
+    refuse_unused_jobs(context, options)
+
+
+def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options of other sources of jobs than the one chosen."""
     if options["model"] != "poisson":
         _refuse_given(context, ("load",), "is for --model poisson")
     if options["log"] is not None:
@@ -318,21 +343,22 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     if options["placement"] == "cuboid" and not options["torus"]:
         raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
     run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
-    source = _source(options, names, run_times)
-    machine = _machine(options)
+    choices = [_policy(name, options) for name in names]
+    source = source_of(options, choices, run_times)
+    machine = machine_of(options)
     _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
     messages = message_level(options)
     cases = []
-    for name in names:
+    for choice in choices:
         for seed in range(options["seed"], options["seed"] + options["seeds"]):
             case = SimulationCase(
                 source=source,
                 machine=machine,
                 budget=budget,
-                policy=_policy(name, options),
+                policy=choice,
                 seed=seed,
                 model=run_times,
                 placement=options["placement"],
@@ -361,10 +387,14 @@ def _in_folder(case: SimulationCase, folder: Path | None) -> SimulationCase:
     return replace(case, folder=folder / case.label) if folder is not None else case
 
 
-def _source(
-    options: dict[str, Any], names: Sequence[str], run_times: RunTimeModel | None
+def source_of(
+    options: dict[str, Any], choices: Sequence[PolicyChoice], run_times: RunTimeModel | None
 ) -> WorkloadSource:
-    needs = any(name not in BACKFILL_POLICIES for name in names) or options["size"] == "min"
+    """The jobs that the options name; with profiles where a choice or the run times need them."""
+    needs = any(
+        choice.entry.family.needs_profiles or choice.values().get("size") == "min"
+        for choice in choices
+    )
     return WorkloadSource(
         log=options["log"],
         model=options["model"] or "",
@@ -384,7 +414,8 @@ def _source(
     )
 
 
-def _machine(options: dict[str, Any]) -> Machine:
+def machine_of(options: dict[str, Any]) -> Machine:
+    """The machine that the options describe. Raises ValueError."""
     return Machine.of_watts(
         options["nodes"],
         base_w=options["base"],
@@ -399,6 +430,7 @@ def _machine(options: dict[str, Any]) -> Machine:
 def _policy(name: str, options: dict[str, Any]) -> PolicyChoice:
     return PolicyChoice(
         name=name,
+        settings=of_policy(name, options["settings"]),
         size=options["size"],
         cap_uw=uw_from_w(options["cap"]) if options["cap"] is not None else None,
         alpha=options["alpha"],

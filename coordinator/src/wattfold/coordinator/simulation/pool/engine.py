@@ -29,13 +29,14 @@ from wattfold.coordinator.models.resize_cost import Resize, charge_s
 from wattfold.coordinator.models.torus import bisection_links
 from wattfold.coordinator.policies.node_selection.selector import NodeSelector, Strategy, joined
 from wattfold.coordinator.policies.node_selection.strategies import node_selector
+from wattfold.coordinator.policies.scheduler import Decision, DramScheduler, Scheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
 from wattfold.coordinator.simulation.pool.running import JobFacts, Running, whole_numbers
-from wattfold.coordinator.simulation.pool.scheduler import Decision, DramScheduler, PoolScheduler
+from wattfold.coordinator.simulation.pool.table_jobs import TableJobs
 
 NEVER = 1 << 62
 Nodes = Any
@@ -68,7 +69,7 @@ class PoolSimulation:
         self,
         table: JobTable,
         machine: Machine,
-        scheduler: PoolScheduler,
+        scheduler: Scheduler,
         budget: Budget,
         *,
         model: RunTimeModel | None = None,
@@ -106,16 +107,12 @@ class PoolSimulation:
         self._rounds = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
-        scheduler.attach(self)
+        scheduler.attach(TableJobs(table, self._running))
 
     @property
     def finished(self) -> bool:
         """Whether every job has ended."""
         return self.ended == len(self.table)
-
-    def done(self, job: int, now_ns: int) -> float:
-        """For schedulers: the share of a running job's work that is done."""
-        return self._running.done_by(job, now_ns)
 
     def nodes_of(self, job: int) -> Nodes:
         """The nodes a running job holds."""
@@ -195,7 +192,7 @@ class PoolSimulation:
             self._step += 1
             self.events += 1
             spendable_uw = self._budget_uw - self.machine.idle_total_uw
-            scheduler.resources(self.machine.nodes, spendable_uw)
+            scheduler.site(self.machine.site(spendable_uw))
             if each:
                 self._apply(scheduler.decide(now_ns), now_ns)
         while submit_ns[self._next] == now_ns:
@@ -367,7 +364,7 @@ class PoolSimulation:
 def simulate(
     table: JobTable,
     machine: Machine,
-    scheduler: PoolScheduler,
+    scheduler: Scheduler,
     budget: Budget,
     *,
     model: RunTimeModel | None = None,

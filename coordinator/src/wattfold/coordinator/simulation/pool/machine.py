@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.core.charge import node_uw
-from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.core.node import NodeKind, interned
+from wattfold.coordinator.policies.scheduler import Site
+
+UNLIMITED_UW = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +103,13 @@ class Machine:
         Its floor is the cap at which a node with a job draws what an idle one is charged.
         """
         beside_uw = self.base_uw + self.dram_uw
-        return NodeKind(cores=1, floor_uw=self.idle_uw - beside_uw, most_uw=self.cap_uw_max)
+        floor_uw = self.idle_uw - beside_uw
+        return interned(NodeKind(cores=1, floor_uw=floor_uw, most_uw=self.cap_uw_max))
+
+    def site(self, spendable_uw: int, nodes: int | None = None) -> Site:
+        """Its nodes, or so many, and what jobs may add to their charge. Budgets may rise again."""
+        count = self.nodes if nodes is None else nodes
+        return Site(count=count, spendable_uw=spendable_uw, kind=self.kind, most_uw=UNLIMITED_UW)
 
     def dynamic_uw(self, cap_uw: int) -> int:
         """What a job at a package cap adds to the charge of an idle node."""

@@ -36,9 +36,9 @@ from wattfold.coordinator.policies.parm_options import (
     spaced_sizes,
 )
 from wattfold.coordinator.policies.parm_stall import stalled, stalls_s
+from wattfold.coordinator.policies.scheduler import Decision, DramScheduler, Jobs, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.scheduler import Decision, DramScheduler, Progress
 
 DRAM_MODEL = DramModel()
 
@@ -134,7 +134,7 @@ class ParmScheduler(DramScheduler):
                 model=dram_model,
             )
         self._nodes, self._spendable_uw = machine.nodes, 0
-        self._progress: Progress | None = None
+        self._jobs: Jobs | None = None
         self._queued: dict[int, _Job] = {}
         self._running: dict[int, _Job] = {}
         self._revisit_ns = 0
@@ -155,13 +155,13 @@ class ParmScheduler(DramScheduler):
         """Time of each round with jobs: laying out and solving."""
         return self._solver_ns
 
-    def attach(self, progress: Progress) -> None:
+    def attach(self, jobs: Jobs) -> None:
         """Called once before the first event."""
-        self._progress = progress
+        self._jobs = jobs
 
-    def resources(self, nodes: int, spendable_uw: int) -> None:
-        """Nodes of the pool, and power that jobs may add to the charge of idle nodes."""
-        self._spendable_uw = spendable_uw
+    def site(self, site: Site) -> None:
+        """Nodes and power from now on."""
+        nodes, self._spendable_uw = site.count, site.spendable_uw
         if nodes == self._nodes:
             return
         self._nodes = nodes
@@ -238,8 +238,8 @@ class ParmScheduler(DramScheduler):
         return offers, choice
 
     def _done(self, jobs: list[_Job], now_ns: int) -> list[float]:
-        assert self._progress is not None, "attach comes before the first event"
-        return [self._progress.done(one.job, now_ns) if one.size else 0.0 for one in jobs]
+        assert self._jobs is not None, "attach comes before the first event"
+        return [self._jobs.done(one.job, now_ns) if one.size else 0.0 for one in jobs]
 
     def _offered(self, one: _Job, now_ns: int, *, locks: bool) -> Options:
         """The options of a job in this round: Eq. 6 where it may not change its size."""

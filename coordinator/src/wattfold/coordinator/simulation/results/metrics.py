@@ -118,7 +118,7 @@ def metrics_of(record: RunRecord) -> Metrics:
         ),
         nodes_busy_mean=_nodes_busy(record.series),
         energy_j=j_from_uj(record.energy_uj),
-        committed_w_mean=_mean_between(
+        committed_w_mean=mean_between(
             record.series.time_ns, record.series.committed_uw, first_ns, last_ns
         )
         / UW_PER_W,
@@ -173,7 +173,7 @@ def _nodes_busy(series: Series) -> float:
     return _share(float((series.nodes_busy[:-1] * lasted).sum()), float(lasted.sum()))
 
 
-def _mean_between(times_ns: Ints, values: Ints, first_ns: int, last_ns: int) -> float:
+def mean_between(times_ns: Ints, values: Ints, first_ns: int, last_ns: int) -> float:
     """Mean of a step function over a stretch of time; before its first entry it counts as that."""
     if not len(times_ns) or last_ns <= first_ns:
         return NAN

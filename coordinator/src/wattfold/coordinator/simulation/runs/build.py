@@ -1,4 +1,4 @@
-"""Makes the parts of a run from its description: jobs, scheduler, simulation."""
+"""Makes the parts of a run from its description: jobs and simulation."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from wattfold.contract.units import ns_from_s
-from wattfold.coordinator.simulation.pool.backfill_scheduler import BackfillScheduler
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation
 from wattfold.coordinator.simulation.pool.jobs import JobTable, job_table
-from wattfold.coordinator.simulation.pool.scheduler import PoolScheduler
-from wattfold.coordinator.simulation.runs.case import (
-    BACKFILL_POLICIES,
-    SimulationCase,
-    WorkloadSource,
-)
+from wattfold.coordinator.simulation.runs.case import SimulationCase, WorkloadSource
+from wattfold.coordinator.simulation.runs.schedulers import scheduler_of
 from wattfold.coordinator.simulation.workloads import selection
 from wattfold.coordinator.simulation.workloads.annotations import (
     Annotations,
@@ -124,86 +118,6 @@ def _cut_ranges(annotations: Annotations, workload: Workload) -> Annotations:
         return annotations  # `job_table` says that they are of other jobs
     sizes = np.minimum(annotations.size_min, workload.sizes)
     return replace(annotations, size_min=sizes)
-
-
-def scheduler_of(case: SimulationCase, table: JobTable) -> PoolScheduler:
-    """The policy of a case, at work on its machine. Raises ValueError."""
-    choice, machine = case.policy, case.machine
-    if choice.name in BACKFILL_POLICIES:
-        _check_sizes(case, table)
-        return BackfillScheduler(
-            table,
-            machine,
-            method=choice.name,
-            cap_uw=choice.cap_uw,
-            size=choice.size,
-            # Under a budget that falls, jobs with profiles may run past their limits.
-            kills_at_limit=case.budget.is_constant or not table.profiles,
-        )
-    _check_least_power(case, table)
-    from wattfold.coordinator.policies.parm import Variant
-    from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
-
-    return ParmScheduler(
-        table,
-        machine,
-        variant=Variant(choice.name.removeprefix("parm-")),
-        alpha=choice.alpha,
-        sizes_count=choice.sizes_count,
-        levels_count=choice.levels_count,
-        caps_uw=choice.caps_uw,
-        resize_interval_ns=ns_from_s(choice.resize_interval_s),
-        gap=choice.gap,
-        solver=choice.solver,
-        price_resizes=choice.price_resizes,
-        dram_levels_uw=choice.dram_levels_uw,
-    )
-
-
-def _check_sizes(case: SimulationCase, table: JobTable) -> None:
-    """A job that full power can never feed would keep the queue waiting for ever."""
-    machine, choice = case.machine, case.policy
-    _check_idle_charge(case)
-    cap_uw = machine.cap_uw_max if choice.cap_uw is None else choice.cap_uw
-    each_uw = max(machine.dynamic_uw(cap_uw), 1)
-    fed = min(machine.nodes, (case.budget.least_uw - machine.idle_total_uw) // each_uw)
-    sizes = table.size_min if choice.size == "min" else table.size_max
-    large = np.flatnonzero(sizes > fed)
-    if len(large):
-        raise ValueError(
-            f"{len(large)} jobs ask for more than the {fed} nodes that the budget feeds at "
-            f"{cap_uw / 1e6:g} W a package, the first is job {table.job_ids[large[0]]} with "
-            f"{sizes[large[0]]}: cut the sizes, or use a cap or policy that runs them"
-        )
-
-
-def _check_idle_charge(case: SimulationCase) -> None:
-    machine = case.machine
-    if case.budget.least_uw <= machine.idle_total_uw:
-        raise ValueError(
-            f"the budget of {case.budget.least_uw / 1e6:g} W leaves nothing for jobs: "
-            f"{machine.nodes} idle nodes are charged {machine.idle_total_uw / 1e6:g} W"
-        )
-
-
-def _check_least_power(case: SimulationCase, table: JobTable) -> None:
-    """PARM starts a job at its least size and cap at the earliest; some budgets never do."""
-    machine, choice = case.machine, case.policy
-    _check_idle_charge(case)
-    from wattfold.coordinator.policies.parm_options import spaced_caps
-
-    spare_uw = case.budget.least_uw - machine.idle_total_uw
-    ends_w = machine.cap_uw_min / 1e6, machine.cap_uw_max / 1e6
-    for job, profile in enumerate(table.profiles):
-        caps_uw = choice.caps_uw or spaced_caps(profile, choice.levels_count, *ends_w)
-        size = int(table.size_min[job])
-        least_uw = size * machine.dynamic_uw(min(caps_uw))
-        if least_uw > spare_uw:
-            raise ValueError(
-                f"job {table.job_ids[job]} needs at least {least_uw / 1e6:.6g} W for its {size} "
-                f"nodes beside the charge of idle ones, the budget leaves {spare_uw / 1e6:.6g} W: "
-                "cut the sizes, or raise the budget"
-            )
 
 
 def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:

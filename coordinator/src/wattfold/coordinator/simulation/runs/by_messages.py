@@ -12,8 +12,6 @@ from wattfold.contract.units import NS_PER_S, ns_from_s, w_from_uw
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.state import CoreSettings
 from wattfold.coordinator.models.pass_model import SizeUnit
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
 from wattfold.coordinator.simulation.cluster.driver import ClusterOptions
 from wattfold.coordinator.simulation.cluster.faults import Faults
 from wattfold.coordinator.simulation.cluster.meter import BudgetStep
@@ -92,22 +90,10 @@ def _check_floors(case: SimulationCase) -> None:
 
 def policy_of(choice: PolicyChoice) -> Policy:
     """The service's policy of a choice. Raises ValueError for what the service has not."""
-    if choice.name in ("easy", "fcfs"):
-        if choice.cap_uw is not None:
-            raise ValueError("--cap is for the pool; with messages, jobs run at the greatest cap")
-        return FifoEasy(size=choice.size, backfill=choice.name == "easy")
-    if choice.name == "conservative":
-        raise ValueError("the service has no policy conservative; it is simulated on a pool only")
+    if choice.cap_uw is not None:
+        raise ValueError("--cap is for the pool; with messages, jobs run at the greatest cap")
     if choice.caps_uw is not None or choice.price_resizes:
         raise ValueError(
             "--caps and --price-resizes are for the pool; the service spaces the caps itself"
         )
-    return Parm(
-        variant=Variant(choice.name.removeprefix("parm-")),
-        alpha=choice.alpha,
-        sizes_max=choice.sizes_count,
-        levels_max=choice.levels_count,
-        resize_interval_ns=ns_from_s(choice.resize_interval_s),
-        gap=choice.gap,
-        solver=choice.solver,
-    )
+    return choice.entry.service(choice.values())

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Value
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
 
-BACKFILL_POLICIES = ("easy", "conservative", "fcfs")
-PARM_POLICIES = ("parm-wse", "parm-nose", "parm-nomm")
-POLICIES = (*BACKFILL_POLICIES, *PARM_POLICIES)
+POLICIES = registry.simulator_names()
 MODELS = ("lublin", "poisson")
 
 
@@ -59,9 +59,14 @@ class WorkloadSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy by its name and its settings; those of other policies are not looked at."""
+    """A policy by its name and its settings; those of other policies are not looked at.
+
+    ``settings`` are those of the policy's description by their keys, as `--set` gives them, and go
+    before the fields of the same meaning. Raises ValueError for a name or key that is none.
+    """
 
     name: str
+    settings: tuple[tuple[str, Value], ...] = ()
     size: str = "max"
     """Backfilling: which end of its range a job gets."""
     cap_uw: int | None = None
@@ -80,6 +85,34 @@ class PolicyChoice:
     def __post_init__(self) -> None:
         if self.name not in POLICIES:
             raise ValueError(f"no such policy: {self.name!r}; there are {', '.join(POLICIES)}")
+        for key, _ in self.settings:
+            if self.entry.family.setting(key) is None:
+                raise ValueError(f"{self.name} has no setting {key!r}")
+
+    @property
+    def entry(self) -> registry.Entry:
+        """What the policy says of itself."""
+        entry = registry.find(self.name)
+        assert entry is not None, "the name was checked"
+        return entry
+
+    def values(self) -> dict[str, Value]:
+        """Every setting of the policy by its key."""
+        values = self.entry.family.defaults()
+        if self.entry.variant.pool is not None:
+            values |= {key: value for key, value in self._fields().items() if key in values}
+        return values | dict(self.settings)
+
+    def _fields(self) -> dict[str, Value]:
+        return {
+            "size": self.size,
+            "alpha": self.alpha,
+            "sizes": self.sizes_count,
+            "levels": self.levels_count,
+            "resize_interval_s": self.resize_interval_s,
+            "gap": self.gap,
+            "solver": self.solver,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S, ns_from_s, uw_from_w
+from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.parm import Variant
+from wattfold.coordinator.policies.scheduler import Scheduler
 from wattfold.coordinator.simulation.experiments.parm.case import BASELINE_MIN, PRICED, ParmCase
 from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
 from wattfold.coordinator.simulation.experiments.parm.settings import (
@@ -15,14 +17,12 @@ from wattfold.coordinator.simulation.experiments.parm.settings import (
     RESIZE_INTERVAL_S,
     SIZES,
 )
-from wattfold.coordinator.simulation.pool.backfill_scheduler import BackfillScheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
 from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.pool.scheduler import PoolScheduler
 from wattfold.coordinator.simulation.results.metrics import metrics_of
 from wattfold.coordinator.simulation.sweep.case import Case, Values
 
@@ -81,16 +81,12 @@ def machine_of(case: ParmCase) -> Machine:
     )
 
 
-def scheduler_of(case: ParmCase, table: JobTable, machine: Machine) -> PoolScheduler:
+def scheduler_of(case: ParmCase, table: JobTable, machine: Machine) -> Scheduler:
     """The policy of a case."""
     caps_uw = tuple(uw_from_w(cap) for cap in case.caps_w)
     if case.is_baseline:
-        return BackfillScheduler(
-            table,
-            machine,
-            cap_uw=caps_uw[0],
-            size="min" if case.policy == BASELINE_MIN else "max",
-        )
+        size = "min" if case.policy == BASELINE_MIN else "max"
+        return EasyScheduler(cap_uw=caps_uw[0], size=size)
     priced = case.policy == PRICED
     return ParmScheduler(
         table,

@@ -1,0 +1,74 @@
+"""A scheduler that stands beside a copy of the state and is told of what has changed in it.
+
+Lives in the planning worker. A round looks at all nodes, at the jobs that hold something, and at
+those that updates have brought (`Replica.take_touched`); jobs that wait as before cost nothing.
+Whatever changes what many jobs look like at once (a profile learnt, a process that is nobody's), or
+a policy other than the last, has it look at all of them. A round that fails leaves nothing behind:
+the next one begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters.replica import Replica
+from wattfold.coordinator.adapters.residual import with_cores
+from wattfold.coordinator.core.plan import Plan, Snapshot
+from wattfold.coordinator.core.state import job_views, without_jobs
+from wattfold.coordinator.policies.rounds import Rounds
+from wattfold.coordinator.policies.scheduler import Scheduled
+
+
+class Standing:
+    """The rounds of one policy over one copy."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._policy: Scheduled | None = None
+        self._rounds: Rounds | None = None
+        self._profiles: dict[str, Any] | None = None
+        self._strays: frozenset[JobId] = frozenset()
+
+    def forget(self) -> None:
+        """The next round begins anew."""
+        self._rounds = None
+        self._replica.take_touched()
+
+    def plan(
+        self, policy: Scheduled, now_ns: int, residual: Mapping[NodeId, CpuSet]
+    ) -> tuple[int, Snapshot, Plan]:
+        """How many jobs there are, nodes and power as they are, and the policy's plan."""
+        rounds, self._rounds = self._rounds, None
+        if rounds is None or policy != self._policy:
+            rounds = Rounds(policy.scheduler())
+            everything = True
+        else:
+            everything = False
+        world = with_cores(without_jobs(self._replica.state, now_ns), residual)
+        self._tell(rounds, world, everything)
+        plan = rounds.plan(now_ns)
+        self._policy, self._rounds = policy, rounds
+        return len(rounds), world, plan
+
+    def _tell(self, rounds: Rounds, world: Snapshot, everything: bool) -> None:
+        state, touched = self._replica.state, self._replica.take_touched()
+        strays = state.strays()
+        if state.profiles is not self._profiles or strays != self._strays:
+            self._profiles, self._strays, everything = state.profiles, strays, True
+        if everything or touched.everything:
+            views = job_views(state, state.index.open.values(), world.now_ns)
+            rounds.tell(world, views, rounds.unlike(views))
+            return
+        holding = {job.job_id: job for job in state.placed()}
+        others = touched.jobs.difference(holding)
+        waiting = state.index.ordered(
+            state.index.open[job_id] for job_id in others if job_id in state.index.open
+        )
+        jobs = [*holding.values(), *waiting]
+        views = job_views(state, jobs, world.now_ns)
+        shown = {view.job_id for view in views}
+        gone = [job_id for job_id in (*holding, *others) if job_id not in shown]
+        rounds.tell(world, views, gone)

@@ -1,0 +1,140 @@
+"""`wattfold policies`: what there is, and what one of them says of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import (
+    add_row,
+    field_table,
+    flexible,
+    left,
+    plain_table,
+)
+from wattfold.coordinator.cli.simulation.policy_settings import parse_policy
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Description, Place, PolicySetting
+
+DEFAULT = "parm-wse"
+
+
+@click.command()
+@click.argument("name", required=False)
+@session_command
+def policies(session: Session, name: str | None) -> None:
+    """List the policies, or show one with its settings, their ranges and its source.
+
+    \b
+    wattfold policies
+    wattfold policies parm-wse
+    """
+    if name is None:
+        _list(session)
+        return
+    family = registry.family(name)
+    if family is None:
+        try:
+            entry = registry.find(parse_policy(name))
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        assert entry is not None, "it was found by this name"
+        family = entry.family
+    _show(session, family)
+
+
+def _list(session: Session) -> None:
+    if session.json:
+        session.print_json({"policies": [_entry_document(entry) for entry in registry.entries()]})
+        return
+    table = plain_table(left("NAME"), left("ALSO"), left("WHERE"), flexible("WHAT"))
+    for entry in registry.entries():
+        variant = entry.variant
+        add_row(
+            table, variant.name, ", ".join(variant.names[1:]) or "-", _where(entry), variant.title
+        )
+    session.print(table)
+
+
+def _show(session: Session, family: Description) -> None:
+    own = [entry for entry in registry.entries() if entry.family is family]
+    if session.json:
+        session.print_json(
+            {
+                "family": family.name,
+                "title": family.title,
+                "audience": family.audience,
+                "citation": family.citation,
+                "policies": [_entry_document(entry) for entry in own],
+                "settings": [_setting_document(one) for one in family.settings],
+            }
+        )
+        return
+    session.print(
+        field_table(
+            [
+                (family.name, family.title),
+                ("for", family.audience),
+                ("source", family.citation),
+            ]
+        )
+    )
+    click.echo()
+    table = plain_table(left("POLICY"), left("ALSO"), left("WHERE"), flexible("WHAT"))
+    for entry in own:
+        names = entry.variant.names
+        add_row(table, names[0], ", ".join(names[1:]) or "-", _where(entry), entry.variant.title)
+    session.print(table)
+    if not family.settings:
+        return
+    click.echo()
+    table = plain_table(
+        left("SETTING"), left("DEFAULT"), left("RANGE"), left("UNIT"), flexible("WHAT")
+    )
+    for one in family.settings:
+        default = one.default if isinstance(one.default, str) else f"{one.default:g}"
+        where = "" if len(one.places) == len(Place) else f" ({one.places[0].value} only)"
+        add_row(
+            table,
+            f"{family.name}.{one.key}",
+            default,
+            one.range_text or "any",
+            one.unit or "-",
+            one.help + where,
+        )
+    session.print(table)
+
+
+def _where(entry: registry.Entry) -> str:
+    return "simulator" if entry.variant.service is None else "service, simulator"
+
+
+def _entry_document(entry: registry.Entry) -> dict[str, Any]:
+    variant = entry.variant
+    return {
+        "name": variant.name,
+        "aliases": list(variant.names[1:]),
+        "family": entry.family.name,
+        "title": variant.title,
+        "service": variant.service is not None,
+        "simulator": True,
+        "default": variant.name == DEFAULT,
+    }
+
+
+def _setting_document(one: PolicySetting) -> dict[str, Any]:
+    number = one.kind is not str
+    return {
+        "key": one.key,
+        "type": {float: "number", int: "whole number", str: "text"}[one.kind],
+        "default": one.default,
+        "low": one.low if number else None,
+        "high": one.high if number else None,
+        "unit": one.unit or None,
+        "choices": list(one.choices) or None,
+        "places": [place.value for place in one.places],
+        "help": one.help,
+    }

@@ -1,0 +1,1 @@
+"""Descriptions of the policies whose algorithms are in files of their own."""

@@ -1,0 +1,98 @@
+"""What `policies.parm` says of itself."""
+
+from __future__ import annotations
+
+from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies.descriptions import (
+    Description,
+    PolicySetting,
+    Pool,
+    Values,
+    Variant,
+)
+
+
+def _made(variant: str, values: Values) -> Policy:
+    from wattfold.coordinator.policies.parm import Parm
+    from wattfold.coordinator.policies.parm import Variant as Version
+
+    return Parm(
+        variant=Version(variant),
+        alpha=float(values["alpha"]),
+        sizes_max=int(values["sizes"]),
+        levels_max=int(values["levels"]),
+        resize_interval_ns=ns_from_s(float(values["resize_interval_s"])),
+        gap=float(values["gap"]),
+        solver=str(values["solver"]),
+    )
+
+
+DESCRIPTION = Description(
+    name="parm",
+    title="sizes and caps chosen together, by an integer program each time a job comes or ends",
+    audience="sites with more nodes than their power feeds, and jobs that run at several sizes",
+    citation=(
+        "O. Sarood, A. Langer, A. Gupta, L. Kale: Maximizing Throughput of Overprovisioned HPC "
+        "Data Centers Under a Strict Power Budget. SC14."
+    ),
+    needs_profiles=True,
+    variants=(
+        Variant(
+            name="parm-wse",
+            title="PARM: sizes and caps, also of running jobs",
+            service=lambda values: _made("wse", values),
+            pool=Pool.PARM,
+        ),
+        Variant(
+            name="parm-nose",
+            title="PARM: sizes at the start only, caps at any time",
+            service=lambda values: _made("nose", values),
+            pool=Pool.PARM,
+        ),
+        Variant(
+            name="parm-nomm",
+            title="PARM: the least size, caps at any time",
+            service=lambda values: _made("nomm", values),
+            pool=Pool.PARM,
+        ),
+    ),
+    settings=(
+        PolicySetting(
+            key="alpha",
+            default=0.28,
+            low=0,
+            high=10,
+            help="weight of waiting: small for throughput, large for fairness",
+        ),
+        PolicySetting(
+            key="sizes",
+            default=8,
+            low=1,
+            high=1024,
+            help="sizes offered to a job of a wide range",
+        ),
+        PolicySetting(key="levels", default=6, low=1, high=64, help="caps offered to a job"),
+        PolicySetting(
+            key="resize_interval_s",
+            default=500.0,
+            low=0,
+            high=1e6,
+            unit="s",
+            help="a job is resized at most once in it",
+        ),
+        PolicySetting(
+            key="gap",
+            default=0.001,
+            low=0,
+            high=0.5,
+            help="relative distance from the optimum that is good enough",
+        ),
+        PolicySetting(
+            key="solver",
+            default="lagrangian",
+            choices=("lagrangian", "glpk", "highs", "greedy"),
+            help="the first asks glpk, the reference, when it cannot prove the gap",
+        ),
+    ),
+)

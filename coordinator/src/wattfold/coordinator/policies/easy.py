@@ -1,0 +1,293 @@
+"""FCFS, EASY and conservative backfilling, unaware of power but for its limit.
+
+Every job gets the size it asks for at the greatest cap, as on a machine without power management
+(or all of them at one cap, PARM's naive overprovisioning); what the budget does not feed at that
+cap waits. ``size`` chooses which end of a range counts as asked for: users of rigid systems ask for
+the greatest they know to work. A range is cut to what the machine has and its budget feeds.
+
+Where all jobs take whole nodes, all nodes are alike and all caps the same, counting is exact, and
+`backfill` or `reservations` decides, told of one change after the other. Elsewhere `easy_search`
+looks at every node anew in each round; conservative backfilling can only count.
+
+Conservative backfilling keeps promises (`reservations`): made anew, it makes other ones. That is
+why the service, whose workers may be lost at any time, does not offer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from wattfold.coordinator.core.charge import held_uw, node_uw
+from wattfold.coordinator.policies.backfill import EasyQueue
+from wattfold.coordinator.policies.easy_search import BEHIND, Search, Wish, expected_in, never
+from wattfold.coordinator.policies.reservations import ConservativeQueue
+from wattfold.coordinator.policies.scheduler import (
+    Ask,
+    Decision,
+    Held,
+    Jobs,
+    NamedJobs,
+    NamedScheduler,
+    Reason,
+    Site,
+)
+
+METHODS = ("easy", "fcfs", "conservative")
+NOWHERE = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
+NEVER = (0, 0)
+
+Queue = EasyQueue | ConservativeQueue
+
+
+class EasyScheduler(NamedScheduler):
+    """Queue order with backfilling.
+
+    ``method`` is ``easy``, ``fcfs`` (no backfilling) or ``conservative``. ``cap_uw`` is the cap of
+    all jobs; None = the greatest there is. ``kills_at_limit``: see `backfill`; only for jobs that
+    never run longer than their estimate.
+    """
+
+    each_event = True
+    revisit_ns = 0
+    solver_ns: Sequence[int] = ()
+
+    def __init__(
+        self,
+        *,
+        method: str = "easy",
+        size: str = "max",
+        cap_uw: int | None = None,
+        kills_at_limit: bool = True,
+    ) -> None:
+        if method not in METHODS:
+            raise ValueError(f"no such method: {method!r}; there are {', '.join(METHODS)}")
+        self.method = method
+        self.size = size
+        self.cap_uw = cap_uw
+        self.kills_at_limit = kills_at_limit
+        self._jobs: Jobs
+        self._site = NOWHERE
+        self._asks: dict[int, Ask] = {}
+        self._running: set[int] = set()
+        self._queue: Queue | None = None
+        """None: to be made anew, or counting is not exact."""
+        self._entered: dict[int, tuple[int, int]] = {}
+        """Size and estimate of the jobs that wait in the queue; those of size 0 never start."""
+        self._last_ns = 0
+        """No job in the queue was submitted later."""
+        self._units = 0
+        self._each_uw = 0
+        self._cap_uw = 0
+        self._level_uw = 0
+        self._search: Search | None = None
+        self._told_all = False
+        self._first = -1
+        self._now_ns = 0
+
+    @property
+    def name(self) -> str:
+        """``easy``, ``fcfs`` or ``conservative``."""
+        return self.method
+
+    def attach(self, jobs: Jobs) -> None:
+        """Called once before anything else."""
+        self._jobs = jobs
+
+    def site(self, site: Site) -> None:
+        """Nodes and power from now on."""
+        before, self._site = self._site, site
+        queue, self._queue = self._queue, None
+        if queue is None or site.kind is not before.kind or site.names != before.names:
+            return
+        before_units, self._units = self._units, self._fed()
+        asks = self._asks
+        if all(self._size_of(asks[job]) == size for job, (size, _) in self._entered.items()):
+            if before_units != self._units:
+                queue.resize(self._units - before_units)
+            self._queue = queue
+
+    def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - `Jobs` has its time
+        """A job enters the queue, or comes back to it."""
+        ask = self._asks[job] = self._jobs.ask(job)
+        queue = self._queue
+        if queue is None:
+            return
+        if ask.submitted_ns >= self._last_ns and self._counts(ask):
+            self._enter(queue, job, ask)
+        else:
+            self._queue = None
+
+    def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
+        """A job has ended, or waits no more."""
+        del self._asks[job]
+        if job in self._running:
+            self._running.remove(job)
+            if self._queue is not None:
+                self._queue.end(job)
+        elif self._entered.pop(job, NEVER)[0]:
+            self._queue = None
+
+    def change(self, job: int, now_ns: int) -> None:
+        """A job is other than it was: its wish, its estimate, or that it runs and where."""
+        ask = self._asks[job] = self._jobs.ask(job)
+        held = self._held(job)
+        if held is None and job in self._running:
+            self._running.remove(job)
+            self._queue = None
+        elif held is None:
+            if self._queue is not None and self._asked(job, ask) != self._entered[job]:
+                self._queue = None
+        else:
+            self._run(job, held, now_ns)
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        """The jobs that start."""
+        queue = self._queue
+        if queue is None:
+            queue = self._queue = self._counted(now_ns)
+        self._now_ns = now_ns
+        if queue is None:
+            return self._searched(now_ns)
+        started = queue.decide(now_ns)
+        if not started:
+            return ()
+        self._running.update(started)
+        entered, asks, cap_uw = self._entered, self._asks, self._cap_uw
+        return [(job, entered.pop(job)[0], asks[job].cap_uw or cap_uw) for job in started]
+
+    def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
+        """Why these jobs wait and all whose reason is another since the last call."""
+        if self._search is not None:
+            return self._search.reasons
+        assert isinstance(self._queue, EasyQueue), "promises are not for the service"
+        first = self._queue.queue[0][0] if self._queue.queue else -1
+        named = dict.fromkeys((self._first, first, *jobs)) if self._told_all else self._entered
+        self._told_all, self._first = True, first
+        return [self._reason(job, first) for job in named if job in self._entered]
+
+    def _reason(self, job: int, first: int) -> Reason:
+        if not self._entered[job][0]:
+            return Reason(job, never(f"{self._asks[job].least} nodes"), never=True)
+        assert isinstance(self._queue, EasyQueue)
+        if job == first:
+            return Reason(job, expected_in(self._queue.shadow() - self._now_ns))
+        return Reason(job, BEHIND)
+
+    def _searched(self, now_ns: int) -> Sequence[Decision]:
+        """Decides by looking at every node."""
+        jobs = cast("NamedJobs", self._jobs)
+        waits = [job for job in self._asks if job not in self._running]
+        self._search = Search(
+            jobs=jobs,
+            site=self._site,
+            running=sorted(self._running),
+            waiting=sorted(waits, key=self._place),
+            wish=Wish(size=self.size, cap_uw=self.cap_uw, backfill=self.method == "easy"),
+            now_ns=now_ns,
+        )
+        decisions = self._search.decide()
+        self._running.update(job for job, _, _ in decisions)
+        self._told_all = False
+        return decisions
+
+    def _held(self, job: int) -> Held | None:
+        """What a job has, as far as what is decided now goes."""
+        return self._jobs.held(job)
+
+    def _place(self, job: int) -> tuple[float, int, int]:
+        """Order of the queue."""
+        ask = self._asks[job]
+        return -ask.priority, ask.submitted_ns, job
+
+    # Counting.
+
+    def _counted(self, now_ns: int) -> Queue | None:
+        """The queue as it is now, None where counting is not exact."""
+        self._search, self._told_all = None, False
+        kind = self._site.kind
+        if kind is None:
+            return None
+        self._cap_uw = kind.most_uw if self.cap_uw is None else self.cap_uw
+        helds = {job: self._held(job) for job in sorted(self._running)}
+        levels_uw = {held_uw(kind, held.cap_uw) for held in helds.values() if held}
+        waits = sorted((job for job in self._asks if job not in helds), key=self._place)
+        levels_uw.update(held_uw(kind, self._asks[job].cap_uw or self._cap_uw) for job in waits)
+        here = all(held and held.here for held in helds.values())
+        if not here or len(levels_uw) > 1 or not all(ask.whole for ask in self._asks.values()):
+            return None
+        self._level_uw = levels_uw.pop() if levels_uw else held_uw(kind, self._cap_uw)
+        self._units = self._fed()
+        queue = self._empty()
+        self._entered.clear()
+        self._last_ns = 0
+        for job in helds:
+            self._adopt(queue, job, now_ns)
+        for job in waits:
+            self._enter(queue, job, self._asks[job])
+        return queue
+
+    def _empty(self) -> Queue:
+        if self.method == "conservative":
+            return ConservativeQueue(self._units, kills_at_limit=self.kills_at_limit)
+        backfill = self.method == "easy"
+        return EasyQueue(self._units, backfill=backfill, kills_at_limit=self.kills_at_limit)
+
+    def _counts(self, ask: Ask) -> bool:
+        """Whether a job is counted with the others: whole nodes, and their level."""
+        cap_uw, kind = ask.cap_uw or self._cap_uw, self._site.kind
+        if cap_uw != self._level_uw and (kind is None or held_uw(kind, cap_uw) != self._level_uw):
+            return False
+        return ask.whole
+
+    def _enter(self, queue: Queue, job: int, ask: Ask) -> None:
+        size, estimate_ns = self._entered[job] = self._asked(job, ask)
+        if ask.submitted_ns > self._last_ns:
+            self._last_ns = ask.submitted_ns
+        if size:
+            queue.submit(job, size, estimate_ns, ask.priority)
+
+    def _asked(self, job: int, ask: Ask) -> tuple[int, int]:
+        """Size and estimate of a waiting job."""
+        size = self._size_of(ask)
+        if not size:
+            return NEVER
+        return size, self._jobs.estimate_ns(job, size, ask.cap_uw or self._cap_uw)
+
+    def _size_of(self, ask: Ask) -> int:
+        """The size the job gets, 0 if it can never have one."""
+        least = ask.least
+        size = least if self.size == "min" else ask.greatest
+        if least <= size <= self._units:
+            return size
+        site = self._site
+        size = max(least, min(size, self._units))
+        return size if size <= site.count and size * self._each_uw <= site.most_uw else 0
+
+    def _fed(self) -> int:
+        """Nodes that the power feeds at the level."""
+        kind = self._site.kind
+        assert kind is not None
+        self._each_uw = node_uw(kind, self._level_uw)
+        if not self._each_uw:
+            return self._site.count
+        return min(self._site.count, max(self._site.spendable_uw, 0) // self._each_uw)
+
+    def _run(self, job: int, held: Held, now_ns: int) -> None:
+        queue, kind = self._queue, self._site.kind
+        if job not in self._running:
+            self._running.add(job)
+            self._entered.pop(job, None)
+            self._queue = None
+        elif queue is not None and kind is not None:
+            if held.here and held_uw(kind, held.cap_uw) == self._level_uw:
+                self._adopt(queue, job, now_ns)
+            else:
+                self._queue = None
+
+    def _adopt(self, queue: Queue, job: int, now_ns: int) -> None:
+        held = self._held(job)
+        assert held is not None
+        began_ns = held.started_ns if held.started_ns >= 0 else now_ns
+        takes_ns = self._jobs.estimate_ns(job, held.size, held.cap_uw)
+        queue.adopt(job, held.size, began_ns + takes_ns)

@@ -1,0 +1,242 @@
+"""FCFS and EASY where counting is not exact: cores of nodes, unlike nodes, blocked cores, odd caps.
+
+Jobs start in the order of priority and submission. When the first does not fit, the earliest time
+at which it will, by the estimates of the running jobs, is reserved for it (the *shadow* time);
+later jobs may start before it if they end by then, or take only what the first leaves over (Lifka
+1995; Mu'alem and Feitelson 2001). Fitting is exact, per node and in watts.
+
+A search looks at all nodes and jobs once. Of many like jobs it tries one: what has no place now has
+none later in the same round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.core.amounts import Amounts
+from wattfold.coordinator.core.charge import node_uw, share_uw
+from wattfold.coordinator.core.job import Share, SizeUnit
+from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.policies.estimates import duration_ns
+from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
+from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
+
+Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...]]
+BEHIND = "does not fit now without delaying the first in the queue"
+BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
+
+
+def never(asked: str) -> str:
+    """Why a job will not start, whatever else ends."""
+    return f"asks for {asked} at full power, more than the machine or its budget has"
+
+
+def expected_in(left_ns: int) -> str:
+    """Why the first in the queue waits."""
+    return f"first in the queue; expected to start in {max(left_ns, 0) / 1e9:.0f} s"
+
+
+def size_of(view: JobView, site: Site, wish: str, cap_uw: int) -> int:
+    """The size a job gets at a level, 0 if it can never have one.
+
+    If ``wish`` is "max", the greatest that the machine has and its budget feeds; else the least.
+    """
+    most, least = largest_size(view.spec, site.nodes), view.spec.least_size
+    size = least if wish == "min" else min(view.greatest_size, most)
+    if not least <= size <= most:
+        return 0
+    while size > least and not _fed(view, site, size, cap_uw):
+        size -= 1
+    return size
+
+
+def _fed(view: JobView, site: Site, size: int, cap_uw: int) -> bool:
+    """Whether the whole budget would do for this size, on the nodes that take least."""
+    kinds = [node.spec.kind for node in site.nodes]
+    if view.spec.unit is SizeUnit.NODES:
+        each = sorted(node_uw(kind, cap_uw) for kind in kinds)
+        return sum(each[:size]) <= site.spendable_uw
+    large = [kind for kind in kinds if kind.cores >= size]
+    return min(share_uw(kind, size, cap_uw) for kind in large) <= site.spendable_uw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Settings of the policy, as `easy` has them."""
+
+    size: str
+    cap_uw: int | None
+    backfill: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """What a running job gives back, and when."""
+
+    ends_ns: int
+    shares: tuple[Share, ...]
+    power_uw: int
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """A job of the queue, at the size and level it will get."""
+
+    job: int
+    view: JobView
+    size: int
+    cap_uw: int
+
+    @property
+    def shape(self) -> Shape:
+        """What its place depends on: jobs that agree in it fit together or not at all."""
+        spec = self.view.spec
+        return spec.unit, spec.exclusive, self.size, self.cap_uw, spec.node_amounts, spec.features
+
+    def place(self, room: Room) -> tuple[Share, ...] | None:
+        """Where it fits, None if nowhere."""
+        return room.find_fed(self.view.spec, self.size, self.cap_uw)
+
+
+class Search:
+    """One round: the room left, the decisions and the reasons so far.
+
+    ``running`` and ``waiting`` are in order, that of the queue for the latter.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: NamedJobs,
+        site: Site,
+        running: Sequence[int],
+        waiting: Sequence[int],
+        wish: Wish,
+        now_ns: int,
+    ) -> None:
+        self.reasons: list[Reason] = []
+        self._site, self._wish, self._now_ns = site, wish, now_ns
+        self._cap_uw = wish.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
+        self._kinds = [node.spec.kind for node in site.nodes]
+        self._room = Room(site.nodes, site.spendable_uw)
+        # What nodes out of reach hold will be there again: "never" does not count it as gone.
+        self._empty = self._room.copy()
+        self._empty.power_uw = site.most_uw
+        self._running: list[_Running] = []
+        self._decisions: list[Decision] = []
+        self._startable: dict[Shape, bool] = {}
+        self._nowhere: set[Shape] = set()
+        self._sizes: dict[tuple[object, ...], int] = {}
+        for job in running:
+            view = jobs.view(job)
+            assert view.current is not None
+            began_ns = view.started_ns if view.started_ns >= 0 else now_ns
+            current = view.current
+            self._book(view, current.shares, current.size, current.cap_uw, began_ns)
+        self._waiting = [self._sized(job, jobs.view(job)) for job in waiting]
+
+    def decide(self) -> Sequence[Decision]:
+        """The jobs that start, in order."""
+        queue = [one for one in self._waiting if self._may_start(one)]
+        while queue and self._start(queue[0]):
+            queue.pop(0)
+        if queue:
+            self._reserve_and_backfill(queue[0], queue[1:])
+        return self._decisions
+
+    def _sized(self, job: int, view: JobView) -> _Waiting:
+        cap_uw = view.spec.cap_uw or self._cap_uw
+        spec = view.spec
+        asked = spec.node_amounts, spec.features
+        key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
+        if key not in self._sizes:
+            self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
+        return _Waiting(job=job, view=view, size=self._sizes[key], cap_uw=cap_uw)
+
+    def _may_start(self, one: _Waiting) -> bool:
+        """Whether it could start on an empty machine; says why not."""
+        shape = one.shape
+        if shape not in self._startable:
+            self._startable[shape] = one.size > 0 and one.place(self._empty) is not None
+        if self._startable[shape]:
+            return True
+        spec = one.view.spec
+        if one.size and self._fits_unblocked(one):
+            self._wait(one, BLOCKED)
+        else:
+            reason = never(f"{spec.size_min} {spec.unit.value}")
+            self.reasons.append(Reason(one.job, reason, never=True))
+        return False
+
+    def _fits_unblocked(self, one: _Waiting) -> bool:
+        if not any(node.blocked for node in self._site.nodes):
+            return False
+        nodes = [replace(node, blocked=CpuSet()) for node in self._site.nodes]
+        return one.place(Room(nodes, self._empty.power_uw)) is not None
+
+    def _book(
+        self, view: JobView, shares: tuple[Share, ...], size: int, cap_uw: int, began_ns: int
+    ) -> None:
+        """Takes what a job holds, and notes when it gives it back."""
+        power_uw = self._room.power_of(shares, cap_uw)
+        alone = takes_whole_nodes(view.spec)
+        self._room.take(shares, power_uw, alone)
+        ends_ns = max(began_ns + self._duration_ns(view, shares, size, cap_uw), self._now_ns)
+        self._running.append(
+            _Running(ends_ns=ends_ns, shares=shares, power_uw=power_uw, alone=alone)
+        )
+
+    def _duration_ns(self, view: JobView, shares: Iterable[Share], size: int, cap_uw: int) -> int:
+        kinds = self._room.kinds_under(shares) or self._kinds[:1]
+        return duration_ns(view, kinds, size, cap_uw)
+
+    def _start(self, one: _Waiting) -> bool:
+        shares = one.place(self._room)
+        if shares is None:
+            return False
+        cap_uw = self._room.held_uw(shares, one.cap_uw)
+        self._book(one.view, shares, one.size, cap_uw, self._now_ns)
+        self._decisions.append((one.job, one.size, one.cap_uw))
+        return True
+
+    def _reserve_and_backfill(self, head: _Waiting, later: Sequence[_Waiting]) -> None:
+        shadow_ns, future = self._shadow(head)
+        self._wait(head, expected_in(shadow_ns - self._now_ns))
+        for one in later:
+            if not (self._wish.backfill and self._backfill(one, head, shadow_ns, future)):
+                self._wait(one, BEHIND)
+
+    def _shadow(self, head: _Waiting) -> tuple[int, Room]:
+        """When the first job will fit, and all that is free then."""
+        future = self._room.copy()
+        ordered = sorted(self._running, key=lambda e: e.ends_ns)
+        for ends_ns, entries in groupby(ordered, key=lambda e: e.ends_ns):
+            for entry in entries:
+                future.give_back(entry.shares, entry.power_uw, entry.alone)
+            if head.place(future) is not None:
+                return ends_ns, future
+        return self._now_ns, future
+
+    def _backfill(self, one: _Waiting, head: _Waiting, shadow_ns: int, future: Room) -> bool:
+        """Starts a later job if it ends before the first one starts, or leaves it its place."""
+        shares = None if one.shape in self._nowhere else one.place(self._room)
+        if shares is None:
+            self._nowhere.add(one.shape)
+            return False
+        takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
+        if self._now_ns + takes_ns <= shadow_ns:
+            return self._start(one)
+        power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
+        beside = future.copy()
+        beside.take(shares, power_uw, alone)
+        if head.place(beside) is None:
+            return False
+        future.take(shares, power_uw, alone)
+        return self._start(one)
+
+    def _wait(self, one: _Waiting, reason: str) -> None:
+        self.reasons.append(Reason(one.job, reason))

@@ -1,0 +1,67 @@
+"""All policies there are, each by its own description; the one list of them.
+
+A new policy is one import and one line of `DESCRIPTIONS` (docs/adding-a-policy.md). Their order is
+that of lists and of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies import easy_uniform
+from wattfold.coordinator.policies.described import backfilling, parm
+from wattfold.coordinator.policies.descriptions import Description, Values, Variant
+
+DESCRIPTIONS: tuple[Description, ...] = (
+    parm.DESCRIPTION,
+    backfilling.DESCRIPTION,
+    easy_uniform.DESCRIPTION,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One policy: the variant, and the family it is of."""
+
+    family: Description
+    variant: Variant
+
+    def service(self, values: Values) -> Policy:
+        """The service's policy; settings that are not given are at their defaults.
+
+        Raises ValueError for a policy that is simulated on a pool only.
+        """
+        if self.variant.service is None:
+            raise ValueError(
+                f"the service has no policy {self.variant.name}; it is simulated on a pool only"
+            )
+        return self.variant.service({**self.family.defaults(), **values})
+
+
+def entries() -> Iterator[Entry]:
+    """Every policy, in order."""
+    for family in DESCRIPTIONS:
+        for variant in family.variants:
+            yield Entry(family=family, variant=variant)
+
+
+def find(name: str) -> Entry | None:
+    """A policy by any of its names; None if there is none."""
+    return next((entry for entry in entries() if name in entry.variant.names), None)
+
+
+def service_names() -> tuple[str, ...]:
+    """What the configuration takes, one name a policy."""
+    return tuple(entry.variant.name for entry in entries() if entry.variant.service is not None)
+
+
+def simulator_names() -> tuple[str, ...]:
+    """What simulations call the policies."""
+    return tuple(entry.variant.simulator_name for entry in entries())
+
+
+def family(name: str) -> Description | None:
+    """A family by its name, that of its table; None if there is none."""
+    return next((one for one in DESCRIPTIONS if one.name == name), None)

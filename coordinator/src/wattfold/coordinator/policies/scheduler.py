@@ -1,0 +1,175 @@
+"""What every policy is: a scheduler that is told of changes and asked for decisions.
+
+Two drivers use it. A pool of like nodes (`simulation.pool`) calls it in place, with counted nodes.
+The service (`rounds`) names every node and core, tells it the differences between two planning
+rounds, and puts its decisions on nodes. Jobs are numbers of the driver's; what there is to know of
+one is asked of the driver (`Jobs`), so that nothing is copied for a decision that does not need it.
+
+A scheduler may keep what it has worked out. One that is made anew and told of what there is now
+decides as one that was told of every change; memory that breaks this is named where it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.core.plan import JobView, NodeView, Policy
+from wattfold.coordinator.models.dram_model import DramModel
+
+Decision = tuple[int, int, int]
+"""A job, its size, its package cap a node in microwatts."""
+
+
+class Ask(NamedTuple):
+    """What a job asks for, as far as every policy looks at it. Sizes count nodes or cores."""
+
+    least: int
+    greatest: int
+    priority: float
+    submitted_ns: int
+    cap_uw: int = 0
+    """The level it must have; 0 leaves it to the policy."""
+    whole: bool = True
+    """Whether its sizes count nodes, which it has to itself, and it asks for nothing else."""
+
+
+class Held(NamedTuple):
+    """What a running job has."""
+
+    size: int
+    cap_uw: int
+    started_ns: int
+    """-1 = it is only about to start."""
+    here: bool = True
+    """Whether all its nodes are among those of the site."""
+
+
+class Reason(NamedTuple):
+    """Why a job waits. ``never``: no change of load alone will let it start."""
+
+    job: int
+    text: str
+    never: bool = False
+
+
+class Jobs(Protocol):
+    """What a driver knows of its jobs."""
+
+    def ask(self, job: int) -> Ask:
+        """What it asks for now; a program may change its mind."""
+
+    def held(self, job: int) -> Held | None:
+        """What it has; None while it waits."""
+
+    def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
+        """How long all of it is taken to run on like nodes at a size and a level."""
+
+    def done(self, job: int, now_ns: int) -> float:
+        """Share of a running job's work that is done, 0..1."""
+
+
+class NamedJobs(Jobs, Protocol):
+    """Jobs on nodes that have names, of which a policy may look at every core."""
+
+    def view(self, job: int) -> JobView:
+        """All there is to know of a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Nodes and power. ``kind`` None: they differ or have blocked cores, so they do not count."""
+
+    count: int
+    spendable_uw: int
+    """Power that jobs may add to the charge of idle nodes."""
+    kind: NodeKind | None
+    most_uw: int
+    """`spendable_uw` once nodes out of reach are back: what takes more can never start."""
+    names: tuple[NodeId, ...] = ()
+    nodes: tuple[NodeView, ...] = field(default=(), compare=False)
+    """Empty where nodes are only counted."""
+
+
+class Scheduler(Protocol):
+    """One policy at work.
+
+    Calls come in order of time. `decide` is called after every change or after all of an instant.
+    Every job that runs keeps what it has until a decision or its end changes it.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the policy."""
+
+    @property
+    def each_event(self) -> bool:
+        """Whether it decides after every event, or once for all events of one instant."""
+
+    @property
+    def revisit_ns(self) -> int:
+        """Time at which to be asked again even if nothing happens; 0 = no need."""
+
+    @property
+    def solver_ns(self) -> Sequence[int]:
+        """Time of each round a solver was asked; empty for policies without one."""
+
+    def attach(self, jobs: Jobs) -> None:
+        """Called once before anything else."""
+
+    def site(self, site: Site) -> None:
+        """Nodes and power from now on."""
+
+    def submit(self, job: int, now_ns: int) -> None:
+        """A job enters the queue, or comes back to it."""
+
+    def end(self, job: int, now_ns: int) -> None:
+        """A job has ended, or waits no more."""
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        """Starts, and running jobs whose size or cap change.
+
+        A pool takes shrinks and lower caps first, so that all of them together must fit, not each
+        in its turn. Must be pickled with its state, for a run that is stopped and resumed.
+        """
+
+
+@runtime_checkable
+class DramScheduler(Scheduler, Protocol):
+    """A scheduler that chooses DRAM caps too; asked for them after each of its decisions."""
+
+    @property
+    def dram_model(self) -> DramModel:
+        """What a DRAM cap does to run times."""
+
+    def dram_cap_uw(self, job: int) -> int:
+        """DRAM cap of a node of a running job, microwatts; 0 = the machine's standing cap.
+
+        It changes with decisions only: a job of which it alone changes is named again in one, with
+        the nodes and the package cap it has.
+        """
+
+
+class NamedScheduler(Scheduler, Protocol):
+    """A scheduler that also serves nodes with names, which change and are shared by cores."""
+
+    def change(self, job: int, now_ns: int) -> None:
+        """A job is other than it was: its wish, its estimate, or that it runs and where.
+
+        Called before each decision for every job that runs: what it has done may matter, and a
+        time that has not begun begins now.
+        """
+
+    def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
+        """Why these jobs wait and all whose reason is another since the last call."""
+
+
+@runtime_checkable
+class Scheduled(Policy, Protocol):
+    """A policy of the service that can be kept up from round to round."""
+
+    def scheduler(self) -> NamedScheduler:
+        """A new one with its settings."""

@@ -1,0 +1,143 @@
+"""Any policy of the service on a pool: asked with snapshots, as the service asks it.
+
+For policies that bring no scheduler of their own for pools. Each round makes a snapshot of all jobs
+and has the policy plan it, so it is slower than those that keep their queue between two events:
+for hundreds of nodes and jobs, not for logs of years.
+
+As with messages, and other than `EasyScheduler`, idle nodes are charged as at their floor. Jobs
+take whole nodes and keep them while they run; their caps may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.core.charge import fixed_uw
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.plan import JobView, NodeView, Policy, Snapshot
+from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import Machine
+
+DEADLINE_S = 20.0
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A job in the queue, or running where it has an assignment."""
+
+    spec: JobSpec
+    current: Assignment | None = None
+    started_ns: int = -1
+
+
+class PolicyScheduler:
+    """A policy at work on a pool of like nodes. Decides once for all events of an instant."""
+
+    each_event = False
+    solver_ns: Sequence[int] = ()
+
+    def __init__(self, table: JobTable, machine: Machine, policy: Policy, name: str) -> None:
+        self._table, self._machine, self._policy = table, machine, policy
+        self.name = name
+        self.revisit_ns = 0
+        self._known: Jobs | None = None
+        self._jobs: dict[int, _Job] = {}
+        self._nodes: tuple[NodeView, ...] = ()
+        self._budget_uw = 0
+
+    def attach(self, jobs: Jobs) -> None:
+        """Called once before the first event."""
+        self._known = jobs
+
+    def site(self, site: Site) -> None:
+        """Nodes and power from now on."""
+        self._nodes = tuple(_node(f"n{number}", self._machine) for number in range(site.count))
+        self._budget_uw = site.spendable_uw + site.count * self._machine.idle_uw
+
+    def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - the table has its time
+        """A job enters the queue."""
+        table = self._table
+        low, high = int(table.size_min[job]), int(table.size_max[job])
+        self._jobs[job] = _Job(
+            JobSpec(
+                name=str(table.job_ids[job]),
+                app=str(table.job_ids[job]),
+                argv=("simulated",),
+                kind=JobKind.MOLDABLE if low < high else JobKind.RIGID,
+                size_min=low,
+                size_max=high,
+                unit=SizeUnit.NODES,
+                priority=float(table.priority[job]),
+                time_ns=int(table.estimate_ns[job]),
+            )
+        )
+
+    def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
+        """A job has ended."""
+        del self._jobs[job]
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        """Starts, and running jobs whose cap changes."""
+        if not self._jobs:
+            self.revisit_ns = 0
+            return ()
+        plan = self._policy.propose(self._snapshot(now_ns), now_ns, DEADLINE_S)
+        self.revisit_ns = plan.revisit_ns
+        decisions: list[Decision] = []
+        for assignment in plan.assignments:
+            number = int(assignment.job_id)
+            job = self._jobs[number]
+            before, job.current = job.current, assignment
+            if before is None:
+                job.started_ns = now_ns
+            if before is None or before.cap_uw != assignment.cap_uw:
+                decisions.append((number, assignment.size, assignment.cap_uw))
+        return decisions
+
+    def _snapshot(self, now_ns: int) -> Snapshot:
+        return Snapshot(
+            now_ns=now_ns,
+            budget_uw=self._budget_uw,
+            reserved_uw=0,
+            nodes=self._nodes,
+            jobs=tuple(self._view(number, job, now_ns) for number, job in self._jobs.items()),
+        )
+
+    def _view(self, number: int, job: _Job, now_ns: int) -> JobView:
+        assert self._known is not None, "attach comes before the first event"
+        profiles = self._table.profiles
+        return JobView(
+            job_id=JobId(str(number)),
+            spec=job.spec,
+            submitted_ns=int(self._table.submit_ns[number]),
+            current=job.current,
+            done=self._known.done(number, now_ns) if job.current is not None else 0.0,
+            started_ns=job.started_ns,
+            resized_ns=-1,
+            profile=profiles[number] if profiles else None,
+        )
+
+
+def _node(name: str, machine: Machine) -> NodeView:
+    """A node of the pool as a policy sees it: one core, since it is given whole."""
+    package = Zone(
+        name=ZoneName("package-0"),
+        kind=ZoneKind.PACKAGE,
+        cap_uw_min=machine.cap_uw_min,
+        cap_uw_max=machine.cap_uw_max,
+        floor_uw=machine.cap_uw_min,
+        window_ns=NS_PER_S,
+    )
+    spec = NodeSpec(
+        node_id=NodeId(name),
+        cpus=CpuSet.of(range(1)),
+        zones=(package,),
+        base_power_uw=machine.base_uw + machine.dram_uw,
+    )
+    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0))

@@ -1,0 +1,49 @@
+"""The jobs of a simulation as a scheduler asks for them: the table, and what runs."""
+
+from __future__ import annotations
+
+from wattfold.coordinator.policies.scheduler import Ask, Held, Jobs
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
+from wattfold.coordinator.simulation.pool.running import Running
+
+
+class TableJobs(Jobs):
+    """Jobs by their position in the table.
+
+    Estimates of jobs with profiles are scaled to the size and cap they get; the service takes its
+    users at their word.
+    """
+
+    def __init__(self, table: JobTable, running: Running) -> None:
+        self._running = running
+        self._least: list[int] = table.size_min.tolist()
+        self._greatest: list[int] = table.size_max.tolist()
+        self._priority: list[float] = table.priority.tolist()
+        self._submit_ns: list[int] = table.submit_ns.tolist()
+        self._estimate_ns: list[int] = table.estimate_ns.tolist()
+        self._run_ns: list[int] = table.run_ns.tolist()
+        self._times = RunTimes(table, RunTimeModel.PASS) if table.profiles else None
+
+    def ask(self, job: int) -> Ask:
+        """What it asks for."""
+        return Ask(self._least[job], self._greatest[job], self._priority[job], self._submit_ns[job])
+
+    def held(self, job: int) -> Held | None:
+        """What it has; None while it waits."""
+        running = self._running
+        if job not in running.jobs:
+            return None
+        return Held(running.size[job], running.cap_uw[job], running.start_ns[job])
+
+    def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
+        """For the logged run; at another size and cap it grows with the run."""
+        estimate_ns = self._estimate_ns[job]
+        if self._times is None:
+            return estimate_ns
+        total_ns = self._times.total_ns(job, size, cap_uw)
+        return max(-(-estimate_ns * total_ns // max(self._run_ns[job], 1)), total_ns)
+
+    def done(self, job: int, now_ns: int) -> float:
+        """Share of its work that is done."""
+        return self._running.done_by(job, now_ns)

@@ -1,0 +1,140 @@
+"""Makes the scheduler of a case, and refuses cases in which a job could never start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.policies.descriptions import Pool
+from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.scheduler import Scheduler
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.policy_scheduler import PolicyScheduler
+from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler, uniform_cap_uw
+from wattfold.coordinator.simulation.runs.case import SimulationCase
+
+
+def scheduler_of(case: SimulationCase, table: JobTable) -> Scheduler:
+    """The policy of a case, at work on its machine. Raises ValueError."""
+    _check_idle_charge(case)
+    pool = case.policy.entry.variant.pool
+    return MAKERS[pool](case, table) if pool is not None else _with_snapshots(case, table)
+
+
+def _backfilling(case: SimulationCase, table: JobTable) -> Scheduler:
+    choice, values = case.policy, case.policy.values()
+    cap_uw = case.machine.cap_uw_max if choice.cap_uw is None else choice.cap_uw
+    _check_sizes(case, table, cap_uw)
+    return EasyScheduler(
+        method=choice.name,
+        cap_uw=choice.cap_uw,
+        size=str(values["size"]),
+        kills_at_limit=_kills_at_limit(case, table),
+    )
+
+
+def _uniform(case: SimulationCase, table: JobTable) -> Scheduler:
+    machine = case.machine
+    _check_sizes(case, table, uniform_cap_uw(machine, machine.nodes, _spare_uw(case)))
+    return UniformScheduler(
+        machine,
+        size=str(case.policy.values()["size"]),
+        kills_at_limit=_kills_at_limit(case, table),
+    )
+
+
+def _parm(case: SimulationCase, table: JobTable) -> Scheduler:
+    choice, values = case.policy, case.policy.values()
+    _check_least_power(case, table, int(values["levels"]))
+    from wattfold.coordinator.policies.parm import Variant
+    from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
+
+    return ParmScheduler(
+        table,
+        case.machine,
+        variant=Variant(choice.name.removeprefix("parm-")),
+        alpha=float(values["alpha"]),
+        sizes_count=int(values["sizes"]),
+        levels_count=int(values["levels"]),
+        caps_uw=choice.caps_uw,
+        resize_interval_ns=ns_from_s(float(values["resize_interval_s"])),
+        gap=float(values["gap"]),
+        solver=str(values["solver"]),
+        price_resizes=choice.price_resizes,
+        dram_levels_uw=choice.dram_levels_uw,
+    )
+
+
+def _with_snapshots(case: SimulationCase, table: JobTable) -> Scheduler:
+    machine, choice = case.machine, case.policy
+    floors_uw = machine.nodes * machine.busy_uw(machine.cap_uw_min)
+    if case.budget.least_uw <= floors_uw:
+        raise ValueError(
+            f"the budget of {case.budget.least_uw / 1e6:g} W is not above the "
+            f"{floors_uw / 1e6:g} W that {machine.nodes} nodes are charged at their floors, as "
+            f"{choice.name} sees them"
+        )
+    return PolicyScheduler(table, machine, choice.entry.service(choice.values()), choice.name)
+
+
+MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], Scheduler]] = {
+    Pool.EASY: _backfilling,
+    Pool.FCFS: _backfilling,
+    Pool.CONSERVATIVE: _backfilling,
+    Pool.EASY_UNIFORM: _uniform,
+    Pool.PARM: _parm,
+}
+
+
+def _kills_at_limit(case: SimulationCase, table: JobTable) -> bool:
+    """Under a budget that falls, jobs with profiles may run past their limits."""
+    return case.budget.is_constant or not table.profiles
+
+
+def _spare_uw(case: SimulationCase) -> int:
+    return case.budget.least_uw - case.machine.idle_total_uw
+
+
+def _check_sizes(case: SimulationCase, table: JobTable, cap_uw: int) -> None:
+    """A job that the cap can never feed would keep the queue waiting for ever."""
+    machine = case.machine
+    each_uw = max(machine.dynamic_uw(cap_uw), 1)
+    fed = min(machine.nodes, _spare_uw(case) // each_uw)
+    sizes = table.size_min if case.policy.values()["size"] == "min" else table.size_max
+    large = np.flatnonzero(sizes > fed)
+    if len(large):
+        raise ValueError(
+            f"{len(large)} jobs ask for more than the {fed} nodes that the budget feeds at "
+            f"{cap_uw / 1e6:g} W a package, the first is job {table.job_ids[large[0]]} with "
+            f"{sizes[large[0]]}: cut the sizes, or use a cap or policy that runs them"
+        )
+
+
+def _check_idle_charge(case: SimulationCase) -> None:
+    machine = case.machine
+    if case.budget.least_uw <= machine.idle_total_uw:
+        raise ValueError(
+            f"the budget of {case.budget.least_uw / 1e6:g} W leaves nothing for jobs: "
+            f"{machine.nodes} idle nodes are charged {machine.idle_total_uw / 1e6:g} W"
+        )
+
+
+def _check_least_power(case: SimulationCase, table: JobTable, levels: int) -> None:
+    """PARM starts a job at its least size and cap at the earliest; some budgets never do."""
+    machine, choice = case.machine, case.policy
+    from wattfold.coordinator.policies.parm_options import spaced_caps
+
+    spare_uw = _spare_uw(case)
+    ends_w = machine.cap_uw_min / 1e6, machine.cap_uw_max / 1e6
+    for job, profile in enumerate(table.profiles):
+        caps_uw = choice.caps_uw or spaced_caps(profile, levels, *ends_w)
+        size = int(table.size_min[job])
+        least_uw = size * machine.dynamic_uw(min(caps_uw))
+        if least_uw > spare_uw:
+            raise ValueError(
+                f"job {table.job_ids[job]} needs at least {least_uw / 1e6:.6g} W for its {size} "
+                f"nodes beside the charge of idle ones, the budget leaves {spare_uw / 1e6:.6g} W: "
+                "cut the sizes, or raise the budget"
+            )

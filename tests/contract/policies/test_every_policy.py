@@ -1,0 +1,284 @@
+"""What every registered policy owes the service and the simulator, whichever it is.
+
+A policy is tried here because it is in the registry; nothing in this file names one.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from property.policies.test_policy_properties import random_snapshot
+from unit.policies.snapshots import S, W, faults, held, job, node, snapshot
+from unit.workloads import swf_files as swf
+
+from wattfold.coordinator.core.job import JobKind, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Place, PolicySetting, SettingError, Value
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase, WorkloadSource
+from wattfold.coordinator.simulation.runs.execute import execute
+
+DEADLINE_S = 10.0
+ENTRIES = list(registry.entries())
+SERVICE = [entry for entry in ENTRIES if entry.variant.service is not None]
+SETTINGS = [
+    (entry, setting, value)
+    for entry in SERVICE
+    for setting in entry.family.settings_in(Place.SERVICE)
+    for value in (setting.choices or (setting.low, setting.high))
+    if isinstance(value, str) or math.isfinite(value)
+]
+
+
+def named(one: object) -> str:
+    return one.variant.name if isinstance(one, registry.Entry) else ""
+
+
+every_policy = pytest.mark.parametrize("entry", SERVICE, ids=named)
+every_entry = pytest.mark.parametrize("entry", ENTRIES, ids=named)
+
+
+def proposed(policy: Policy, seen: Snapshot) -> Plan:
+    return policy.propose(seen, seen.now_ns, DEADLINE_S)
+
+
+def dropped(plan: Plan, seen: Snapshot) -> list[str]:
+    """Jobs that run and are not in the plan, or without the nodes they have."""
+    kept = {a.job_id: {share.node_id for share in a.shares} for a in plan.assignments}
+    return [
+        view.job_id
+        for view in seen.jobs
+        if view.current is not None
+        and kept.get(view.job_id) != {share.node_id for share in view.current.shares}
+    ]
+
+
+# ---- what it says of itself --------------------------------------------------------------------
+
+
+def test_no_name_is_given_twice() -> None:
+    names = [name for entry in ENTRIES for name in entry.variant.names]
+    assert len(names) == len(set(names))
+    tables = [family.name for family in registry.DESCRIPTIONS]
+    assert len(tables) == len(set(tables))
+
+
+@every_entry
+def test_it_says_what_it_is_for_whom_and_from_where(entry: registry.Entry) -> None:
+    family = entry.family
+    assert all((entry.variant.title, family.title, family.audience, family.citation))
+    for setting in family.settings:
+        assert setting.help
+        assert setting.parse(str(setting.default)) == setting.default
+
+
+@every_policy
+def test_it_goes_by_its_name(entry: registry.Entry) -> None:
+    assert entry.service({}).name == entry.variant.name
+
+
+@pytest.mark.parametrize(
+    ("entry", "setting", "value"), SETTINGS, ids=lambda one: getattr(one, "key", None) or named(one)
+)
+def test_it_plans_at_the_ends_of_all_its_settings(
+    entry: registry.Entry, setting: PolicySetting, value: Value
+) -> None:
+    policy = entry.service({setting.key: setting.kind(value)})
+    if setting.default != value:
+        assert policy != entry.service({}), "the setting makes no difference"
+    seen = random_snapshot(7)
+    assert faults(proposed(policy, seen), seen) == []
+    with pytest.raises(SettingError):
+        setting.parse("none" if setting.choices else str(setting.high + 1))
+
+
+# ---- plans -------------------------------------------------------------------------------------
+
+
+@every_policy
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_budget_capacity_and_least_sizes_are_kept(entry: registry.Entry, seed: int) -> None:
+    """On unlike nodes, with jobs that run, blocked cores and nodes that do not answer."""
+    seen = random_snapshot(seed)
+    plan = proposed(entry.service({}), seen)
+    assert faults(plan, seen) == []
+    assert dropped(plan, seen) == []
+    least = {view.job_id: view.spec.least_size for view in seen.jobs}
+    assert all(a.size >= least[a.job_id] for a in plan.assignments)
+    assert all(waiting.reason for waiting in plan.waiting)
+
+
+@every_policy
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_the_same_snapshot_gives_the_same_plan(entry: registry.Entry, seed: int) -> None:
+    seen = random_snapshot(seed)
+    policy = entry.service({})
+    first = proposed(policy, seen)
+    sent = pickle.loads(pickle.dumps(policy))
+    assert proposed(policy, seen) == first
+    assert proposed(sent, pickle.loads(pickle.dumps(seen))) == first
+
+
+@every_policy
+def test_with_all_the_power_unlike_nodes_all_have_a_job(entry: registry.Entry) -> None:
+    nodes = [node(f"s{i}", base_w=40, floor_w=75, max_w=300) for i in range(3)]
+    nodes += [node(f"l{i}", base_w=40, floor_w=120, max_w=480) for i in range(3)]
+    jobs = [job(f"j{i}", 1, 1, unit=SizeUnit.NODES, kind=JobKind.RIGID) for i in range(6)]
+    seen = snapshot(nodes, jobs, budget_w=3 * 340 + 3 * 520)
+    plan = proposed(entry.service({}), seen)
+    assert faults(plan, seen) == []
+    assert len(plan.assignments) == 6
+
+
+@every_policy
+def test_jobs_that_run_go_on_where_no_node_is_in_reach(entry: registry.Entry) -> None:
+    runs = job("a", current=held("a", "n0:0-1"), started_s=0, movable=False)
+    plan = proposed(entry.service({}), snapshot([], [runs, job("b")], now_s=5))
+    assert [a.job_id for a in plan.assignments] == ["a"]
+    assert plan.assignments[0] == runs.current
+    assert [w.job_id for w in plan.waiting] == ["b"]
+
+
+# ---- a course of rounds ------------------------------------------------------------------------
+
+
+class Course:
+    """Rounds on two nodes in which jobs come, start as planned, and end when they were to."""
+
+    def __init__(self, jobs: list[JobView]) -> None:
+        self.jobs = {view.job_id: view for view in jobs}
+        self.ends_ns: dict[str, int] = {}
+        self.started_ns: dict[str, int] = {}
+
+    def at(self, now_ns: int) -> Snapshot:
+        for job_id in [j for j, end in self.ends_ns.items() if end <= now_ns]:
+            del self.ends_ns[job_id], self.jobs[job_id]
+        seen = [view for view in self.jobs.values() if view.submitted_ns <= now_ns]
+        made = snapshot([node("n0"), node("n1")], seen, budget_w=2 * 55)
+        return replace(made, now_ns=now_ns)
+
+    def take(self, plan: Plan, now_ns: int) -> None:
+        for assignment in plan.assignments:
+            view = self.jobs[assignment.job_id]
+            if view.current is None:
+                self.started_ns[view.job_id] = now_ns
+                self.ends_ns[view.job_id] = now_ns + round(assignment.expected_total_s * S)
+                view = replace(view, started_ns=now_ns)
+            self.jobs[view.job_id] = replace(view, current=assignment)
+
+
+def stream(wide_at_s: int) -> list[JobView]:
+    """Small jobs without end, and among them one that needs both nodes."""
+    small = [
+        job(f"s{i}", 1, 1, unit=SizeUnit.NODES, kind=JobKind.RIGID, time_s=100, submitted_s=50 * i)
+        for i in range(40)
+    ]
+    wide = job(
+        "w", 2, 2, unit=SizeUnit.NODES, kind=JobKind.RIGID, time_s=150, submitted_s=wide_at_s
+    )
+    return [*small, wide]
+
+
+@every_policy
+def test_one_made_anew_each_round_plans_as_one_that_goes_on(entry: registry.Entry) -> None:
+    course, policy = Course(stream(10)), entry.service({})
+    for now_s in range(0, 1000, 25):
+        seen = course.at(now_s * S)
+        plan = proposed(policy, seen)
+        assert proposed(entry.service({}), seen) == plan
+        course.take(plan, now_s * S)
+    assert course.started_ns
+
+
+@pytest.mark.parametrize("entry", [e for e in SERVICE if e.variant.starves_nobody], ids=named)
+def test_a_wide_job_starts_in_a_stream_of_small_ones(entry: registry.Entry) -> None:
+    course, policy = Course(stream(10)), entry.service({})
+    for now_s in range(0, 2000, 10):
+        course.take(proposed(policy, course.at(now_s * S)), now_s * S)
+    # At the latest when the two before it have ended.
+    assert course.started_ns.get("w", 10**18) <= 200 * S
+
+
+# ---- the simulator -----------------------------------------------------------------------------
+
+MACHINE = Machine.of_watts(16)
+
+
+def simulated(entry: registry.Entry, source: WorkloadSource, budget: Budget) -> RunRecord:
+    case = SimulationCase(
+        source=source,
+        machine=MACHINE,
+        budget=budget,
+        policy=PolicyChoice(name=entry.variant.simulator_name),
+        seed=3,
+    )
+    record = execute(case).record
+    assert record is not None
+    return record
+
+
+@every_entry
+@pytest.mark.parametrize("profiles", [True, False], ids=["profiles", "logged"])
+def test_a_pool_keeps_its_budget_and_ends_all_jobs_alike_each_time(
+    entry: registry.Entry, profiles: bool
+) -> None:
+    if entry.family.needs_profiles and not profiles:
+        pytest.skip("it needs profiles")
+    jobs = WorkloadSource(model="poisson", jobs=40, load=1.5, profiles=profiles, cut_sizes=True)
+    budget = Budget.constant((MACHINE.full_uw + MACHINE.idle_total_uw) // 2)
+    first, second = (simulated(entry, jobs, budget) for _ in range(2))
+    assert first.policy == entry.variant.simulator_name
+    assert (first.series.committed_uw <= first.series.budget_uw).all()
+    assert first.over_budget_ns == 0
+    assert (first.series.nodes_busy <= MACHINE.nodes).all()
+    assert (first.columns.end_ns > 0).all()
+    assert (first.columns.first_size >= first.jobs.size_min).all()
+    assert first.peak_committed_uw > MACHINE.idle_total_uw
+    for name in ("start_ns", "end_ns", "first_size", "energy_uj"):
+        assert np.array_equal(getattr(first.columns, name), getattr(second.columns, name))
+
+
+@every_entry
+def test_a_pool_under_a_budget_that_falls(entry: registry.Entry) -> None:
+    steps = [(0, 100), (1800, 80), (5400, 100)]
+    budget = Budget(
+        steps=tuple(
+            BudgetStep(at_ns=at_s * S, budget_uw=MACHINE.full_uw * share // 100)
+            for at_s, share in steps
+        )
+    )
+    jobs = WorkloadSource(model="poisson", jobs=30, load=1.5, profiles=True, cut_sizes=True)
+    record = simulated(entry, jobs, budget)
+    assert (record.series.committed_uw <= record.series.budget_uw).all()
+    assert (record.columns.end_ns > 0).all()
+    assert record.peak_committed_uw > MACHINE.full_uw * 60 // 100, "power should be used"
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.variant.starves_nobody], ids=named)
+def test_a_wide_job_starts_in_a_pool_full_of_smaller_ones(
+    entry: registry.Entry, tmp_path: Path
+) -> None:
+    rows = [swf.job(i + 1, 50 * i, f4=100, f5=8, f8=8, f9=100) for i in range(40)]
+    rows.insert(1, swf.job(99, 10, f4=150, f5=16, f8=16, f9=150))
+    source = WorkloadSource(log=swf.log(tmp_path, *rows))
+    record = simulated(entry, source, Budget.constant(MACHINE.full_uw))
+    assert record.jobs.size_max[1] == 16
+    # At the latest when the two before it have ended.
+    assert record.columns.start_ns[1] <= 200 * S
+
+
+def test_watts_of_the_stream_feed_both_nodes() -> None:
+    """The course above is about order, not about power."""
+    assert Course([]).at(0).spendable_uw == 2 * (45 - 16) * W

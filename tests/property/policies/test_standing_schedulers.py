@@ -1,0 +1,129 @@
+"""A scheduler that was told of every change decides as one made anew, and as one on a pool."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from property.policies.worlds import World
+from unit.policies.snapshots import W, job, node, snapshot
+from unit.pool.pools import table
+
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.job import JobKind, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan
+from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.rounds import Rounds, planned
+from wattfold.coordinator.policies.scheduler import Decision, Scheduled
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
+from wattfold.coordinator.simulation.pool.engine import simulate
+from wattfold.coordinator.simulation.pool.machine import Machine
+
+POLICIES = [FifoEasy(), FifoEasy(backfill=False), FifoEasy(size="min")]
+NS = 1_000_000_000
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.name}-{policy.size}")
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 10**9), counted=st.booleans())
+def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: bool) -> None:
+    world = World(random.Random(seed), counted)
+    rounds = Rounds(policy.scheduler())
+    said: dict[str, tuple[str, bool]] = {}
+    for _ in range(14):
+        world.step()
+        now_ns = world.snapshot.now_ns
+        rounds.tell(*world.news())
+        plan = rounds.plan(now_ns)
+        whole = planned(policy, world.snapshot, now_ns)
+        assert given_by(plan) == given_by(whole)
+        said.update({w.job_id: (w.reason, w.never) for w in plan.waiting})
+        assert {w.job_id: said[w.job_id] for w in whole.waiting} == {
+            w.job_id: (w.reason, w.never) for w in whole.waiting
+        }
+        world.take(plan)
+
+
+def given_by(plan: Plan) -> dict[str, object]:
+    return {assignment.job_id: assignment for assignment in plan.assignments}
+
+
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 10**9), method=st.sampled_from(["easy", "fcfs"]))
+def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
+    """The same jobs, one event after the other: the same starts, in the same order."""
+    rng = random.Random(seed)
+    rows = [
+        (rng.randint(0, 60), rng.randint(1, 6), rng.randint(1, 90), rng.choice([0.5, 1.0, 2.0]))
+        for _ in range(16)
+    ]
+    rows.sort(key=lambda row: row[0])
+    jobs = table(*((at, size, run) for at, size, run, _ in rows))
+    jobs = replace(jobs, priority=np.array([priority for *_, priority in rows]))
+    machine = Machine.of_watts(6, base_w=20, dram_w=0, cap_w_min=20, cap_w_max=60)
+    steps = [BudgetStep(at_ns=0, budget_uw=machine.full_uw)]
+    if rng.random() < 0.6:
+        steps.append(BudgetStep(at_ns=30 * NS, budget_uw=machine.idle_total_uw + 170 * W))
+        steps.append(BudgetStep(at_ns=80 * NS, budget_uw=machine.full_uw))
+    pooled = Watched(method=method, kills_at_limit=False)
+    simulate(jobs, machine, pooled, Budget(steps=tuple(steps)))
+
+    policy = FifoEasy(backfill=method == "easy")
+    rounds = Rounds(policy.scheduler())
+    nodes = [node(f"n{i}", 1, base_w=20, floor_w=20, max_w=60) for i in range(6)]
+    views: dict[str, JobView] = {}
+    starts: list[tuple[int, int, int]] = []
+    for now_ns, submitted, ended, budget_uw in pooled.seen:
+        for number in submitted:
+            at, size, run, priority = rows[number]
+            fields = {"unit": SizeUnit.NODES, "kind": JobKind.RIGID, "priority": priority}
+            name = f"j{number}"
+            views[name] = job(name, size, size, time_s=run, submitted_s=at, **fields)
+        for number in ended:
+            del views[f"j{number}"]
+        fixed_w = sum(n.fixed_uw for n in nodes) / W
+        seen = snapshot(nodes, [], budget_w=fixed_w + budget_uw / W, now_s=now_ns / NS)
+        # A pool waits for its budget to rise again: so it is with power out of reach.
+        seen = replace(seen, budget_uw=seen.budget_uw + 10**12, reserved_uw=10**12)
+        named = [v for n, v in views.items() if v.current or int(n[1:]) in submitted]
+        rounds.tell(seen, named, [JobId(f"j{number}") for number in ended])
+        for assignment in rounds.plan(now_ns).assignments:
+            view = views[assignment.job_id]
+            if view.current is None:
+                views[assignment.job_id] = replace(view, current=assignment, started_ns=now_ns)
+                starts.append((now_ns, int(assignment.job_id[1:]), assignment.size))
+    assert starts == pooled.starts
+    assert len(starts) == len(rows)
+
+
+class Watched(EasyScheduler):
+    """Notes what a pool tells it before each decision, and what it answers."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.seen: list[tuple[int, list[int], list[int], int]] = []
+        self.starts: list[tuple[int, int, int]] = []
+        self._submitted: list[int] = []
+        self._ended: list[int] = []
+
+    def submit(self, job: int, now_ns: int) -> None:
+        self._submitted.append(job)
+        super().submit(job, now_ns)
+
+    def end(self, job: int, now_ns: int) -> None:
+        self._ended.append(job)
+        super().end(job, now_ns)
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        self.seen.append((now_ns, self._submitted, self._ended, self._site.spendable_uw))
+        self._submitted, self._ended = [], []
+        decisions = super().decide(now_ns)
+        self.starts += [(now_ns, number, size) for number, size, _ in decisions]
+        return decisions

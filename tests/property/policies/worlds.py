@@ -1,0 +1,154 @@
+"""Sites on which anything may happen between two planning rounds."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from unit.policies.snapshots import S, W, job, node, snapshot
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+
+NODES = 5
+
+
+@dataclass
+class World:
+    """What the core would know. ``counted``: like nodes, taken whole."""
+
+    rng: random.Random
+    counted: bool
+    now_s: float = 10.0
+    budget_w: float = 300.0
+    reserved_w: float = 0.0
+    views: dict[JobId, JobView] = field(default_factory=dict)
+    nodes: list[NodeView] = field(default_factory=list)
+    touched: dict[JobId, None] = field(default_factory=dict)
+    gone: list[JobId] = field(default_factory=list)
+    submitted: int = 0
+
+    def __post_init__(self) -> None:
+        kinds = [{}] if self.counted else [{}, {"max_w": 40}, {"cores": 3}]
+        self.nodes = [node(f"n{i}", **{"cores": 4, **self.rng.choice(kinds)}) for i in range(NODES)]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All of it."""
+        fixed_w = sum(n.fixed_uw for n in self.nodes) / W
+        return snapshot(
+            self.nodes,
+            list(self.views.values()),
+            budget_w=fixed_w + self.budget_w,
+            now_s=self.now_s,
+            reserved_w=self.reserved_w,
+        )
+
+    def news(self) -> tuple[Snapshot, list[JobView], list[JobId]]:
+        """Nodes, the jobs that run or have changed, and those that are gone, since the last."""
+        named = [
+            view
+            for job_id, view in self.views.items()
+            if view.current is not None or job_id in self.touched
+        ]
+        gone = list(self.gone)
+        self.touched.clear()
+        self.gone.clear()
+        return replace(self.snapshot, jobs=()), named, gone
+
+    def put(self, view: JobView) -> None:
+        self.views[view.job_id] = view
+        self.touched[view.job_id] = None
+
+    def submit(self) -> None:
+        rng = self.rng
+        low = rng.randint(1, NODES if self.counted else 4)
+        unit = SizeUnit.NODES
+        if not self.counted and rng.random() < 0.7:
+            unit = SizeUnit.CORES
+        fields: dict[str, Any] = {}
+        if not self.counted and rng.random() < 0.2:
+            fields["cap_uw"] = rng.choice([30, 60]) * W
+        if unit is SizeUnit.CORES and rng.random() < 0.2:
+            fields["exclusive"] = True
+        self.submitted += 1
+        self.put(
+            job(
+                f"j{self.submitted}",
+                low,
+                rng.randint(low, NODES + 1),
+                kind=rng.choice(list(JobKind)),
+                unit=unit,
+                mode=rng.choice([ResizeMode.MASK, ResizeMode.FIXED]),
+                time_s=rng.choice([0, 20, 50, 400]),
+                priority=rng.choice([1.0, 1.0, 1.0, 2.0]),
+                profile=self.profile(),
+                submitted_s=self.now_s - rng.choice([0, 0, 0, 5]),
+                **fields,
+            )
+        )
+
+    def profile(self) -> PassProfile | None:
+        if self.rng.random() < 0.6:
+            return None
+        base = self.rng.choice(list(APPLICATIONS.values()))
+        return replace(base, average_parallelism=8.0, sigma=0.5, t1_s=self.rng.uniform(50, 500))
+
+    def step(self) -> None:
+        """Something happens, or several things do."""
+        rng = self.rng
+        self.now_s += rng.choice([0, 1, 30, 200])
+        for _ in range(rng.randint(1, 3)):
+            self._happen(rng.choice(list(self.views.values())) if self.views else None)
+        for job_id, view in self.views.items():
+            if view.current is not None:
+                self.views[job_id] = replace(view, done=min(view.done + rng.random() / 9, 0.99))
+
+    def _happen(self, view: JobView | None) -> None:
+        rng, what = self.rng, self.rng.random()
+        if view is None or what < 0.45:
+            self.submit()
+        elif what < 0.65:
+            self.views.pop(view.job_id)
+            self.touched.pop(view.job_id, None)
+            self.gone.append(view.job_id)
+        elif what < 0.72:
+            self.put(replace(view, wanted=rng.randint(0, 5), wanted_ns=round(self.now_s * S)))
+        elif what < 0.79:
+            self.put(replace(view, profile=self.profile()))
+        elif what < 0.84 and view.current is not None:
+            self.put(replace(view, movable=not view.movable))
+        elif what < 0.88 and view.current is not None:
+            self.put(replace(view, current=None, started_ns=-1, resized_ns=-1))
+        elif what < 0.95:
+            self.budget_w = rng.choice([40.0, 100.0, 150.0, 300.0])
+            self.reserved_w = rng.choice([0.0, 0.0, 30.0])
+        else:
+            which = rng.randrange(len(self.nodes))
+            cores = CpuSet() if self.counted or rng.random() < 0.5 else CpuSet.of([3])
+            self.nodes[which] = replace(self.nodes[which], blocked=cores)
+
+    def take(self, plan: Plan) -> None:
+        """The core accepts what it likes of a plan; what it accepts may start at once or later."""
+        for assignment in plan.assignments:
+            view = self.views[assignment.job_id]
+            if self.rng.random() < 0.15:
+                continue
+            began_ns = view.started_ns
+            if view.current is None:
+                began_ns = round(self.now_s * S) if self.rng.random() < 0.7 else -1
+            elif began_ns < 0:
+                began_ns = round(self.now_s * S)
+            resized = view.current is not None and view.current.size != assignment.size
+            after = replace(
+                view,
+                current=assignment,
+                started_ns=began_ns,
+                resized_ns=round(self.now_s * S) if resized else view.resized_ns,
+            )
+            if after != view:
+                self.put(after)

@@ -1,0 +1,159 @@
+"""`wattfold policies` and `wattfold compare` in process: what is shown, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.cli.command import Command
+from unit.workloads.swf_files import job, log
+
+from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.policies import registry
+
+MODEL = ("--model=poisson", "--jobs=40", "--nodes=16", "--budget=1.55kW", "--cut-sizes")
+RANGES = ("--model=lublin", "--jobs=40", "--nodes=16", "--budget=1.55kW", "--cut-sizes")
+"""Jobs that are drawn with a least and a greatest size."""
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def wattfold(*words: str) -> Any:
+    return Command("unix:/nonexistent/wattfold.sock")(*words)
+
+
+# ---- policies ----------------------------------------------------------------------------------
+
+
+def test_all_policies_are_listed() -> None:
+    shown = wattfold("policies")
+    assert shown.exit_code == ExitCode.OK
+    for entry in registry.entries():
+        [line] = [row for row in shown.stdout.splitlines() if row.split()[0] == entry.variant.name]
+        assert entry.variant.title in line
+        assert all(name in line for name in entry.variant.names)
+    listed = json.loads(wattfold("policies", "--json").stdout)["policies"]
+    assert [one["name"] for one in listed] == [e.variant.name for e in registry.entries()]
+    assert [one["name"] for one in listed if one["default"]] == ["parm-wse"]
+
+
+@pytest.mark.parametrize("entry", list(registry.entries()), ids=lambda e: e.variant.name)
+def test_one_is_shown_by_any_name_with_settings_and_source(entry: registry.Entry) -> None:
+    for name in (*entry.variant.names, entry.family.name):
+        text = wattfold("policies", name).stdout
+        assert entry.family.citation in text
+        for setting in entry.family.settings:
+            assert f"{entry.family.name}.{setting.key}" in text
+            assert setting.range_text in text
+    document = json.loads(wattfold("policies", entry.variant.name, "--json").stdout)
+    assert [one["key"] for one in document["settings"]] == [s.key for s in entry.family.settings]
+    assert document["citation"] == entry.family.citation
+
+
+def test_a_policy_that_is_none_is_refused_with_the_nearest() -> None:
+    result = wattfold("policies", "fcsf")
+    assert result.exit_code == ExitCode.USAGE
+    assert result.stderr == "wattfold: no such policy: 'fcsf'; did you mean fcfs?\n"
+
+
+# ---- compare -----------------------------------------------------------------------------------
+
+
+def test_policies_are_compared_with_the_first(tmp_path: Path) -> None:
+    picture = tmp_path / "policies.png"
+    names = "easy,fifo,easy-uniform"
+    words = ("compare", *MODEL, "--policies", names, "--json", "--plot", str(picture))
+    first, second = wattfold(*words), wattfold(*words)
+    assert (first.exit_code, first.stderr) == (ExitCode.OK, "")
+    assert first.stdout == second.stdout, "it is not deterministic"
+    document = json.loads(first.stdout)
+    runs = document["runs"]
+    assert [run["policy"] for run in runs] == ["easy", "fcfs", "easy-uniform"]
+    assert set(runs[0]["relative"].values()) == {1.0}
+    for run in runs:
+        for key, by in run["relative"].items():
+            assert math.isclose(by, run[key] / runs[0][key])
+        assert math.isclose(run["throughput_per_h"], run["jobs"] / (run["makespan_s"] / 3600))
+        assert 0 < run["utilisation"] <= 1
+        assert 0 < run["budget_utilisation"] <= 1
+    assert runs[2]["utilisation"] > runs[0]["utilisation"], "it feeds all nodes"
+    assert picture.read_bytes().startswith(PNG)
+
+
+def test_the_table_has_a_line_a_figure_and_the_ratios() -> None:
+    text = wattfold("compare", *MODEL, "--policies=easy,easy-uniform").stdout
+    assert text.startswith("40 jobs of poisson model on 16 nodes under 1,550 W\n")
+    lines = {line.split("  ")[0].split(",")[0]: line for line in text.splitlines() if line}
+    titles = ["makespan", "mean completion", "mean wait", "mean bounded slowdown", "energy"]
+    for title in (*titles, "nodes used", "budget committed", "jobs an hour"):
+        assert lines[title].endswith("x"), title
+
+
+def test_a_setting_makes_the_difference_for_its_policy_alone() -> None:
+    words = ("compare", *RANGES, "--policies=easy,easy-uniform", "--json")
+    plain = json.loads(wattfold(*words).stdout)["runs"]
+    least = json.loads(wattfold(*words, "--set", "easy-uniform.size=min").stdout)["runs"]
+    assert plain[0] == least[0]
+    assert plain[1]["completion_s_mean"] != least[1]["completion_s_mean"]
+
+
+def test_simulate_takes_settings_too() -> None:
+    words = (
+        "simulate",
+        *RANGES,
+        "--no-figures",
+        "--policy=fifo-easy",
+        "--run-times=pass",
+        "--json",
+    )
+    by_set, by_option, plain = (
+        json.loads(wattfold(*words, *more).stdout)["runs"][0]
+        for more in (("--set", "fifo.size=min"), ("--size", "min"), ())
+    )
+    assert by_set["policy"] == "easy"
+    assert (
+        by_set["completion_s_mean"] == by_option["completion_s_mean"] != plain["completion_s_mean"]
+    )
+
+
+@pytest.mark.parametrize(("header", "nodes"), [(["; MaxProcs: 64"], 64), ([], 8)])
+def test_the_machine_is_the_one_of_the_log(tmp_path: Path, header: list[str], nodes: int) -> None:
+    rows = [job(number, number * 10, f5=8, f8=8) for number in range(1, 6)]
+    path = log(tmp_path, *header, *rows)
+    words = ("compare", "--log", str(path), "--policies=easy,easy-uniform", "--json")
+    result = wattfold(*words)
+    assert json.loads(result.stdout)["nodes"] == nodes, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "name the jobs: either --log FILE or --model NAME"),
+        ("--model lublin", "--model needs the --nodes of the machine"),
+        ("--model lublin --nodes 8 --policies easy,esay", "no such policy: 'esay'; did you mean"),
+        ("--model lublin --nodes 8 --policies easy,fifo-easy", "easy is named twice"),
+        ("--model lublin --nodes 8 --set alpha=1", "not a setting: 'alpha=1'"),
+        ("--model lublin --nodes 8 --set parm.alpha=11", "parm.alpha = 11 is outside 0..10"),
+        ("--model lublin --nodes 8 --set parm.alpha=nan", "parm.alpha = nan is outside 0..10"),
+        ("--model lublin --nodes 8 --set parm.sizes=2.5", "'2.5' is not a whole number"),
+        ("--model lublin --nodes 8 --set parm.alhpa=1", "did you mean alpha?"),
+        ("--model lublin --nodes 8 --set parms.alpha=1", "no such policy: 'parms'"),
+        (
+            "--model lublin --nodes 8 --policies easy --set parm.alpha=1",
+            "--set parm.alpha is not for easy",
+        ),
+        ("--model lublin --nodes 8 --plot a.gif", "a picture is a .png, .svg, .pdf file"),
+        ("--model lublin --nodes 8 --plot /nowhere/a.png", "there is no folder /nowhere"),
+        ("--model lublin --nodes 8 --budget 100W", "leaves nothing for jobs"),
+        ("--log /nowhere/a.swf", "/nowhere/a.swf: cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words: str, message: str) -> None:
+    result = wattfold("compare", *words.split())
+    assert result.exit_code in (ExitCode.USAGE, ExitCode.REFUSED)
+    assert message in result.stderr
+    assert result.stderr.startswith("wattfold: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""

@@ -1,0 +1,72 @@
+"""A policy of the service on a pool, by snapshots: it decides what the pool's own one decides."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from unit.pool.pools import Row, S, W, table
+
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
+from wattfold.coordinator.simulation.pool.engine import SimulationError, simulate
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.policy_scheduler import PolicyScheduler
+from wattfold.coordinator.simulation.pool.record import RunRecord
+
+MACHINE = Machine.of_watts(8)
+
+
+def by_snapshots(jobs: JobTable, policy: Policy, budget: Budget) -> RunRecord:
+    return simulate(jobs, MACHINE, PolicyScheduler(jobs, MACHINE, policy, policy.name), budget)
+
+
+def drawn(seed: int) -> JobTable:
+    """Jobs at times of their own, so that no two events fall into one instant."""
+    rng = random.Random(seed)
+    rows: list[Row] = []
+    at_s = 0.0
+    for _ in range(40):
+        at_s += rng.uniform(1, 60)
+        rows.append((at_s, rng.randint(1, 5), rng.uniform(20, 300)))
+    return table(*rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("share", [1.0, 0.8], ids=["full", "limited"])
+def test_easy_by_snapshots_starts_jobs_when_easy_does(seed: int, share: float) -> None:
+    spare_uw = MACHINE.full_uw - MACHINE.idle_total_uw
+    budget = Budget.constant(MACHINE.idle_total_uw + round(spare_uw * share))
+    jobs = drawn(seed)
+    own = simulate(jobs, MACHINE, EasyScheduler(), budget)
+    record = by_snapshots(jobs, FifoEasy(), budget)
+    assert record.policy == "fifo-easy"
+    assert np.array_equal(record.columns.start_ns, own.columns.start_ns)
+    assert np.array_equal(record.columns.first_cap_uw, own.columns.first_cap_uw)
+    assert len(set(record.columns.start_ns - jobs.submit_ns)) > 5, "some must wait"
+
+
+def test_caps_of_jobs_that_run_may_change() -> None:
+    """60 W is 8 * 35 W above idle; half of that is 42.5 W a node."""
+    half_uw = (MACHINE.full_uw + MACHINE.idle_total_uw) // 2
+    budget = Budget(
+        steps=(
+            BudgetStep(at_ns=0, budget_uw=half_uw),
+            BudgetStep(at_ns=20 * S, budget_uw=MACHINE.full_uw),
+        )
+    )
+    record = by_snapshots(table((0, 8, 100), app="LeanMD"), EasyUniform(), budget)
+    assert record.columns.first_cap_uw.tolist() == [round(42.5 * W)]
+    assert record.peak_committed_uw == MACHINE.full_uw
+    assert record.columns.resizes.tolist() == [0]
+
+
+def test_a_job_that_never_fits_ends_the_run_and_not_in_silence() -> None:
+    budget = Budget.constant(MACHINE.idle_total_uw + 60 * W)
+    with pytest.raises(SimulationError, match="1 jobs wait and nothing will happen any more"):
+        by_snapshots(table((0, 8, 100)), FifoEasy(), budget)
