@@ -29,7 +29,9 @@ def test_names_and_fallbacks() -> None:
 
 @pytest.mark.parametrize("solver", ["lagrangian", "glpk", "greedy"])
 def test_the_plan_names_the_solver_that_made_it(solver: str) -> None:
-    out = plan(snapshot([node("n0")], [job("a")]), Parm(solver=solver))
+    policy = Parm(solver=solver)
+    policy.warm_up()  # As in the service: loading a solver is no part of a round.
+    out = plan(snapshot([node("n0")], [job("a")]), policy)
     assert (out.solver, sizes(out)) == (solver, {"a": 4})
 
 

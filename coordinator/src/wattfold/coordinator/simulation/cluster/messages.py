@@ -77,6 +77,8 @@ class Messages:
 
         if lost or late:
             self._clock.later(TIMEOUT_NS, lambda: self._give_up(command, epoch))
+        if lost and isinstance(command, act.Terminate):
+            self._clock.later(TIMEOUT_NS, lambda: self._contact_again(agent, epoch))
         if not lost:
             self._clock.later(self.delay_ns() + (LATE_NS if late else 0), arrive)
         if double:
@@ -96,6 +98,17 @@ class Messages:
         event = given_up(command)
         if event is not None and epoch == self._coordinator.epoch:
             self._coordinator.post(event)
+
+    def _contact_again(self, agent: Agent, epoch: int) -> None:
+        """An agent that does not answer such a command is silent until it is contacted again."""
+        if epoch != self._coordinator.epoch or not agent.connected:
+            return
+        self._coordinator.post(ev.NodeSilent(node_id=agent.node_id, reason="no answer"))
+        self._clock.later(self.delay_ns(), lambda: self._hello(agent, epoch))
+
+    def _hello(self, agent: Agent, epoch: int) -> None:
+        if epoch == self._coordinator.epoch and agent.connected:
+            self._coordinator.post(agent.hello())
 
 
 def given_up(command: Command) -> ev.Event | None:
