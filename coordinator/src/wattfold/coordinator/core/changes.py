@@ -49,7 +49,8 @@ class Changes:
         self.jobs.update(touched.shown)
         for named in (event, *actions):
             job_id = getattr(named, "job_id", None)
-            if job_id is not None:
+            # One that nobody has submitted yet would come before those submitted until it is.
+            if job_id in state.jobs:
                 self.jobs[job_id] = None
         if not isinstance(event, _OF_THE_NODE_ALONE):
             for node_id in touched.nodes:
