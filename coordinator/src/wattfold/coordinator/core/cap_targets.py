@@ -112,9 +112,9 @@ def _wanted(state: State, node_id: NodeId) -> list[Assignment]:
     Not before: its keeper is who lowers the caps should agent and guard be killed together.
     """
     jobs = [job for job in state.on_node(node_id) if job.target is not None]
-    ranks = [job.ranks.get(node_id) for job in jobs]
-    kept = any(rank is not None and rank.running for rank in ranks)
-    return [job.target for job in jobs if job.target is not None] if kept else []
+    if not any(node_id in job.ranks and job.ranks[node_id].running for job in jobs):
+        return []
+    return [job.target for job in jobs if job.target is not None]
 
 
 def _entry(state: State, node: Node) -> _Entry:
