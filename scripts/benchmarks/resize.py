@@ -254,19 +254,21 @@ def figures(values: list[float]) -> dict[str, float]:
     }
 
 
-def show(rows: dict[str, dict[str, float]], machine: dict[str, object]) -> None:
-    """The table."""
+def show(rows: dict[str, dict[str, float]], machine: dict[str, object]) -> bool:
+    """Prints the table. Whether the target is met."""
     print(f"{machine['cpus']} cores, load before {machine['load_before']}, {machine['kernel']}")
     print(f"{'change of mask':<24}{'count':>7}{'p50 ms':>9}{'p90 ms':>9}{'p99 ms':>9}{'max ms':>9}")
     for name, row in rows.items():
         cells = "".join(f"{row[k]:9.2f}" for k in ("p50_ms", "p90_ms", "p99_ms", "max_ms"))
         print(f"{name:<24}{row['count']:>7}{cells}")
     worst = max(rows[way]["p50_ms"] for way in ("shrink", "grow"))
-    verdict = "met" if worst < TARGET_P50_MS else "NOT met"
+    met = worst < TARGET_P50_MS
+    verdict = "met" if met else "NOT met"
     print(f"target: p50 below {TARGET_P50_MS:g} ms both ways: {verdict} ({worst:.2f} ms)")
+    return met
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--changes", type=int, default=1000, help="changes in all (default 1000)")
     parser.add_argument("--seed", type=int, default=1, help="of the pauses between changes")
@@ -282,11 +284,12 @@ def main() -> None:
     except (BenchmarkError, TimeoutError, OSError) as error:
         parser.exit(1, f"resize: {error or 'no answer in time'}\n")
     rows = {name: figures(values) for name, values in taken.items()}
-    show(rows, machine)
+    met = show(rows, machine)
     if options.json is not None:
         report = {"machine": machine, "target_p50_ms": TARGET_P50_MS, "changes": rows}
         options.json.write_text(json.dumps(report, indent=2) + "\n")
+    return 0 if met else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -40,6 +40,7 @@ from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageT
 from wattfold.nodeagent.adapters.shim_notice import NoticeFile
 from wattfold.shims.locate import find_omp_shim
 
+MISSED = "NOT met"
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = Path(__file__).with_name("shims_probe.c")
 DEADLINE_MS = 20_000
@@ -70,7 +71,7 @@ class Row:
         if not asked:
             return ""
         good = all(value is not None and value <= most for value, most in asked)
-        return "met" if good else "NOT met"
+        return "met" if good else MISSED
 
 
 def row(
@@ -467,7 +468,7 @@ def show(rows: list[Row], machine: dict[str, object]) -> None:
         )
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--rounds", type=int, default=7, help="runs a table entry (default 7)")
@@ -490,7 +491,11 @@ def main() -> None:
     if options.json is not None:
         report = {"machine": machine, "rows": [asdict(line) | {"met": line.met()} for line in rows]}
         options.json.write_text(json.dumps(report, indent=2) + "\n")
+    missed = [line.name.strip() for line in rows if line.met() == MISSED]
+    if missed:
+        print(f"targets missed: {', '.join(missed)}")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
