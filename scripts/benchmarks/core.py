@@ -35,7 +35,7 @@ from wattfold.coordinator.core.job import JobSpec, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Waiting
-from wattfold.coordinator.core.state import snapshot
+from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.solvers.worker import CallResult, Success
 
 NODES = 1000

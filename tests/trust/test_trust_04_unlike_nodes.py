@@ -9,7 +9,7 @@ from unit.policies.snapshots import S, W, caps_w, faults, job, node, sizes, snap
 from wattfold.coordinator.core.job import JobKind, JobSpec
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import NodeView, Policy
-from wattfold.coordinator.core.state import snapshot as seen_by_policies
+from wattfold.coordinator.core.snapshot import snapshot as seen_by_policies
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 from wattfold.coordinator.simulation.cluster.driver import Cluster

@@ -51,6 +51,17 @@ PLANTS = (
         told="wattfold.coordinator.core.state imports wattfold.coordinator.policies",
     ),
     Plant(
+        file=f"{COORDINATOR}/core/leave.py",
+        statement="from wattfold.coordinator.core import job_events",
+        told="core.job_events imports wattfold.coordinator.core.reconcile imports",
+    ),
+    Plant(
+        file=f"{COORDINATOR}/core/charge.py",
+        statement="if TYPE_CHECKING:\n    from wattfold.coordinator.core import targets",
+        told="core.charge imports wattfold.coordinator.core.targets imports "
+        "wattfold.coordinator.core.charge: a circle",
+    ),
+    Plant(
         file=f"{COORDINATOR}/core/applier.py",
         statement="from wattfold.coordinator.solvers import greedy",
         told="wattfold.coordinator.core.applier imports wattfold.coordinator.solvers",
@@ -64,6 +75,16 @@ PLANTS = (
         file=f"{COORDINATOR}/policies/parm.py",
         statement="import random",
         told="wattfold.coordinator.policies.parm imports random",
+    ),
+    Plant(
+        file=f"{COORDINATOR}/policies/parm.py",
+        statement="import importlib",
+        told="wattfold.coordinator.policies.parm imports importlib",
+    ),
+    Plant(
+        file=f"{COORDINATOR}/policies/registry.py",
+        statement="import pkgutil",
+        told="wattfold.coordinator.policies.registry imports pkgutil",
     ),
     Plant(
         file=f"{COORDINATOR}/policies/backfill.py",

@@ -15,7 +15,8 @@ from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, whole
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import State, snapshot
+from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.core.state import State
 
 
 def state_there(replica: Replica) -> State:

@@ -24,7 +24,7 @@ from wattfold.coordinator.core.charge import (
 from wattfold.coordinator.core.job import Assignment, JobKind, Share
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import Plan, Policy
-from wattfold.coordinator.core.state import snapshot
+from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 

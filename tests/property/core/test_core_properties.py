@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,31 +10,24 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from simulation.cluster import Cluster, Faults, node_spec
 from unit.core.stage import CHECKED, PACKAGE, Stage, job_spec, running
 from unit.core.stage import node_spec as plain_node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import node_orders
 from wattfold.coordinator.core.job import (
     Assignment,
     JobKind,
-    JobSpec,
     JobState,
     ResizeMode,
     Share,
-    SizeUnit,
 )
-from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import GIVEN_BACK, Duty, NodeSpec
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
 
 S, W = 1_000_000_000, 1_000_000
 JOBS = [JobId(name) for name in "abcd"]
@@ -370,145 +362,3 @@ def events() -> st.SearchStrategy[ev.Event]:
 def test_every_event_comes_back_from_its_text(event: ev.Event) -> None:
     kind, body = codec.dump_event(event)
     assert codec.load_event(kind, body) == event
-
-
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 10**6), cut=st.floats(0, 1))
-def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
-    cluster = Cluster(
-        [node_spec("n0"), node_spec("n1", cores=8)],
-        Parm(solver="greedy", resize_interval_ns=S),
-        110 * W,
-        seed,
-        Faults(lose=0.1, late=0.05, refuse=0.03, delay_ns=100_000_000),
-    )
-    rng = random.Random(seed)
-    for index in range(8):
-        spec = JobSpec(
-            name="s",
-            app="s",
-            argv=("run", str(rng.randint(2, 9))),
-            kind=JobKind.MALLEABLE,
-            size_max=4,
-        )
-        cluster.clock.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.go(str(i), s))
-    cluster.clock.later(6 * S, lambda: cluster.cut(NodeId("n0"), 9 * S))
-    cluster.run(15 * S)
-    core = CoordinatorCore(110 * W, CHECKED)
-    at = round(cut * len(cluster.journal))
-    for event, now_ns in cluster.journal[:at]:
-        core.handle(event, now_ns)
-    core.state = codec.load_state(codec.dump_state(core.state))
-    for event, now_ns in cluster.journal[at:]:
-        core.handle(event, now_ns)
-    assert core.state == cluster.core.state
-
-
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_looking_at_what_was_touched_is_enough(seed: int) -> None:
-    """On a cluster with faults, jobs on cores and on nodes, and a budget that comes and goes."""
-    rng = random.Random(seed)
-    nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)]
-    faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.03, delay_ns=200_000_000)
-    policy = Parm(solver="greedy", resize_interval_ns=S) if seed % 2 else FifoEasy()
-    cluster = Cluster(nodes, policy, 140 * W, seed, faults)
-    for index in range(10):
-        spec = JobSpec(
-            name="s",
-            app="s",
-            argv=("run", str(rng.randint(2, 30))),
-            kind=rng.choice(list(JobKind)),
-            unit=rng.choice(list(SizeUnit)),
-            size_max=2,
-            time_ns=20 * S,
-        )
-        cluster.clock.later(rng.randint(0, 9) * S, partial(cluster.go, str(index), spec))
-
-    def change(budget_uw: int) -> None:
-        # As operators are made to: a node that has left is charged with its original limits.
-        cluster.set_budget(max(budget_uw, cluster.core.state.floor_uw()), 10 * S)
-
-    for at_s in (8, 15):
-        cluster.clock.later(at_s * S, partial(change, rng.randint(90, 160) * W))
-    cluster.clock.later(6 * S, partial(cluster.cut, NodeId("n0"), 9 * S))
-    cluster.clock.later(12 * S, partial(cluster.kill_coordinator, 2 * S))
-    for order in ev.NodeOrder:
-        node = NodeId(f"n{rng.randint(0, 3)}")
-        cluster.clock.later(rng.randint(2, 24) * S, partial(cluster.order, node, order))
-    cluster.run(25 * S)
-    whole = CoordinatorCore(140 * W, CHECKED)
-    actions: list[act.Action] = []
-    for event, now_ns in cluster.journal:
-        whole.look_at_everything()
-        actions += whole.handle(event, now_ns)
-    assert actions == cluster.actions
-    assert whole.state == cluster.core.state
-
-
-class AnyLedger(RuleBasedStateMachine):
-    """One zone that obeys, late or not at all: it never holds more than it is charged with."""
-
-    ZONE, NODE = ZoneName("z"), NodeId("n")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ledger = PowerLedger(budget_uw=100)
-        self.ledger.open(self.NODE, 10, {self.ZONE: 20})
-        self.now = 0
-        self.cap = 20
-        self.lately: list[tuple[int, int]] = []
-        self.flying: list[int] = []
-        self.lost: list[tuple[int, int]] = []
-
-    def hold(self, cap: int) -> None:
-        if cap < self.cap:
-            self.lately.append((self.now + 5, self.cap))
-        self.cap = cap
-
-    @precondition(lambda self: not self.flying)
-    @rule(cap=st.integers(5, 90))
-    def send(self, cap: int) -> None:
-        if self.ledger.may_raise(self.NODE, {self.ZONE: cap}):
-            before = self.ledger.committed_uw
-            self.ledger.send(self.NODE, {self.ZONE: cap})
-            assert self.ledger.committed_uw >= before, "sending frees nothing"
-            self.flying.append(cap)
-
-    @precondition(lambda self: self.flying)
-    @rule()
-    def answered(self) -> None:
-        self.hold(self.flying.pop())
-        self.ledger.confirm(self.NODE, self.ZONE, self.cap, self.now + 5, self.now)
-
-    @precondition(lambda self: self.flying)
-    @rule()
-    def give_up(self) -> None:
-        self.lost.append((self.now + 3, self.flying.pop()))
-        self.ledger.lose(self.NODE, self.now + 9)
-
-    @precondition(lambda self: self.lost)
-    @rule()
-    def arrives_late(self) -> None:
-        until, cap = self.lost.pop()
-        if self.now <= until:
-            self.hold(cap)
-
-    @precondition(lambda self: not self.flying)
-    @rule()
-    def read(self) -> None:
-        self.ledger.confirm(self.NODE, self.ZONE, self.cap, self.now + 5, self.now)
-
-    @rule(span=st.integers(1, 12))
-    def wait(self, span: int) -> None:
-        self.now += span
-        self.ledger.settle(self.now)
-
-    @invariant()
-    def the_charge_bounds_the_truth(self) -> None:
-        drawn = max([self.cap, *(cap for until, cap in self.lately if until > self.now)])
-        assert drawn + 10 <= self.ledger.committed_uw <= 100
-
-
-AnyLedger.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
-TestAnyLedger = AnyLedger.TestCase

@@ -15,7 +15,7 @@ from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeL
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.core.state import snapshot
+from wattfold.coordinator.core.snapshot import snapshot
 
 S = 1_000_000_000
 SHORT = Queue(

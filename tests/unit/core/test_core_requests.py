@@ -15,7 +15,8 @@ from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.invariants import check_invariants
 from wattfold.coordinator.core.job import Assignment, JobKind, JobState
 from wattfold.coordinator.core.plan import Plan
-from wattfold.coordinator.core.state import InvariantError, snapshot
+from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.core.state import InvariantError
 
 GPUS = ("0", "1")
 

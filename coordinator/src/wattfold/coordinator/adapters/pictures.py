@@ -30,7 +30,8 @@ from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.residual import with_residual
 from wattfold.coordinator.core.job import Job, JobSpec, JobState
 from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.core.state import State, snapshot
+from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.core.state import State
 from wattfold.coordinator.policies.explain import explain
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb

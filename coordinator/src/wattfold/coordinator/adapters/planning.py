@@ -28,7 +28,8 @@ from wattfold.coordinator.adapters.standing import Standing
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy
-from wattfold.coordinator.core.state import State, snapshot
+from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.core.state import State
 from wattfold.coordinator.policies.scheduler import Scheduled
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 

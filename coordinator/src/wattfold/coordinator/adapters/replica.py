@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.index import Index, Touched
+from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.job import PLACED_STATES, Job, JobSpec
 from wattfold.coordinator.core.ledger import NodeAccount, PowerLedger
 from wattfold.coordinator.core.node import Node, NodeSpec
@@ -25,7 +25,6 @@ BEGIN = 0
 """Number of an update that needs none before it."""
 SENT_APART = frozenset({"jobs", "nodes", "keys", "key_prints", "profiles", "certificates"})
 """Fields of the state that are not copied whole with every update; keys not at all."""
-DERIVED = frozenset({"index", "cap_targets"})
 
 T = TypeVar("T")
 
@@ -97,7 +96,7 @@ class Replica:
     def _take_rest(self, update: Update) -> None:
         state, accounts = self.state, self.state.ledger.accounts
         for part in fields(State):
-            if part.name not in SENT_APART | DERIVED:
+            if part.init and part.name not in SENT_APART:
                 setattr(state, part.name, getattr(update.rest, part.name))
         state.ledger.accounts = accounts
         state.index.fixed_uw = update.fixed_uw
@@ -166,7 +165,6 @@ def take(update: Update) -> Stale | None:
     """Called in the worker: takes an update in."""
     if update.number == BEGIN:
         _Process.replica = Replica()
-        _Process.replica.state.index = Index()
         _Process.replica.take_touched()
     replica = _Process.replica
     if replica is None or update.number not in (BEGIN, replica.number + 1):

@@ -181,6 +181,5 @@ def _rest(state: State) -> State:
     rest.ledger = ledger
     for name in replica.SENT_APART:
         setattr(rest, name, {})
-    for name in replica.DERIVED:
-        setattr(rest, name, None)
+    rest.derived = None  # type: ignore[assignment]
     return rest

@@ -17,7 +17,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.residual import with_cores
 from wattfold.coordinator.core.plan import Plan, Snapshot
-from wattfold.coordinator.core.state import job_views, without_jobs
+from wattfold.coordinator.core.snapshot import job_views, without_jobs
 from wattfold.coordinator.policies.rounds import Rounds
 from wattfold.coordinator.policies.scheduler import Scheduled
 

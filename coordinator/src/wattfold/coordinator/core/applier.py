@@ -17,7 +17,8 @@ from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
 from wattfold.coordinator.core.job import KEEPS_STATES, Assignment, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.plan import Plan, Refusal
-from wattfold.coordinator.core.state import State, without_jobs
+from wattfold.coordinator.core.snapshot import without_jobs
+from wattfold.coordinator.core.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wattfold.coordinator.core.job import Job, JobState, Rank, Share
 from wattfold.coordinator.core.node import Node, NodeSpec
-
-if TYPE_CHECKING:
-    from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.state import State
 
 
 def alive_there(state: State, node: Node) -> Iterator[tuple[Job, Rank]]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.node import Node, NodeKind, NodeSpec, Zone, ZoneKind
 
@@ -102,6 +102,20 @@ def node_fixed_uw(node: Node, spec: NodeSpec, dram_cap_uw: int) -> int:
         if zone.name in node.not_held_uw
     )
     return fixed_uw(spec, dram_cap_uw) + beyond_uw
+
+
+def originals_uw(node: Node, spec: NodeSpec) -> dict[ZoneName, int]:
+    """What every cappable zone may draw at its original limit; its greatest cap where not told."""
+    told = node.original_uw
+    return {
+        zone.name: told.get(zone.name) or zone.cap_uw_max for zone in spec.zones if zone.can_cap
+    }
+
+
+def given_back_uw(node: Node, spec: NodeSpec) -> int:
+    """Charge of a node whose original limits hold, microwatts."""
+    fixed_zones_uw = sum(zone.cap_uw_max for zone in spec.zones if not zone.can_cap)
+    return spec.base_power_uw + fixed_zones_uw + sum(originals_uw(node, spec).values())
 
 
 def clipped_uw(zone: Zone, cap_uw: int) -> int:

@@ -9,6 +9,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import leave, outside
 from wattfold.coordinator.core.blocked import alive_there
+from wattfold.coordinator.core.charge import given_back_uw
 from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
 from wattfold.coordinator.core.node import FORGOTTEN, Duty, Node
 from wattfold.coordinator.core.state import InvariantError, State
@@ -127,7 +128,7 @@ def _check_duty(state: State, node: Node) -> None:
     if node.duty in FORGOTTEN and (account or leave.jobs_there(state, node)):
         raise InvariantError(f"node {node.node_id} was forgotten and is still charged or has jobs")
     if node.duty is Duty.LEFT and account is not None and node.spec is not None:
-        least_uw = leave.given_back_uw(node, node.spec)
+        least_uw = given_back_uw(node, node.spec)
         if account.charge_uw < least_uw:
             raise InvariantError(
                 f"node {node.node_id} has left and may draw {least_uw} uW, "

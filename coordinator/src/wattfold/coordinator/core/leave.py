@@ -7,29 +7,10 @@ node in again (a lease, a cap) is sent to it meanwhile, or may still be on its w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from wattfold.contract.ids import ZoneName
-from wattfold.coordinator.core.charge import node_fixed_uw
+from wattfold.coordinator.core.charge import given_back_uw, node_fixed_uw, originals_uw
 from wattfold.coordinator.core.job import Job
 from wattfold.coordinator.core.node import GIVEN_BACK, Duty, Node, NodeSpec, NodeState
-
-if TYPE_CHECKING:
-    from wattfold.coordinator.core.state import State
-
-
-def originals_uw(node: Node, spec: NodeSpec) -> dict[ZoneName, int]:
-    """What every cappable zone may draw at its original limit; its greatest cap where not told."""
-    told = node.original_uw
-    return {
-        zone.name: told.get(zone.name) or zone.cap_uw_max for zone in spec.zones if zone.can_cap
-    }
-
-
-def given_back_uw(node: Node, spec: NodeSpec) -> int:
-    """Charge of a node whose original limits hold, microwatts."""
-    fixed_zones_uw = sum(zone.cap_uw_max for zone in spec.zones if not zone.can_cap)
-    return spec.base_power_uw + fixed_zones_uw + sum(originals_uw(node, spec).values())
+from wattfold.coordinator.core.state import State
 
 
 def least_uw(state: State, node: Node, spec: NodeSpec) -> int:

@@ -81,7 +81,7 @@ class PowerLedger:
     breaches: int = 0
     in_breach: bool = False
     outside_uw: int = field(init=False, compare=False, repr=False, default=0)
-    """What nodes without an account may draw beside the budget; derived, see `CapTargets`. Raises
+    """What nodes without an account may draw beside the budget; derived, see `cap_targets`. Raises
     leave room for it, as far as there is any."""
     touched: set[NodeId] = field(init=False, compare=False, repr=False, default_factory=set)
     """Nodes whose accounts have changed, or may be judged anew; derived, for `reconcile`."""

@@ -24,13 +24,13 @@ from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.plan import Snapshot
 from wattfold.coordinator.core.reconcile import reconcile
+from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.core.state import (
     CoreSettings,
     State,
     StoredCertificate,
     StoredProfile,
     profile_key,
-    snapshot,
 )
 
 Handler = Callable[[State, Any, int], list[act.Action]]

@@ -9,7 +9,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import adoption, job_events, leave, requeue
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.blocked import note_lack
-from wattfold.coordinator.core.charge import node_fixed_uw
+from wattfold.coordinator.core.charge import node_fixed_uw, originals_uw
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.node import (
     FORGOTTEN,
@@ -370,7 +370,7 @@ def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
     state.ledger.close(node.node_id)
     del state.nodes[node.node_id]
     state.index.drop_node(node.node_id)
-    state.cap_targets.drop(node.node_id)
+    state.cap_sums.drop(node.node_id)
     return out
 
 
@@ -508,7 +508,7 @@ def _overdraw(
 
 def read_left(state: State, node: Node, caps: tuple[ev.ZoneReading, ...], now_ns: int) -> None:
     """Takes in what zones hold that nobody enforces: up to their original limits they may draw."""
-    told_uw = leave.originals_uw(node, node.spec) if node.spec else {}
+    told_uw = originals_uw(node, node.spec) if node.spec else {}
     held = [
         replace(reading, cap_uw=max(reading.cap_uw, told_uw.get(reading.zone, 0)))
         for reading in caps

@@ -8,13 +8,10 @@ kept free beside the committed power, as far as the floors of the other nodes le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.node import Duty, Node
-
-if TYPE_CHECKING:
-    from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

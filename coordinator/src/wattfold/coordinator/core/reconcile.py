@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import leave
+from wattfold.coordinator.core import cap_targets, leave
 from wattfold.coordinator.core.blocked import has_beside_cores
-from wattfold.coordinator.core.cap_targets import Caps
+from wattfold.coordinator.core.cap_sums import Caps
+from wattfold.coordinator.core.charge import originals_uw
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, Rank, SizeUnit
 from wattfold.coordinator.core.node import IN_SERVICE, Duty, Node, NodeState
@@ -52,9 +53,9 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
     look = _take_touched(state)
     out = _leases(state, look.nodes, now_ns, cause)
     out += _leaves(state, now_ns, cause)
-    anew = state.cap_targets.update(state, look.node_ids)
+    anew = cap_targets.update(state, look.node_ids)
     capped = state.nodes.keys() if anew else look.node_ids
-    out += _lower(state, state.cap_targets.in_order(state, capped), now_ns, cause)
+    out += _lower(state, state.cap_sums.in_order(capped, state.index.node_order), now_ns, cause)
     out += _lower_strangers(state, look.nodes, now_ns, cause)
     for job in _jobs(state, look):
         if job.state is JobState.ENDING:
@@ -148,7 +149,7 @@ def _leaves(state: State, now_ns: int, cause: str) -> list[act.Action]:
     ):
         if node.spec is None or not leave.due(state, node, now_ns):
             continue
-        state.ledger.send(node.node_id, leave.originals_uw(node, node.spec))
+        state.ledger.send(node.node_id, originals_uw(node, node.spec))
         leave.set_duty(state, node, Duty.RESTORING)
         node.caps_request, node.lease_reads = next_request(state), False
         out.append(act.Leave(node_id=node.node_id, request_id=node.caps_request, cause=cause))
@@ -197,7 +198,7 @@ def _lower(state: State, node_ids: Iterable[NodeId], now_ns: int, cause: str) ->
         node = state.nodes[node_id]
         if not _settable(state, node, now_ns) or node.spec is None:
             continue
-        caps = state.cap_targets.caps(node.spec)
+        caps = state.cap_sums.caps(node.spec)
         zones = state.ledger.accounts[node_id].zones
         lower = {
             name: cap
@@ -233,9 +234,9 @@ def _lower_strangers(
 def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) -> list[act.Action]:
     """Raises into the room there is; a node without room waits until there is enough for it."""
     out: list[act.Action] = []
-    waiting, ledger = state.cap_targets.waiting_uw, state.ledger
+    waiting, ledger = state.cap_sums.waiting_uw, state.ledger
     ready = {node_id for node_id, need_uw in waiting.items() if need_uw <= ledger.free_uw}
-    for node_id in state.cap_targets.in_order(state, ready.union(capped)):
+    for node_id in state.cap_sums.in_order(ready.union(capped), state.index.node_order):
         waiting.pop(node_id, None)
         node = state.nodes[node_id]
         if not node.leased or not _settable(state, node, now_ns) or node.spec is None:
@@ -243,7 +244,7 @@ def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) ->
         zones = ledger.accounts[node_id].zones
         higher = {
             name: cap
-            for name, cap in state.cap_targets.caps(node.spec).items()
+            for name, cap in state.cap_sums.caps(node.spec).items()
             if cap > zones[name].confirmed_uw and cap != zones[name].asked_uw
         }
         if not higher:

@@ -1,24 +1,35 @@
 """All policies there are, each by its own description; the one list of them.
 
-A new policy is one import and one line of `DESCRIPTIONS` (docs/adding-a-policy.md). Their order is
-that of lists and of messages.
+A new policy is one line of `MODULES` (docs/adding-a-policy.md). Their order is that of lists and of
+messages.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.policies import easy_uniform
-from wattfold.coordinator.policies.described import backfilling, parm
 from wattfold.coordinator.policies.descriptions import Description, Values, Variant
 
-DESCRIPTIONS: tuple[Description, ...] = (
-    parm.DESCRIPTION,
-    backfilling.DESCRIPTION,
-    easy_uniform.DESCRIPTION,
+MODULES = (
+    "described.parm",
+    "described.backfilling",
+    "easy_uniform",
 )
+"""Modules beside this one with a ``DESCRIPTION``."""
+
+
+def _description(module: str) -> Description:
+    name = f"{__package__}.{module}"
+    found = getattr(importlib.import_module(name), "DESCRIPTION", None)
+    if not isinstance(found, Description):
+        raise TypeError(f"{name} has no DESCRIPTION of its policies")
+    return found
+
+
+DESCRIPTIONS: tuple[Description, ...] = tuple(_description(module) for module in MODULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
