@@ -60,6 +60,8 @@ class Guarded:
 def guarded(tmp_path):
     found = Guarded(tmp_path)
     yield found
+    # Its second goes when it is not on record any more.
+    (tmp_path / "guard.json").unlink(missing_ok=True)
     found.process.kill()
     found.process.wait()
     for pipe in (found.process.stdin, found.process.stdout):

@@ -221,6 +221,12 @@ class OrdersSite(LiveSite):
         if guard:
             wait_pid_gone(guard)
 
+    def hang_agent(self, index: int) -> None:
+        """Stops the agent where it is and kills its guard; it is to be killed later."""
+        self.agent(index).send_signal(signal.SIGSTOP)
+        if guard := self.kill_guard(index):
+            wait_pid_gone(guard)
+
     def left(self, index: int) -> bool:
         """Whether a node has been given back: its original limits stand then."""
         record = self.folder / self.plan.nodes[index].node_id / "state" / "originals.json"

@@ -120,6 +120,7 @@ class Order:
             (1, f"kill -9 guard {node}", partial(site.kill_guard, index)),
             (2, f"kill -9 both of {node}", partial(site.kill_both, index)),
             (2, f"kill -9 agent {node}", partial(site.kill_agent, index)),
+            (1, f"hang agent {node}, kill -9 its guard", partial(self._hang, index)),
         ]
         if site.coordinated and node not in self._words:
             found.append((1, f"power of {node} off, forget", partial(self._lose_power, index)))
@@ -174,6 +175,12 @@ class Order:
         # Nobody raises it: what it holds is what it came up with.
         if alone and not self.site.left(index) and not self.site.at_floor(index):
             self.problems.append(f"n{index} came up with {self.site.limits_uw(index)} uW")
+
+    def _hang(self, index: int) -> None:
+        """Longer than a lease; then whoever watches over agents kills it."""
+        self.site.hang_agent(index)
+        self._wait(LEASE_S + SETTLE_S)
+        self.site.kill_agent(index)
 
     def _lose_power(self, index: int) -> None:
         """The node is dead, and an operator says so as soon as the coordinator listens."""

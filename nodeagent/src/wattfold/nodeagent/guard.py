@@ -9,9 +9,14 @@ exits. It writes nothing when another agent holds the lock or has been in charge
 An agent that lives but does not end its lease (stopped, hung) is helped half a second later. The
 open pipe then says that it holds the lock, so that no other agent is in charge.
 
-Where it is killed as well, the keepers of the jobs stand in (`in_charge`, `stand_in`): a node has
-caps above its floors only while jobs run there, and each of them has a keeper. They go by what the
-agent has left on disk, and at once: a floor before the end of the lease is in nobody's way.
+A guard has a *second*, a fork of its own that is told when the lease ends and does the same for a
+guard that is killed or hangs: while a cap may be above its floor, two processes beside the agent
+know when it must fall, whatever runs on the node. It is replaced when it dies, and goes when
+another guard is on record.
+
+Where all three are killed, the keepers of the jobs stand in (`in_charge`, `stand_in`). They go by
+what the agent has left on disk, and at once: a floor before the end of the lease is in nobody's
+way.
 
 Called as ``guard.py STATE_DIR INSTANCE``. Says ``ready`` when it listens. In, one JSON object a
 line, a key replaces what was said before: ``deadline_ns`` (monotonic clock), ``writes`` (pairs of
@@ -29,9 +34,10 @@ import signal
 import struct
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 NAME = "wattfold-guard"
+SECOND_NAME = "wattfold-second"
 LOCK_FILE = "lock"
 GUARD_RECORD = "guard.json"
 WRITES_RECORD = "guard-writes.json"
@@ -39,6 +45,11 @@ LAPSE_RECORD = "guard-lapse.json"
 _ATTEMPTS = 10
 _RETRY_MS = 500
 _PATIENCE_NS = 500_000_000
+_SECOND_PATIENCE_NS = 1_000_000_000
+"""The guard comes first, and the coordinator counts on 1.5 s."""
+_LOOK_MS = 1000
+_HUNG = "the agent did not end its lease"
+_BOTH = "the agent and its guard were killed"
 _STUCK_S = 10
 """A device that does not take a write must not keep the lock from a new agent."""
 _HSMP = "/dev/hsmp"
@@ -65,17 +76,115 @@ def main() -> None:
     state_dir, instance = sys.argv[1:3]
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
-        file.write(NAME)
+    _be_called(NAME)
+    told: dict[str, Any] = {}
+    second = _Second(state_dir, instance)
+    second.keep(told)
     os.write(1, b"ready\n")
     _leave_output()
-    told = _follow(0, state_dir, instance)
+    _follow(state_dir, instance, told, _PATIENCE_NS, second)
     if told.get("bye"):
+        second.tell({"bye": True})
         return
     due_ns = max(told.get("deadline_ns", 0), time.monotonic_ns())
     while _since(due_ns) < 0:
         select.poll().poll(_milliseconds_to(due_ns))
-    _lapse(state_dir, instance, told.get("writes", []), due_ns)
+    _lapse(state_dir, instance, _writes(told, state_dir), due_ns)
+    if _done(state_dir, instance):
+        second.tell({"bye": True})
+
+
+def _be_called(name: str) -> None:
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write(name)
+
+
+class _Second:
+    """Who takes the place of this guard should it be killed; there is one nearly always."""
+
+    def __init__(self, state_dir: str, instance: str) -> None:
+        self._state_dir, self._instance = state_dir, instance
+        self._pid = 0
+        self._begun_ns = 0
+        self._pipe = -1
+        self.fd: int | None = None
+        """Becomes readable when it ends; None: there is none."""
+
+    def keep(self, told: dict[str, Any]) -> None:
+        """Replaces one that has ended, or could not be started, but not all the time."""
+        if self.fd is not None and _ended(self.fd):
+            os.waitpid(self._pid, 0)
+            os.close(self.fd)
+            os.close(self._pipe)
+            self.fd = None
+        if self.fd is None and _since(self._begun_ns) >= _RETRY_MS * 1_000_000:
+            self._begun_ns = time.monotonic_ns()
+            with contextlib.suppress(OSError):
+                self._start(told)
+
+    def _start(self, told: dict[str, Any]) -> None:
+        reader, writer = os.pipe()
+        try:
+            self._pid = os.fork()
+            if self._pid == 0:
+                _be_second(reader, self._state_dir, self._instance, told)
+            self.fd, self._pipe = os.pidfd_open(self._pid), writer
+        finally:
+            os.close(reader)
+            if self.fd is None:
+                os.close(writer)
+        os.set_blocking(writer, False)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Tells it something short; one that does not read is ended."""
+        if self.fd is None:
+            return
+        try:
+            os.write(self._pipe, json.dumps(message).encode() + b"\n")
+        except BlockingIOError:
+            os.kill(self._pid, signal.SIGKILL)
+        except BrokenPipeError:
+            # It has ended; the next one is told at its start.
+            return
+
+
+def _ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _be_second(reader: int, state_dir: str, instance: str, told: dict[str, Any]) -> NoReturn:
+    """The life of a second."""
+    try:
+        os.dup2(reader, 0)
+        # With the end of a pipe that is not its own it would hide the end of another process.
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        _leave_output()
+        _be_called(SECOND_NAME)
+        _follow(state_dir, instance, told, _SECOND_PATIENCE_NS, None)
+        if not told.get("bye"):
+            _take_over(state_dir, instance, told)
+    finally:
+        os._exit(0)
+
+
+def _take_over(state_dir: str, instance: str, told: dict[str, Any]) -> None:
+    """Does what a guard was to do that is gone, until another one is on record.
+
+    The agent may live: then it has another guard within moments, or hangs.
+    """
+    due_ns = told.get("deadline_ns", 0)
+    hung_ns = due_ns + _SECOND_PATIENCE_NS if due_ns else 0
+    while _on_record(state_dir, instance) and not _done(state_dir, instance):
+        writes = _writes(_read(state_dir, WRITES_RECORD) or told, state_dir)
+        if _since(due_ns) >= 0 and _lapse(state_dir, instance, writes, due_ns, _BOTH):
+            return
+        if hung_ns and _since(hung_ns) >= 0:
+            _help(state_dir, instance, writes, due_ns)
+            hung_ns = 0
+        next_ns = due_ns if _since(due_ns) < 0 else hung_ns
+        select.poll().poll(min(_LOOK_MS, _milliseconds_to(next_ns) or _LOOK_MS))
 
 
 def _leave_output() -> None:
@@ -85,25 +194,59 @@ def _leave_output() -> None:
     os.close(null)
 
 
-def _follow(fd: int, state_dir: str, instance: str) -> dict[str, Any]:
-    """What was said last, at the end of input. A line that was cut off does not count."""
-    told: dict[str, Any] = {}
+def _follow(
+    state_dir: str,
+    instance: str,
+    told: dict[str, Any],
+    patience_ns: int,
+    second: _Second | None,
+) -> None:
+    """Takes in what is said, until the end of input. A line that was cut off does not count."""
     rest = b""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
     while True:
         due_ns = told.get("deadline_ns", 0)
-        if not poll.poll(_milliseconds_to(due_ns + _PATIENCE_NS) if due_ns else None):
-            record = {"cause": "the agent did not end its lease", "late_ns": _since(due_ns)}
-            _note(state_dir, instance, record, _attempt(told.get("writes", [])))
-            told["deadline_ns"] = 0
+        if due_ns and _since(due_ns + patience_ns) >= 0:
+            _help(state_dir, instance, _writes(told, state_dir), due_ns)
+            told["deadline_ns"] = due_ns = 0
+            if second:
+                second.tell({"deadline_ns": 0})
+        if not _readable(_milliseconds_to(due_ns + patience_ns) if due_ns else None, told, second):
             continue
-        chunk = os.read(fd, 65536)
+        chunk = os.read(0, 65536)
         if not chunk:
-            return told
+            return
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             told.update(json.loads(line))
+        if second and told.get("deadline_ns", 0) != due_ns:
+            second.tell({"deadline_ns": told["deadline_ns"]})
+
+
+def _readable(milliseconds: int | None, told: dict[str, Any], second: _Second | None) -> bool:
+    """Waits for input; also ends, with False, when that is over or the second has ended."""
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    if second:
+        second.keep(told)
+        if second.fd is None:
+            milliseconds = min(_RETRY_MS, _RETRY_MS if milliseconds is None else milliseconds)
+        else:
+            poll.register(second.fd, select.POLLIN)
+    return any(fd == 0 for fd, _ in poll.poll(milliseconds))
+
+
+def _help(state_dir: str, instance: str, writes: list[list[str]], due_ns: int) -> None:
+    """Ends the lease of an agent that lives and does not do it."""
+    record = {"cause": _HUNG, "late_ns": _since(due_ns)}
+    _note(state_dir, instance, record, _attempt(writes))
+
+
+def _writes(told: dict[str, Any], state_dir: str) -> list[list[str]]:
+    """What brings the node to its floor, as it was said, else as it is on disk."""
+    if "writes" not in told:
+        told = _read(state_dir, WRITES_RECORD)
+    found: list[list[str]] = told.get("writes", [])
+    return found
 
 
 def _since(time_ns: int) -> int:
@@ -133,11 +276,20 @@ def in_charge(state_dir: str) -> int | None:
 def stand_in(state_dir: str) -> None:
     """Does what the guard on record was to do, where that was killed before it did."""
     instance = _read(state_dir, GUARD_RECORD).get("instance", "")
-    done = _read(state_dir, LAPSE_RECORD)
-    if instance and (done.get("instance") != instance or done.get("failed")):
-        writes = _read(state_dir, WRITES_RECORD).get("writes", [])
-        cause = "the agent and its guard were killed"
-        _lapse(state_dir, instance, writes, time.monotonic_ns(), cause)
+    if instance and not _done(state_dir, instance):
+        _lapse(state_dir, instance, _writes({}, state_dir), time.monotonic_ns(), _BOTH)
+
+
+def _on_record(state_dir: str, instance: str) -> bool:
+    return _read(state_dir, GUARD_RECORD).get("instance") == instance
+
+
+def _done(state_dir: str, instance: str) -> bool:
+    """Whether the node was brought to its floor after this guard's agent had ended."""
+    found = _read(state_dir, LAPSE_RECORD)
+    # An agent that only hung may have raised the caps again.
+    over = found.get("instance") == instance and found.get("cause") != _HUNG
+    return over and not found.get("failed")
 
 
 def _read(state_dir: str, name: str) -> dict[str, Any]:
@@ -156,8 +308,11 @@ def _lapse(
     writes: list[list[str]],
     due_ns: int,
     cause: str = "the agent was killed",
-) -> None:
-    """Performs the writes; those that fail again for a while, each time under the lock."""
+) -> bool:
+    """Performs the writes; those that fail again for a while, each time under the lock.
+
+    False: somebody else is in charge.
+    """
     record: dict[str, Any] = {"cause": cause}
     left = writes
     for attempt in range(_ATTEMPTS):
@@ -165,7 +320,7 @@ def _lapse(
             select.poll().poll(_RETRY_MS)
         lock = _claim(state_dir, instance)
         if lock is None:
-            return
+            return False
         try:
             failed = _attempt(left)
             left = [write for write, _ in failed]
@@ -174,7 +329,8 @@ def _lapse(
         finally:
             os.close(lock)
         if not left:
-            return
+            break
+    return True
 
 
 def _attempt(writes: list[list[str]]) -> list[tuple[list[str], str]]:

@@ -34,7 +34,7 @@ def update(state: State, nodes: Collection[NodeId]) -> bool:
 def _wanted(state: State, node_id: NodeId) -> list[Assignment]:
     """What jobs on a node are assigned, once a process of one is there.
 
-    Not before: its keeper is who lowers the caps should agent and guard be killed together.
+    Not before: power is for programs that are there, and a launch may fail.
     """
     jobs = [job for job in state.on_node(node_id) if job.target is not None]
     if not any(node_id in job.ranks and job.ranks[node_id].running for job in jobs):

@@ -86,16 +86,18 @@ class Guarding:
 
     def refresh(self) -> None:
         """What must be written may have changed."""
-        if self._guard is None:
+        if self._task is None:
+            # Until the start it is the guard of the agent before that knows it.
             return
         writes = self._writes()
         if writes != self._told:
             self._told = writes
             self._leave_on_disk(writes)
-            self._guard.replace_writes(writes, self._deadline_ns)
+            if self._guard is not None:
+                self._guard.replace_writes(writes, self._deadline_ns)
 
     def _leave_on_disk(self, writes: Writes) -> None:
-        """For the keepers of jobs, which stand in for a guard that is killed with its agent."""
+        """For who stands in for a guard that is killed with its agent: its second, keepers."""
         pairs = [(str(path), text) for path, text in writes]
         try:
             self._store.write(WRITES_RECORD, {"writes": pairs}, durable=False)
@@ -146,12 +148,14 @@ class Guarding:
                 "pid": guard.pid,
                 "start_ticks": stat.start_ticks if stat else 0,
             }
+            # Before it is on record, so that the second of the one before stays until it knows.
+            self._guard, self._told = guard, None
+            self.refresh()
             self._store.write(GUARD_RECORD, record, durable=False)
         except BaseException:
+            self._guard = None
             await guard.end()
             raise
-        self._guard, self._told = guard, None
-        self.refresh()
         logs.info("guard_started", pid=guard.pid)
         self._tried.set()
         status = await self._until_end(guard)
