@@ -127,6 +127,8 @@ class JobSpec:
     queue: str = ""
     due_ns: int = -1
     weight: float = 1.0
+    reservation: str = ""
+    """Where it runs alone; empty = outside of all."""
 
     @property
     def requests(self) -> bool:
