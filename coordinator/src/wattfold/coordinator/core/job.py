@@ -57,6 +57,7 @@ class Ender(enum.Enum):
     NOBODY = "nobody"
     USER = "user"
     TIME_LIMIT = "time limit"
+    RESERVATION = "reservation"
 
 
 UNKNOWN_UID = -1

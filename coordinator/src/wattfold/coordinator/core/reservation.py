@@ -15,6 +15,8 @@ from wattfold.coordinator.core.job import JobSpec
 
 RESERVATIONS_MAX = 256
 """A site has no more at a time: all of them are looked at in every round."""
+SLACK_NS = 60_000_000_000
+"""A job as long as its reservation may still start while this one has just begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +94,9 @@ class Windows:
 
     def open(self, spec: JobSpec, node_id: NodeId, begin_ns: int, end_ns: int) -> bool:
         """Whether a job may be on a node from a begin to its expected end."""
-        return self.obstacle(spec, node_id, begin_ns, end_ns) is None and self._inside(
-            spec, node_id, begin_ns, end_ns
-        )
+        if spec.reservation and not self._inside(spec, node_id, begin_ns, end_ns):
+            return False
+        return self.obstacle(spec, node_id, begin_ns, end_ns) is None
 
     def obstacle(
         self, spec: JobSpec, node_id: NodeId, begin_ns: int, end_ns: int
@@ -107,13 +109,30 @@ class Windows:
         ]
         return min(met, key=lambda one: one.start_ns, default=None)
 
-    def _inside(self, spec: JobSpec, node_id: NodeId, begin_ns: int, end_ns: int) -> bool:
-        if not spec.reservation:
-            return True
+    def why(self, spec: JobSpec, nodes: Iterable[NodeId], begin_ns: int, end_ns: int) -> str:
+        """Why a job may not be on these nodes, for people; empty if it may."""
+        if spec.reservation and (outside := self._outside(spec, begin_ns, end_ns)):
+            return outside
+        for node_id in nodes:
+            one = self.obstacle(spec, node_id, begin_ns, end_ns)
+            if one is not None:
+                return f"node {node_id} is {'reserved for' if one.maintenance else 'of'} {one}"
+            if spec.reservation and node_id not in self._named[spec.reservation].nodes:
+                return f"node {node_id} is none of reservation {spec.reservation}"
+        return ""
+
+    def _outside(self, spec: JobSpec, begin_ns: int, end_ns: int) -> str:
         own = self.own(spec)
-        return (
-            own is not None
-            and node_id in own.nodes
-            and own.start_ns <= begin_ns
-            and end_ns <= own.end_ns
-        )
+        if own is None:
+            return f"reservation {spec.reservation} is over or was cancelled"
+        if begin_ns < own.start_ns:
+            return f"{own} has not begun"
+        if end_ns > own.end_ns + SLACK_NS:
+            left_s, takes_s = (own.end_ns - begin_ns) / 1e9, (end_ns - begin_ns) / 1e9
+            return f"is taken to run {takes_s:.0f} s, of {own} {left_s:.0f} s are left"
+        return ""
+
+    def _inside(self, spec: JobSpec, node_id: NodeId, begin_ns: int, end_ns: int) -> bool:
+        if self._outside(spec, begin_ns, end_ns):
+            return False
+        return node_id in self._named[spec.reservation].nodes

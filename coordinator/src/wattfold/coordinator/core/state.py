@@ -19,6 +19,7 @@ from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import JobView, NodeView, PlanningRound, Snapshot
 from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -99,6 +100,10 @@ class State:
     accepted_outside_uw: int = 0
     """What nodes outside the ledger may draw beside the budget, by an operator's word."""
     queues: dict[str, Queue] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    """Those that are not over."""
+    begun: list[str] = field(default_factory=list)
+    """The ones of which the begin was taken notice of."""
     index: Index = field(init=False, compare=False, repr=False)
     cap_targets: CapTargets = field(init=False, compare=False, repr=False)
 
@@ -184,6 +189,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         nodes=tuple(views),
         jobs=(),
         queues=tuple(state.queues.values()),
+        reservations=tuple(state.reservations.values()),
     )
 
 

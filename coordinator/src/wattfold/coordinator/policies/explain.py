@@ -44,7 +44,7 @@ def explain(snapshot: Snapshot, job_id: JobId, policy: Policy, reason: str) -> E
 
 
 def _room(snapshot: Snapshot) -> Room:
-    room = Room(snapshot.nodes, snapshot.spendable_uw)
+    room = Room.of(snapshot, snapshot.now_ns)
     for view in snapshot.jobs:
         if view.current is not None:
             power_uw = room.power_of(view.current.shares, view.current.cap_uw)
