@@ -23,7 +23,6 @@ from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, d
 from wattfold.coordinator.policies.estimates import duration_ns, longest_ns
 from wattfold.coordinator.policies.stock import Stock, could_hold
 
-
 NO_WINDOWS = Windows()
 
 
