@@ -22,7 +22,7 @@ from wattfold.nodeagent.ending import children_of
 from wattfold.nodeagent.guard import SECOND_NAME
 
 __all__ = ["node"]
-# ruff: noqa: F811 - the fixture is a name and an argument.
+
 pytestmark = [pytest.mark.system, need_fuse]
 SHORT_S = 1.0
 LONG_S = 3600.0

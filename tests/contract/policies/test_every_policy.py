@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import pickle
+import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,10 @@ from property.policies.test_policy_properties import random_snapshot
 from unit.policies.snapshots import S, W, faults, held, job, node, snapshot
 from unit.workloads import swf_files as swf
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place, PolicySetting, SettingError, Value
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
@@ -209,6 +213,135 @@ def test_a_wide_job_starts_in_a_stream_of_small_ones(entry: registry.Entry) -> N
         course.take(proposed(policy, course.at(now_s * S)), now_s * S)
     # At the latest when the two before it have ended.
     assert course.started_ns.get("w", 10**18) <= 200 * S
+
+
+# ---- reservations ------------------------------------------------------------------------------
+
+
+def with_reservations(seed: int) -> Snapshot:
+    """A site with reservations past, present and to come, and jobs with and without rights."""
+    rng, seen = random.Random(seed), random_snapshot(seed)
+    names = [view.spec.node_id for view in seen.nodes]
+    made = tuple(
+        Reservation(
+            name=f"r{number}",
+            nodes=tuple(rng.sample(names, rng.randint(1, len(names)))),
+            start_ns=(start_ns := max(seen.now_ns + rng.choice([-500, 0, 1, 60, 900]) * S, 0)),
+            end_ns=max(start_ns + rng.choice([30, 600, 90_000]) * S, seen.now_ns + 1),
+            queue=rng.choice(["", "blue"]),
+            maintenance=rng.random() < 0.4,
+        )
+        for number in range(rng.randint(1, 3))
+    )
+    jobs = []
+    for view in seen.jobs:
+        limit_ns = rng.choice([0, 0, 20, 700, 100_000]) * S
+        spec = replace(
+            view.spec,
+            queue=rng.choice(["", "blue"]),
+            reservation=rng.choice(["", "", "", "r0", "gone"]),
+            limit_ns=max(limit_ns, view.spec.time_ns) if limit_ns else 0,
+        )
+        jobs.append(replace(view, spec=spec))
+    return replace(seen, reservations=made, jobs=tuple(jobs))
+
+
+def trespasses(plan: Plan, seen: Snapshot) -> list[str]:
+    """Jobs that start on nodes they have no right to be on, as far as their expected ends go."""
+    views = {view.job_id: view for view in seen.jobs}
+    found = []
+    for assignment in plan.assignments:
+        view = views[assignment.job_id]
+        if view.current is not None:
+            continue
+        spec, nodes = view.spec, {share.node_id for share in assignment.shares}
+        end_ns = seen.now_ns + (spec.limit_ns or round(assignment.expected_total_s * S))
+        for one in seen.reservations:
+            own = spec.reservation == one.name if spec.reservation else spec.queue == one.queue
+            if nodes.isdisjoint(one.nodes) or (own and not one.maintenance and one.queue):
+                continue
+            if own and not one.maintenance and spec.reservation:
+                continue
+            if seen.now_ns < one.end_ns and one.start_ns < end_ns:
+                found.append(f"{view.job_id} is on a node of {one.name}")
+        inside = [
+            one
+            for one in seen.reservations
+            if one.name == spec.reservation
+            and nodes <= {*one.nodes}
+            and one.start_ns <= seen.now_ns < one.end_ns
+        ]
+        if spec.reservation and not inside:
+            found.append(f"{view.job_id} is outside {spec.reservation}")
+    return found
+
+
+@every_policy
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_no_job_is_where_a_reservation_keeps_it_from(entry: registry.Entry, seed: int) -> None:
+    seen = with_reservations(seed)
+    plan = proposed(entry.service({}), seen)
+    assert faults(plan, seen) == []
+    assert dropped(plan, seen) == []
+    assert trespasses(plan, seen) == []
+
+
+def reserved(now_s: float, *jobs: JobView, **fields: Any) -> Snapshot:
+    """Two nodes, of which one is reserved from 1000 s to 2000 s."""
+    one = Reservation(
+        name="r", nodes=(NodeId("n0"),), start_ns=1000 * S, end_ns=2000 * S, when="soon", **fields
+    )
+    nodes = [node("n0"), node("n1", blocked="0-3")]
+    return replace(snapshot(nodes, list(jobs), now_s=now_s), reservations=(one,))
+
+
+def alone(name: str, **fields: Any) -> JobView:
+    return job(name, 1, 1, unit=SizeUnit.NODES, kind=JobKind.RIGID, **fields)
+
+
+def limited(name: str, limit_s: float, **fields: Any) -> JobView:
+    return alone(name, time_s=limit_s, limit_ns=round(limit_s * S), **fields)
+
+
+@every_policy
+def test_a_short_job_goes_before_the_window_and_a_long_one_after_it(entry: registry.Entry) -> None:
+    policy = entry.service({})
+    for fields in ({"maintenance": True}, {"users": ("ann",)}):
+        assert proposed(policy, reserved(500, limited("j", 501), **fields)).assignments == ()
+        assert len(proposed(policy, reserved(500, limited("j", 500), **fields)).assignments) == 1
+        assert proposed(policy, reserved(1000, limited("j", 1), **fields)).assignments == ()
+        (late,) = proposed(policy, reserved(2000, limited("j", 9999), **fields)).assignments
+        assert late.job_id == "j"
+
+
+@every_policy
+def test_who_waits_for_a_window_is_told_so(entry: registry.Entry) -> None:
+    seen = reserved(500, limited("j", 600), maintenance=True)
+    (waiting,) = proposed(entry.service({}), seen).waiting
+    assert waiting.reason == "node n0 is reserved for maintenance (r) soon"
+
+
+@every_policy
+def test_a_job_of_a_reservation_runs_in_it_and_nowhere_else(entry: registry.Entry) -> None:
+    policy = entry.service({})
+    named = limited("j", 1000, reservation="r")
+    assert proposed(policy, reserved(999, named)).assignments == ()
+    other = limited("o", 10)
+    (given_to,) = proposed(policy, reserved(1000, other, named)).assignments
+    assert given_to.job_id == "j"
+    assert proposed(policy, reserved(2000, named)).assignments == ()
+    (waiting,) = proposed(policy, snapshot([node("n0")], [named])).waiting
+    assert waiting.never
+    assert waiting.reason == "reservation r is over or was cancelled"
+
+
+@every_policy
+def test_jobs_of_its_queue_need_not_name_it(entry: registry.Entry) -> None:
+    policy = entry.service({})
+    ours, others = limited("b", 10, queue="blue"), limited("o", 10)
+    assert len(proposed(policy, reserved(1500, ours, queue="blue")).assignments) == 1
+    assert proposed(policy, reserved(1500, others, queue="blue")).assignments == ()
 
 
 # ---- the simulator -----------------------------------------------------------------------------

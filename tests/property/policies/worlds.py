@@ -9,9 +9,10 @@ from typing import Any
 from unit.policies.snapshots import S, W, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
 NODES = 5
@@ -31,6 +32,7 @@ class World:
     touched: dict[JobId, None] = field(default_factory=dict)
     gone: list[JobId] = field(default_factory=list)
     submitted: int = 0
+    reservations: list[Reservation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         kinds = [{}] if self.counted else [{}, {"max_w": 40}, {"cores": 3}]
@@ -40,13 +42,30 @@ class World:
     def snapshot(self) -> Snapshot:
         """All of it."""
         fixed_w = sum(n.fixed_uw for n in self.nodes) / W
-        return snapshot(
+        seen = snapshot(
             self.nodes,
             list(self.views.values()),
             budget_w=fixed_w + self.budget_w,
             now_s=self.now_s,
             reserved_w=self.reserved_w,
         )
+        there = [one for one in self.reservations if one.end_ns > seen.now_ns]
+        return replace(seen, reservations=tuple(there))
+
+    def reserve(self) -> None:
+        """Keeps some nodes for a queue, for those that name it, or for nobody."""
+        rng, start_s = self.rng, self.now_s + self.rng.choice([0, 10, 100])
+        name = f"r{rng.randint(0, 1)}"
+        kept = [one for one in self.reservations if one.name != name]
+        made = Reservation(
+            name=name,
+            nodes=tuple(NodeId(f"n{i}") for i in rng.sample(range(NODES), rng.randint(1, 3))),
+            start_ns=round(start_s * S),
+            end_ns=round((start_s + rng.choice([30, 300])) * S),
+            queue=rng.choice(["", "blue"]),
+            maintenance=rng.random() < 0.3,
+        )
+        self.reservations = [*kept, made]
 
     def news(self) -> tuple[Snapshot, list[JobView], list[JobId]]:
         """Nodes, the jobs that run or have changed, and those that are gone, since the last."""
@@ -71,6 +90,10 @@ class World:
         if not self.counted and rng.random() < 0.7:
             unit = SizeUnit.CORES
         fields: dict[str, Any] = {}
+        if rng.random() < 0.2:
+            fields["queue"] = "blue"
+        if rng.random() < 0.1:
+            fields["reservation"] = "r0"
         if not self.counted and rng.random() < 0.2:
             fields["cap_uw"] = rng.choice([30, 60]) * W
         if unit is SizeUnit.CORES and rng.random() < 0.2:
@@ -110,7 +133,9 @@ class World:
 
     def _happen(self, view: JobView | None) -> None:
         rng, what = self.rng, self.rng.random()
-        if view is None or what < 0.45:
+        if what > 0.98:
+            self.reserve()
+        elif view is None or what < 0.45:
             self.submit()
         elif what < 0.65:
             self.views.pop(view.job_id)

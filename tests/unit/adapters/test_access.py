@@ -55,7 +55,10 @@ OWN = Peer(uid=os.geteuid(), account="own", address=BY_SOCKET)
 MEMBER = replace(EVE, in_group=True)
 OPERATORS = (ROOT, OWN, MEMBER)
 
-ANYBODY = {"Submit", "ListJobs", "ListNodes", "ListProfiles", "ListAudit", "ListQueues", "GetPower"}
+ANYBODY = {
+    *("Submit", "ListJobs", "ListNodes", "ListProfiles", "ListAudit", "ListQueues", "GetPower"),
+    "ListReservations",
+}
 ANYBODY |= {"Watch"}
 OWNERS = {"Cancel", "Hold", "Release", "Explain", "GetEnvironment"}
 OWNERS |= {"Requeue", "SuspendJob", "ResumeJob"}

@@ -77,6 +77,9 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         )
         self.submissions: list[pb.SubmitRequest] = []
         self.requeues: list[pb.RequeueRequest] = []
+        self.reserve_requests: list[pb.ReserveRequest] = []
+        self.reservations: dict[str, pb.Reservation] = {}
+        self.jobs_in_the_way: list[str] = []
         self.finish_at_once = False
         self.looks = 0
         self.fail: Callable[[str], tuple[grpc.StatusCode, str] | None] = lambda method: None
@@ -204,6 +207,33 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
     def ListNodes(self, request, context):  # noqa: N802
         self._enter("ListNodes", context)
         return pb.ListNodesResponse(nodes=self.nodes)
+
+    def Reserve(self, request, context):  # noqa: N802
+        self._enter("Reserve", context)
+        self.reserve_requests.append(request)
+        made = self.reservations[request.name] = pb.Reservation(
+            name=request.name,
+            node_ids=request.node_ids or ["n1"],
+            start_at_s=request.start_at_s or NOW_S,
+            end_at_s=request.end_at_s,
+            users=request.users,
+            queue=request.queue,
+            maintenance=request.maintenance,
+            end_jobs=request.end_jobs,
+            reason=request.reason,
+            other_job_ids=self.jobs_in_the_way,
+        )
+        return pb.ReserveResponse(reservation=made)
+
+    def CancelReservation(self, request, context):  # noqa: N802
+        self._enter("CancelReservation", context)
+        if self.reservations.pop(request.name, None) is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"no reservation {request.name!r}")
+        return pb.CancelReservationResponse()
+
+    def ListReservations(self, request, context):  # noqa: N802
+        self._enter("ListReservations", context)
+        return pb.ListReservationsResponse(reservations=self.reservations.values())
 
     def DrainNode(self, request, context):  # noqa: N802
         self._enter("DrainNode", context)

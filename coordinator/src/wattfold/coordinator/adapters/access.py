@@ -35,6 +35,7 @@ RIGHTS = {
     "ListNodes": Right.ANYBODY,
     "ListProfiles": Right.ANYBODY,
     "ListQueues": Right.ANYBODY,
+    "ListReservations": Right.ANYBODY,
     "ListAudit": Right.ANYBODY,  # Of others to operators only: the handler sees to that.
     "GetPower": Right.ANYBODY,
     "Watch": Right.ANYBODY,
@@ -65,6 +66,8 @@ _ORDERS = {
     "ResumeNode": "resuming a node",
     "LeaveNode": "having a node leave",
     "ForgetNode": "forgetting a node",
+    "Reserve": "reserving nodes",
+    "CancelReservation": "cancelling a reservation",
     "PutProfile": "storing a profile or a certificate, which counts for the jobs of all accounts,",
     "DropProfile": "dropping a profile, which counts for the jobs of all accounts,",
 }

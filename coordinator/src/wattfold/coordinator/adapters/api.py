@@ -29,6 +29,12 @@ from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.ownership import JobRules, owned, scoped_key
 from wattfold.coordinator.adapters.picture_feed import NoPictureError, PictureFeed
 from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
+from wattfold.coordinator.adapters.reservations import (
+    check_reservation,
+    known_reservations,
+    reservation_message,
+    reservation_of,
+)
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
@@ -92,6 +98,7 @@ class CoordinatorApi(NodeRequests):
             nodes = [node.spec for node in self._state.nodes.values() if node.spec]
             features = {node.node_id: node.all_features for node in self._state.nodes.values()}
             check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0, features)
+            check_reservation(spec, self._state, self._service.clock.now_ns())
         except InvalidRequestError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         async with self._submitting:
@@ -198,6 +205,38 @@ class CoordinatorApi(NodeRequests):
         """The queues of the configuration."""
         del request, context
         return pb.ListQueuesResponse(queues=queue_messages(self._state))
+
+    async def Reserve(self, request: pb.ReserveRequest, context: Any) -> pb.ReserveResponse:
+        """Keeps nodes for some jobs, or for none."""
+        clock = self._service.clock
+        try:
+            made = reservation_of(request, self._state, clock)
+        except InvalidRequestError as error:
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        await self._request(ev.ReservationMade(reservation=made), context)
+        return pb.ReserveResponse(reservation=reservation_message(self._state, made, clock))
+
+    async def CancelReservation(
+        self, request: pb.CancelReservationRequest, context: Any
+    ) -> pb.CancelReservationResponse:
+        """Takes a reservation back."""
+        if request.name not in self._state.reservations:
+            text = f"no reservation {request.name!r}; {known_reservations(self._state)}"
+            await _abort(context, grpc.StatusCode.NOT_FOUND, text)
+        await self._request(ev.ReservationCancelled(name=request.name), context)
+        return pb.CancelReservationResponse()
+
+    async def ListReservations(
+        self, request: pb.ListReservationsRequest, context: Any
+    ) -> pb.ListReservationsResponse:
+        """Those that are not over."""
+        del request, context
+        return pb.ListReservationsResponse(
+            reservations=[
+                reservation_message(self._state, one, self._service.clock)
+                for one in self._state.reservations.values()
+            ]
+        )
 
     async def GetPower(self, request: pb.GetPowerRequest, context: Any) -> bytes:
         """Budget, committed and measured power."""

@@ -31,6 +31,7 @@ LOOKS = frozenset(
         "ListNodes",
         "ListProfiles",
         "ListQueues",
+        "ListReservations",
         "Watch",
     }
 )
@@ -169,7 +170,9 @@ def _details(request: Any) -> list[str]:
     for field, value in request.ListFields():
         if field.name in SECRET or field.name in ("job_id", "node_id"):
             continue
-        if field.is_repeated or field.type == field.TYPE_BYTES:
+        if field.is_repeated and field.type == field.TYPE_STRING:
+            value = ",".join(value)
+        elif field.is_repeated or field.type == field.TYPE_BYTES:
             continue
         if field.type == field.TYPE_MESSAGE:
             found += _details(value)

@@ -10,6 +10,7 @@ from wattfold.coordinator.core.blocked import free_amounts
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.node import Duty, Node, NodeSpec
 from wattfold.coordinator.core.outside import draw_uw, outside
+from wattfold.coordinator.core.reservation_events import without_right
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -36,6 +37,16 @@ def add_amounts(message: pb.Node, state: State, node: Node, spec: NodeSpec) -> N
         free = free_amounts(state, node, spec)
         message.free_memory_bytes = free.memory_bytes
         message.free_gpus.extend(free.gpus)
+
+
+def add_reservations(message: pb.Node, state: State, node: Node) -> None:
+    """What the node is kept for, the first to begin first, and who is there all the same."""
+    found = [one for one in state.reservations.values() if node.node_id in one.nodes]
+    for one in sorted(found, key=lambda one: one.start_ns):
+        message.reservations.append(f"{one}: {one.reason}" if one.reason else str(one))
+    for one in found:
+        there = without_right(state, one) if one.name in state.begun else ()
+        message.overstaying_job_ids.extend(job.job_id for job in there if node.node_id in job.ranks)
 
 
 def add_outside(message: pb.Power, state: State) -> None:

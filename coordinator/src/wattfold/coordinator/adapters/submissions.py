@@ -143,6 +143,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         snapshot_dir=_snapshot_dir(message.snapshot_dir),
         snapshot_signal=_end_signal(message.snapshot_signal),
         snapshot_grace_ns=_end_grace_ns(message.snapshot_grace_ns),
+        reservation=message.reservation,
     )
 
 

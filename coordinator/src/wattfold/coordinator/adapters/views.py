@@ -8,7 +8,12 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.map_views import add_map
-from wattfold.coordinator.adapters.node_views import add_amounts, add_duty, add_outside
+from wattfold.coordinator.adapters.node_views import (
+    add_amounts,
+    add_duty,
+    add_outside,
+    add_reservations,
+)
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
 from wattfold.coordinator.core.attempt import Attempt
@@ -63,6 +68,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         due_at_s=clock.wall_s(spec.due_ns),
         weight=spec.weight,
         queue=spec.queue,
+        reservation=spec.reservation,
         requeue_max=spec.requeue_max,
         restartable=spec.restarts,
         snapshot_dir=spec.snapshot_dir,
@@ -225,6 +231,7 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         power_source=_power_source(sample),
     )
     add_duty(message, state, node)
+    add_reservations(message, state, node)
     for job_id, found in sample.jobs.items() if sample else ():
         message.residual.extend(r for r in residuals(node.node_id, job_id, found) if r.load > 0)
     for job in state.on_node(node.node_id):

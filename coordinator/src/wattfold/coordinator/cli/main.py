@@ -39,6 +39,8 @@ class RootCommand(LazyGroup):
         "resume": "jobs.attempts:resume",
         "nodes": "site.nodes:nodes",
         "queues": "site.queues:queues",
+        "reserve": "site.reserve:reserve",
+        "reservations": "site.reserve:reservations",
         "node": "site.node:node",
         "power": "site.power:power",
         "budget": "site.power:budget",

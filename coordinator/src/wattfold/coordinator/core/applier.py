@@ -17,6 +17,7 @@ from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
 from wattfold.coordinator.core.job import KEEPS_STATES, Assignment, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.plan import Plan, Refusal
+from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.core.snapshot import without_jobs
 from wattfold.coordinator.core.state import State
 
@@ -36,9 +37,10 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
     changes: list[Assignment] = []
     starts: list[Assignment] = []
     strays = state.strays()
+    windows = Windows(state.reservations.values())
     for assignment in plan.assignments:
         job = state.jobs.get(assignment.job_id)
-        reason = _individual(assignment, job, state)
+        reason = _individual(assignment, job, state) or _reserved(assignment, job, windows, now_ns)
         if assignment.job_id in strays:
             reason = "a process of it runs already, which this journal has not started"
         if reason or job is None:
@@ -203,6 +205,15 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
     if {s.node_id for s in assignment.shares} != {s.node_id for s in job.target.shares}:
         return "a running job stays on its nodes"
     return ""
+
+
+def _reserved(assignment: Assignment, job: Job | None, windows: Windows, now_ns: int) -> str:
+    """Whether a job to start would be on nodes that are kept for others, or leave its own."""
+    if job is None or job.ranks or not windows.concern(job.spec):
+        return ""
+    takes_ns = job.spec.limit_ns or round(assignment.expected_total_s * 1e9)
+    nodes = [share.node_id for share in assignment.shares]
+    return windows.why(job.spec, nodes, now_ns, now_ns + takes_ns)
 
 
 def _wrong_size(assignment: Assignment, job: Job) -> str:

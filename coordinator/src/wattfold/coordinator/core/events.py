@@ -11,6 +11,7 @@ from wattfold.coordinator.core.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Refusal, Waiting
 from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -68,6 +69,20 @@ class QueuesConfigured:
     """The configuration names these queues and no others."""
 
     queues: tuple[Queue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationMade:
+    """An operator keeps nodes for some jobs, or for none."""
+
+    reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationCancelled:
+    """An operator takes a reservation back, before it begins or while it lasts."""
+
+    name: str
 
 
 class NodeOrder(enum.Enum):
@@ -448,6 +463,8 @@ Event = (
     | NodeRegistered
     | NodeRetired
     | QueuesConfigured
+    | ReservationMade
+    | ReservationCancelled
     | NodeOrdered
     | LeaveAnswered
     | LeaveFailed

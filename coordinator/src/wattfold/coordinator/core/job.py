@@ -57,6 +57,7 @@ class Ender(enum.Enum):
     NOBODY = "nobody"
     USER = "user"
     TIME_LIMIT = "time limit"
+    RESERVATION = "reservation"
 
 
 UNKNOWN_UID = -1
@@ -127,6 +128,8 @@ class JobSpec:
     queue: str = ""
     due_ns: int = -1
     weight: float = 1.0
+    reservation: str = ""
+    """Where it runs alone; empty = outside of all."""
 
     @property
     def requests(self) -> bool:

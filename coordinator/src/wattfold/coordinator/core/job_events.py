@@ -360,6 +360,8 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
     elif job.ended_by is Ender.TIME_LIMIT:
         job.state = JobState.TIMED_OUT
         job.message = f"time limit of {job.spec.limit_ns / 1e9:g} s reached"
+    elif job.ended_by is Ender.RESERVATION:
+        job.state, job.message = JobState.CANCELLED, job.reason
     elif lost:
         job.state, job.message = JobState.LOST, lost.message or "its process vanished"
     elif failed:

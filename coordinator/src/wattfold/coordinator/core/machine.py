@@ -13,7 +13,13 @@ from typing import Any
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import attempt_events, job_events, node_events, node_orders
+from wattfold.coordinator.core import (
+    attempt_events,
+    job_events,
+    node_events,
+    node_orders,
+    reservation_events,
+)
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.adoption import unstarted
 from wattfold.coordinator.core.applier import accept
@@ -56,6 +62,7 @@ class CoordinatorCore:
             node_events.recount_fixed(state)
         state.index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
+        out += reservation_events.pass_time(state, now_ns)
         for job in state.index.take_over_limit(now_ns):
             out += job_events.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
@@ -121,6 +128,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
     times: list[int | None] = [state.ledger.next_settling_ns(now_ns), state.revisit_ns or None]
     times.append(state.ledger.over_deadline_ns or None)
     times += [state.index.next_due_ns(), state.index.next_limit_ns()]
+    times.append(reservation_events.next_ns(state))
     due = [time for time in times if time is not None and time > now_ns]
     if not due:
         return []
@@ -331,6 +339,8 @@ _HANDLERS: dict[type, Handler] = {
     ev.NodeRegistered: _registered,
     ev.NodeRetired: _retired,
     ev.QueuesConfigured: _queues,
+    ev.ReservationMade: reservation_events.made,
+    ev.ReservationCancelled: reservation_events.cancelled,
     ev.NodeOrdered: node_orders.ordered,
     ev.LeaveAnswered: node_orders.leave_answered,
     ev.LeaveFailed: node_orders.leave_failed,

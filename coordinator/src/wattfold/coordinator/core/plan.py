@@ -10,6 +10,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import Assignment, JobSpec
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -71,6 +72,7 @@ class Snapshot:
     nodes: tuple[NodeView, ...]
     jobs: tuple[JobView, ...]
     queues: tuple[Queue, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
     @property
     def spendable_uw(self) -> int:

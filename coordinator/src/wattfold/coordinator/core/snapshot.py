@@ -49,6 +49,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         nodes=tuple(views),
         jobs=(),
         queues=tuple(state.queues.values()),
+        reservations=tuple(state.reservations.values()),
     )
 
 

@@ -16,6 +16,7 @@ from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.plan import PlanningRound
 from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -96,6 +97,10 @@ class State:
     accepted_outside_uw: int = 0
     """What nodes outside the ledger may draw beside the budget, by an operator's word."""
     queues: dict[str, Queue] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    """Those that are not over."""
+    begun: list[str] = field(default_factory=list)
+    """The ones of which the begin was taken notice of."""
     derived: Derived = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,10 @@ later jobs may start before it if they end by then, or take only what the first 
 
 A search looks at all nodes and jobs once. Of many like jobs it tries one: what has no place now has
 none later in the same round.
+
+Reserved nodes are there until their window begins, for jobs that are expected to end before. Jobs
+that name a reservation are a queue of their own, with a first one of its own: one that waits for
+its window stands in nobody's way.
 """
 
 from __future__ import annotations
@@ -20,11 +24,12 @@ from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.charge import node_uw, share_uw
 from wattfold.coordinator.core.job import Share, SizeUnit
 from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
 from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
 
-Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...]]
+Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...], tuple[int, str, str, str] | None]
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
 
@@ -90,16 +95,25 @@ class _Waiting:
     view: JobView
     size: int
     cap_uw: int
+    takes_ns: int
+    """What a search for its place goes by (`Room.takes_ns`)."""
 
     @property
     def shape(self) -> Shape:
         """What its place depends on: jobs that agree in it fit together or not at all."""
-        spec = self.view.spec
-        return spec.unit, spec.exclusive, self.size, self.cap_uw, spec.node_amounts, spec.features
+        spec, right = self.view.spec, None
+        if self.takes_ns:
+            right = self.takes_ns, spec.reservation, spec.queue, spec.user
+        amounts = spec.node_amounts
+        return spec.unit, spec.exclusive, self.size, self.cap_uw, amounts, spec.features, right
 
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
-        return room.find_fed(self.view.spec, self.size, self.cap_uw)
+        return room.find_fed(self.view.spec, self.size, self.cap_uw, self.takes_ns)
+
+    def kept(self, room: Room) -> str:
+        """Which reservation keeps it from a place, empty if none does."""
+        return room.kept(self.view.spec, self.size, self.cap_uw, self.takes_ns)
 
 
 class Search:
@@ -122,10 +136,11 @@ class Search:
         self._site, self._wish, self._now_ns = site, wish, now_ns
         self._cap_uw = wish.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
-        self._room = Room(site.nodes, site.spendable_uw)
-        # What nodes out of reach hold will be there again: "never" does not count it as gone.
-        self._empty = self._room.copy()
-        self._empty.power_uw = site.most_uw
+        self._windows = Windows(site.reservations)
+        self._room = Room(site.nodes, site.spendable_uw, self._windows, now_ns)
+        # What nodes out of reach hold will be there again: "never" does not count it as gone. So
+        # will those that are reserved.
+        self._empty = Room(site.nodes, site.most_uw)
         self._running: list[_Running] = []
         self._decisions: list[Decision] = []
         self._startable: dict[Shape, bool] = {}
@@ -141,11 +156,17 @@ class Search:
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""
-        queue = [one for one in self._waiting if self._may_start(one)]
-        while queue and self._start(queue[0]):
-            queue.pop(0)
-        if queue:
-            self._reserve_and_backfill(queue[0], queue[1:])
+        queues: dict[str, list[_Waiting]] = {}
+        for one in self._waiting:
+            if self._may_start(one):
+                queues.setdefault(one.view.spec.reservation, []).append(one)
+        # Those of a reservation first: its nodes are there for them.
+        for name in sorted(queues, reverse=True):
+            queue = queues[name]
+            while queue and self._start(queue[0]):
+                queue.pop(0)
+            if queue:
+                self._reserve_and_backfill(queue[0], queue[1:])
         return self._decisions
 
     def _sized(self, job: int, view: JobView) -> _Waiting:
@@ -155,10 +176,14 @@ class Search:
         key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
         if key not in self._sizes:
             self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
-        return _Waiting(job=job, view=view, size=self._sizes[key], cap_uw=cap_uw)
+        size = self._sizes[key]
+        takes_ns = self._room.takes_ns(view, max(size, 1), cap_uw)
+        return _Waiting(job=job, view=view, size=size, cap_uw=cap_uw, takes_ns=takes_ns)
 
     def _may_start(self, one: _Waiting) -> bool:
         """Whether it could start on an empty machine; says why not."""
+        if one.view.spec.reservation:
+            return self._may_start_inside(one)
         shape = one.shape
         if shape not in self._startable:
             self._startable[shape] = one.size > 0 and one.place(self._empty) is not None
@@ -171,6 +196,19 @@ class Search:
             reason = never(f"{spec.size_min} {spec.unit.value}")
             self.reasons.append(Reason(one.job, reason, never=True))
         return False
+
+    def _may_start_inside(self, one: _Waiting) -> bool:
+        """The same of a job that names a reservation, which must have begun."""
+        own = self._windows.own(one.view.spec)
+        if own is None or one.size == 0:
+            told = self._windows.why(one.view.spec, (), self._now_ns, self._now_ns)
+            asked = f"{one.view.spec.size_min} {one.view.spec.unit.value}"
+            self.reasons.append(Reason(one.job, told or never(asked), never=True))
+            return False
+        if told := self._windows.why(one.view.spec, (), self._now_ns, self._now_ns + one.takes_ns):
+            self._wait(one, told)
+            return False
+        return True
 
     def _fits_unblocked(self, one: _Waiting) -> bool:
         if not any(node.blocked for node in self._site.nodes):
@@ -205,20 +243,24 @@ class Search:
 
     def _reserve_and_backfill(self, head: _Waiting, later: Sequence[_Waiting]) -> None:
         shadow_ns, future = self._shadow(head)
-        self._wait(head, expected_in(shadow_ns - self._now_ns))
+        self._wait(head, head.kept(self._room) or expected_in(shadow_ns - self._now_ns))
         for one in later:
             if not (self._wish.backfill and self._backfill(one, head, shadow_ns, future)):
-                self._wait(one, BEHIND)
+                self._wait(one, one.kept(self._room) or BEHIND)
 
     def _shadow(self, head: _Waiting) -> tuple[int, Room]:
         """When the first job will fit, and all that is free then."""
         future = self._room.copy()
         ordered = sorted(self._running, key=lambda e: e.ends_ns)
-        for ends_ns, entries in groupby(ordered, key=lambda e: e.ends_ns):
-            for entry in entries:
+        ends = {ns: list(entries) for ns, entries in groupby(ordered, key=lambda e: e.ends_ns)}
+        overs = {one.end_ns for one in self._windows.reservations if one.end_ns > self._now_ns}
+        for time_ns in sorted(overs.union(ends)):
+            for entry in ends.get(time_ns, ()):
                 future.give_back(entry.shares, entry.power_uw, entry.alone)
+            future.at_ns = time_ns
             if head.place(future) is not None:
-                return ends_ns, future
+                return time_ns, future
+        future.at_ns = self._now_ns
         return self._now_ns, future
 
     def _backfill(self, one: _Waiting, head: _Waiting, shadow_ns: int, future: Room) -> bool:

@@ -58,6 +58,14 @@ def duration_ns(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: i
     return view.spec.time_ns or round(run_time_s(view, kinds, size, level_uw) * 1e9)
 
 
+def longest_ns(view: JobView, kinds: Iterable[NodeKind]) -> int:
+    """How long the whole job takes at its least size and the least level, on the slowest nodes."""
+    known = list(kinds)
+    level_uw = min((kind.floor_uw for kind in known), default=0)
+    seconds = run_time_s(view, known, view.spec.least_size, level_uw) if known else 0.0
+    return max(round(seconds * 1e9), view.spec.time_ns)
+
+
 @lru_cache(maxsize=REMEMBERED)
 def _default(app: str, unit: SizeUnit, size_max: int, time_ns: int, curve: PowerCurve) -> Estimate:
     stated_s = time_ns / 1e9

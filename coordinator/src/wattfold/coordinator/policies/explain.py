@@ -44,7 +44,7 @@ def explain(snapshot: Snapshot, job_id: JobId, policy: Policy, reason: str) -> E
 
 
 def _room(snapshot: Snapshot) -> Room:
-    room = Room(snapshot.nodes, snapshot.spendable_uw)
+    room = Room.of(snapshot, snapshot.now_ns)
     for view in snapshot.jobs:
         if view.current is not None:
             power_uw = room.power_of(view.current.shares, view.current.cap_uw)
@@ -89,10 +89,42 @@ def _waiting(snapshot: Snapshot, view: JobView, policy: Policy, reason: str) -> 
     missing = room.stock.missing(view.spec)
     if missing and missing != reason:
         lines.insert(0, f"It {missing}.")
+    lines += _kept_from(snapshot, view)
     lines += _next_ends(snapshot)
     return Explanation(
         summary=f"Waits: {reason or 'no plan has been made yet'}.", lines=tuple(lines)
     )
+
+
+def _kept_from(snapshot: Snapshot, view: JobView) -> list[str]:
+    """The reservations that a waiting job has no right to, and the one it names."""
+    said = []
+    for one in snapshot.reservations:
+        nodes = ", ".join(one.nodes)
+        if one.name == view.spec.reservation:
+            said.append(f"It runs on {nodes} alone: {one}.")
+        elif not one.admits(view.spec):
+            said.append(f"Kept from it, if it would not end before: {nodes}, {one}.")
+    return said
+
+
+def _overstays(snapshot: Snapshot, view: JobView) -> list[str]:
+    """The reservations that a running job is on the nodes of without a right, or will be."""
+    current = view.current
+    assert current is not None
+    left_ns = round(current.expected_total_s * (1 - view.done) * 1e9)
+    if view.spec.limit_ns and view.started_ns >= 0:
+        left_ns = view.started_ns + view.spec.limit_ns - snapshot.now_ns
+    said = []
+    for one in snapshot.reservations:
+        nodes = [share.node_id for share in current.shares if share.node_id in one.nodes]
+        if not nodes or one.admits(view.spec):
+            continue
+        if one.start_ns <= snapshot.now_ns:
+            said.append(f"Still runs on {', '.join(nodes)}, kept for {one}.")
+        elif one.start_ns < snapshot.now_ns + left_ns:
+            said.append(f"May still run on {', '.join(nodes)} at the start of {one}.")
+    return said
 
 
 def _next_ends(snapshot: Snapshot) -> list[str]:
@@ -115,6 +147,7 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
         *_beside_cores(current),
         f"Expected {current.expected_total_s:.0f} s in all at this size and cap; {_done(view)}.",
         *_limit(view, snapshot.now_ns),
+        *_overstays(snapshot, view),
         f"Run time from: {guess.source}.",
         f"Budget: {snapshot.budget_uw / 1e6:.1f} W, of which {max(room.power_uw, 0) / 1e6:.1f} W "
         "above idle are not given to jobs.",

@@ -98,7 +98,7 @@ class Parm(Policy):
             return nothing_in_reach(snapshot)
         snapshot, postponed = startable(snapshot)
         menus = self.menus(snapshot, now_ns)
-        room = Room(snapshot.nodes, snapshot.spendable_uw)
+        room = Room.of(snapshot, now_ns)
         fixed = [v.current for v in snapshot.jobs if v.current is not None and not v.movable]
         for view in snapshot.jobs:
             if view.current is not None and not view.movable:

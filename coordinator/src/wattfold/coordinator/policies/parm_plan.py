@@ -129,12 +129,13 @@ def _place_one(menu: Menu, option: Option, room: Room, finds: Finds) -> Assignme
 def _of_its_place(menu: Menu, option: Option, size: int, room: Room) -> tuple[Share, ...] | None:
     """Nodes of the alternative that was chosen."""
     spec, place = menu.view.spec, menu.places[option.place]
+    takes_ns = room.takes_ns_at_most(menu.view)
     if not place.nodes:
-        return room.find(spec, size, room.of_kind(place.kinds[0]))
+        return room.find(spec, size, room.of_kind(place.kinds[0]), takes_ns)
     if size != option.size:
         return None
     parts = [
-        room.find(spec, count, room.of_kind(kind))
+        room.find(spec, count, room.of_kind(kind), takes_ns)
         for kind, count in zip(place.kinds, place.nodes, strict=True)
     ]
     found = [part for part in parts if part is not None]
@@ -143,7 +144,8 @@ def _of_its_place(menu: Menu, option: Option, size: int, room: Room) -> tuple[Sh
 
 def _anywhere(menu: Menu, option: Option, size: int, room: Room) -> tuple[Share, ...] | None:
     """Any nodes that can be fed at the level."""
-    return room.find_fed(menu.view.spec, size, option.cap_uw)
+    takes_ns = room.takes_ns_at_most(menu.view)
+    return room.find_fed(menu.view.spec, size, option.cap_uw, takes_ns)
 
 
 def _why_waiting(menu: Menu, free: int, left_uw: int) -> Waiting:

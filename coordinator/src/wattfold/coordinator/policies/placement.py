@@ -18,8 +18,12 @@ from wattfold.coordinator.core.charge import held_uw, node_uw, share_uw, shares_
 from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
+from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
+from wattfold.coordinator.policies.estimates import duration_ns, longest_ns
 from wattfold.coordinator.policies.stock import Stock, could_hold
+
+NO_WINDOWS = Windows()
 
 
 class Room:
@@ -28,23 +32,38 @@ class Room:
     ``stock`` is the memory and the GPUs, which are taken and given back with the shares that name
     them; jobs that ask for neither never look at it.
     ``power_uw`` may be negative (a budget just lowered): then nothing that draws power fits.
+    ``windows`` are the reservations, which every search for a place goes by: of a job that is to
+    begin at ``at_ns`` and will take so long.
     """
 
-    def __init__(self, nodes: Sequence[NodeView], power_uw: int) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[NodeView],
+        power_uw: int,
+        windows: Windows = NO_WINDOWS,
+        at_ns: int = 0,
+    ) -> None:
         self.specs: dict[NodeId, NodeSpec] = {n.spec.node_id: n.spec for n in nodes}
         self.whole: dict[NodeId, CpuSet] = {n.spec.node_id: n.spec.cpus - n.blocked for n in nodes}
         self.free: dict[NodeId, CpuSet] = dict(self.whole)
         self.avoid: dict[NodeId, CpuSet] = {n.spec.node_id: n.residual for n in nodes if n.residual}
         self.power_uw = power_uw
+        self.windows, self.at_ns = windows, at_ns
         self.stock = Stock(nodes)
         self.alike = len({id(n.spec.kind) for n in nodes}) <= 1
         self._of_kind: dict[NodeKind, list[NodeId]] = {}
         for view in () if self.alike else nodes:
             self._of_kind.setdefault(view.spec.kind, []).append(view.spec.node_id)
 
+    @classmethod
+    def of(cls, snapshot: Snapshot, now_ns: int) -> Room:
+        """All there is for jobs that begin now; nothing is taken yet."""
+        windows = Windows(snapshot.reservations)
+        return cls(snapshot.nodes, snapshot.spendable_uw, windows, now_ns)
+
     def copy(self) -> Room:
         """An independent copy."""
-        twin = Room((), self.power_uw)
+        twin = Room((), self.power_uw, self.windows, self.at_ns)
         twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
         twin.avoid, twin.alike, twin._of_kind = self.avoid, self.alike, self._of_kind
         twin.stock = self.stock.copy()
@@ -99,35 +118,83 @@ class Room:
             self.stock.give_back(share)
         self.power_uw += power_uw
 
+    def takes_ns(self, view: JobView, size: int, cap_uw: int) -> int:
+        """How long a job at a size and a level is to be taken to run in a search for its place.
+
+        Its time limit, else its estimate on the slowest nodes; 0 where nobody asks.
+        """
+        if not self.windows.concern(view.spec):
+            return 0
+        return view.spec.limit_ns or duration_ns(view, self._all_kinds(), size, cap_uw)
+
+    def takes_ns_at_most(self, view: JobView) -> int:
+        """`takes_ns` whatever size and level it gets."""
+        if not self.windows.concern(view.spec):
+            return 0
+        return view.spec.limit_ns or longest_ns(view, self._all_kinds())
+
+    def open(self, spec: JobSpec, takes_ns: int, among: Iterable[NodeId]) -> list[NodeId]:
+        """The nodes that no reservation keeps from a job."""
+        ends_ns = self.at_ns + takes_ns
+        return [n for n in among if self.windows.open(spec, n, self.at_ns, ends_ns)]
+
+    def kept(self, spec: JobSpec, size: int, cap_uw: int, takes_ns: int) -> str:
+        """Which reservation alone keeps a job from its place, for people; empty if none does."""
+        if not self.windows.concern(spec):
+            return ""
+        free, plain = self.copy(), replace(spec, reservation="")
+        free.windows = NO_WINDOWS
+        own = self.windows.own(spec)
+        if own is not None:
+            shares = free.find(plain, size, [n for n in own.nodes if n in self.specs])
+        else:
+            shares = free.find_fed(plain, size, cap_uw)
+        nodes = [share.node_id for share in shares or ()]
+        return self.windows.why(spec, nodes, self.at_ns, self.at_ns + takes_ns)
+
+    def _all_kinds(self) -> list[NodeKind]:
+        return list({id(spec.kind): spec.kind for spec in self.specs.values()}.values())
+
     def find(
-        self, spec: JobSpec, size: int, among: Iterable[NodeId] | None = None
+        self,
+        spec: JobSpec,
+        size: int,
+        among: Iterable[NodeId] | None = None,
+        takes_ns: int = 0,
     ) -> tuple[Share, ...] | None:
         """Cores for a new job on some of the nodes, None if there is no place.
 
         Power is not looked at; `find_fed` does.
         """
+        if self.windows.concern(spec):
+            among = self.open(spec, takes_ns, self.specs if among is None else among)
         if spec.unit is SizeUnit.NODES:
             return self._whole(self._empty(among, spec)[:size], spec, size)
         return self._best_filled(self._holes(spec, size, among), spec, size)
 
-    def find_fed(self, spec: JobSpec, size: int, cap_uw: int) -> tuple[Share, ...] | None:
+    def find_fed(
+        self, spec: JobSpec, size: int, cap_uw: int, takes_ns: int = 0
+    ) -> tuple[Share, ...] | None:
         """`find`, for a place that the power left feeds at a level; None if there is none.
 
         Where the first choice takes too much, nodes that take less are looked for.
         """
-        shares = self.find(spec, size)
+        shares = self.find(spec, size, takes_ns=takes_ns)
         if shares is None or self.power_of(shares, cap_uw) <= self.power_uw:
             return shares
         if self.alike:
             return None
+        among = None
+        if self.windows.concern(spec):
+            among = self.open(spec, takes_ns, self.specs)
         if spec.unit is SizeUnit.NODES:
-            empty = self._empty(None, spec)
+            empty = self._empty(among, spec)
             frugal = sorted(empty, key=lambda n: node_uw(self.specs[n].kind, cap_uw))
             shares = self._whole(frugal[:size], spec, size)
         else:
             fed = [
                 hole
-                for hole in self._holes(spec, size, None)
+                for hole in self._holes(spec, size, among)
                 if share_uw(self.specs[hole[1]].kind, size, cap_uw) <= self.power_uw
             ]
             shares = self._best_filled(fed, spec, size)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
+from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
 from wattfold.coordinator.policies.stock import Stock, could_hold, wanted_text
 
@@ -23,7 +24,12 @@ def startable(snapshot: Snapshot) -> tuple[Snapshot, tuple[Waiting, ...]]:
 
     Without such jobs it is the same one.
     """
-    asking = [v for v in snapshot.jobs if v.current is None and v.spec.requests]
+    windows = Windows(snapshot.reservations)
+    asking = [
+        view
+        for view in snapshot.jobs
+        if view.current is None and (view.spec.requests or windows.concern(view.spec))
+    ]
     if not asking:
         return snapshot, ()
     room = _after(snapshot)
@@ -61,7 +67,7 @@ def _told(one: Waiting, asking: dict[JobId, JobView], stock: Stock, snapshot: Sn
 
 def _after(snapshot: Snapshot) -> Room:
     """What running jobs leave when all that may shrink have shrunk to their least sizes."""
-    room = Room(snapshot.nodes, 0)
+    room = Room.of(snapshot, snapshot.now_ns)
     for view in snapshot.jobs:
         if view.current is not None:
             room.take(view.current.shares, 0, takes_whole_nodes(view.spec))
@@ -87,10 +93,38 @@ def _obstacle(view: JobView, room: Room, snapshot: Snapshot) -> Waiting | None:
     if missing:
         return Waiting(job_id=job_id, reason=missing, never=_never(view, snapshot))
     able = [node.spec.node_id for node in room.stock.nodes_for(spec)]
-    if _enough_cores(view, able, room):
+    takes_ns = room.takes_ns_at_most(view)
+    if _enough_cores(view, room.open(spec, takes_ns, able), room):
         return None
+    if why := _kept(view, able, room, takes_ns):
+        never = bool(spec.reservation) and room.windows.own(spec) is None
+        return Waiting(job_id=job_id, reason=why, never=never)
+    if not spec.requests:
+        return None  # It lacks cores alone, which is told by who counts them.
     where = f"the nodes with {wanted_text(spec)}"
     return Waiting(job_id=job_id, reason=f"needs {spec.size_min} {spec.unit.value} free on {where}")
+
+
+def _kept(view: JobView, able: list[NodeId], room: Room, takes_ns: int) -> str:
+    """Which reservation keeps a job from nodes that it would have else."""
+    spec, windows, ends_ns = view.spec, room.windows, room.at_ns + takes_ns
+    own = windows.own(spec)
+    if spec.reservation and own is not None:
+        there = [node_id for node_id in able if node_id in own.nodes]
+        if told := windows.why(spec, there, room.at_ns, ends_ns):
+            return told
+        return f"needs {spec.size_min} {spec.unit.value} free on the nodes of {own}"
+    if not spec.reservation and not _enough_cores(view, able, room):
+        return ""
+    free = [n for n in able if _has_cores(view, n, room)]
+    return windows.why(spec, free, room.at_ns, ends_ns)
+
+
+def _has_cores(view: JobView, node_id: NodeId, room: Room) -> bool:
+    one = room.free[node_id]
+    if takes_whole_nodes(view.spec):
+        return one == room.specs[node_id].cpus
+    return len(one) >= view.spec.least_size
 
 
 def _never(view: JobView, snapshot: Snapshot) -> bool:
@@ -100,8 +134,7 @@ def _never(view: JobView, snapshot: Snapshot) -> bool:
 
 def _enough_cores(view: JobView, able: list[NodeId], room: Room) -> bool:
     spec = view.spec
-    empty = [node_id for node_id in able if room.free[node_id] == room.specs[node_id].cpus]
+    there = [node_id for node_id in able if _has_cores(view, node_id, room)]
     if spec.unit is SizeUnit.NODES:
-        return len(empty) >= spec.size_min
-    there = empty if spec.exclusive else able
+        return len(there) >= spec.size_min
     return any(len(room.free[node_id]) >= spec.least_size for node_id in there)

@@ -89,7 +89,7 @@ class Rounds(NamedJobs):
             return nothing_in_reach(replace(world, jobs=tuple(self._views.values())))
         decisions = self._scheduler.decide(now_ns)
         kept = [self._current(job) for job in sorted(self._running)]
-        started = self._placed(decisions, world) if decisions else []
+        started = self._placed(decisions, world, now_ns) if decisions else []
         reasons = list(self._scheduler.reasons(self._named))
         waiting = tuple(
             Waiting(job_id=self._views[job].job_id, reason=text, never=never)
@@ -113,7 +113,7 @@ class Rounds(NamedJobs):
             priority=spec.priority,
             submitted_ns=view.submitted_ns,
             cap_uw=spec.cap_uw,
-            whole=spec.unit is SizeUnit.NODES and not spec.requests,
+            whole=spec.unit is SizeUnit.NODES and not spec.requests and not spec.reservation,
         )
 
     def held(self, job: int) -> Held | None:
@@ -177,8 +177,10 @@ class Rounds(NamedJobs):
         assert current is not None
         return current
 
-    def _placed(self, decisions: Sequence[Decision], world: Snapshot) -> list[Assignment]:
-        room = Room(world.nodes, world.spendable_uw)
+    def _placed(
+        self, decisions: Sequence[Decision], world: Snapshot, now_ns: int
+    ) -> list[Assignment]:
+        room = Room.of(world, now_ns)
         for job in self._running:
             view, current = self._views[job], self._current(job)
             power_uw = room.power_of(current.shares, current.cap_uw)
@@ -187,7 +189,7 @@ class Rounds(NamedJobs):
 
     def _start(self, room: Room, job: int, size: int, cap_uw: int) -> Assignment:
         view = self._views[job]
-        shares = room.find_fed(view.spec, size, cap_uw)
+        shares = room.find_fed(view.spec, size, cap_uw, room.takes_ns(view, size, cap_uw))
         assert shares is not None, "a scheduler starts what fits"
         held_uw = room.held_uw(shares, cap_uw)
         room.take(shares, room.power_of(shares, held_uw), takes_whole_nodes(view.spec))
@@ -209,7 +211,7 @@ def site_of(world: Snapshot) -> Site:
     """The nodes of a snapshot for a scheduler."""
     nodes = world.nodes
     kinds: dict[int, NodeKind] = {id(node.spec.kind): node.spec.kind for node in nodes}
-    alike = len(kinds) == 1 and not any(node.blocked for node in nodes)
+    alike = len(kinds) == 1 and not any(node.blocked for node in nodes) and not world.reservations
     return Site(
         count=len(nodes),
         spendable_uw=world.spendable_uw,
@@ -217,6 +219,7 @@ def site_of(world: Snapshot) -> Site:
         most_uw=world.spendable_uw + world.reserved_uw,
         names=tuple(node.spec.node_id for node in nodes),
         nodes=nodes,
+        reservations=world.reservations,
     )
 
 

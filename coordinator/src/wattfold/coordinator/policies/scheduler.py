@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.dram_model import DramModel
 
 Decision = tuple[int, int, int]
@@ -81,7 +82,10 @@ class NamedJobs(Jobs, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Nodes and power. ``kind`` None: they differ or have blocked cores, so they do not count."""
+    """Nodes and power.
+
+    ``kind`` None: they do not count, as they differ, have blocked cores or are reserved.
+    """
 
     count: int
     spendable_uw: int
@@ -92,6 +96,7 @@ class Site:
     names: tuple[NodeId, ...] = ()
     nodes: tuple[NodeView, ...] = field(default=(), compare=False)
     """Empty where nodes are only counted."""
+    reservations: tuple[Reservation, ...] = ()
 
 
 class Scheduler(Protocol):

@@ -115,7 +115,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "reservation")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +156,7 @@ class JobSpec(_message.Message):
     SNAPSHOT_DIR_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_GRACE_NS_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -189,7 +190,8 @@ class JobSpec(_message.Message):
     snapshot_dir: str
     snapshot_signal: int
     snapshot_grace_ns: int
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ...) -> None: ...
+    reservation: str
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., reservation: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held")
@@ -472,7 +474,7 @@ class NodeZone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism")
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -506,6 +508,8 @@ class Node(_message.Message):
     FREE_GPUS_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    OVERSTAYING_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     state: NodeState
@@ -539,7 +543,9 @@ class Node(_message.Message):
     free_gpus: _containers.RepeatedScalarFieldContainer[str]
     features: _containers.RepeatedScalarFieldContainer[str]
     memory_mechanism: str
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ...) -> None: ...
+    reservations: _containers.RepeatedScalarFieldContainer[str]
+    overstaying_job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -921,3 +927,83 @@ class ListQueuesResponse(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[Queue]
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ...) -> None: ...
+
+class Reservation(_message.Message):
+    __slots__ = ("name", "node_ids", "start_at_s", "end_at_s", "users", "queue", "maintenance", "end_jobs", "reason", "begun", "job_ids", "other_job_ids")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    START_AT_S_FIELD_NUMBER: _ClassVar[int]
+    END_AT_S_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MAINTENANCE_FIELD_NUMBER: _ClassVar[int]
+    END_JOBS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    start_at_s: float
+    end_at_s: float
+    users: _containers.RepeatedScalarFieldContainer[str]
+    queue: str
+    maintenance: bool
+    end_jobs: bool
+    reason: str
+    begun: bool
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    other_job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., node_ids: _Optional[_Iterable[str]] = ..., start_at_s: _Optional[float] = ..., end_at_s: _Optional[float] = ..., users: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., maintenance: bool = ..., end_jobs: bool = ..., reason: _Optional[str] = ..., begun: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., other_job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ReserveRequest(_message.Message):
+    __slots__ = ("name", "node_ids", "count", "features", "start_at_s", "end_at_s", "users", "queue", "maintenance", "end_jobs", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    START_AT_S_FIELD_NUMBER: _ClassVar[int]
+    END_AT_S_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MAINTENANCE_FIELD_NUMBER: _ClassVar[int]
+    END_JOBS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    count: int
+    features: _containers.RepeatedScalarFieldContainer[str]
+    start_at_s: float
+    end_at_s: float
+    users: _containers.RepeatedScalarFieldContainer[str]
+    queue: str
+    maintenance: bool
+    end_jobs: bool
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., node_ids: _Optional[_Iterable[str]] = ..., count: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., start_at_s: _Optional[float] = ..., end_at_s: _Optional[float] = ..., users: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., maintenance: bool = ..., end_jobs: bool = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ReserveResponse(_message.Message):
+    __slots__ = ("reservation",)
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    reservation: Reservation
+    def __init__(self, reservation: _Optional[_Union[Reservation, _Mapping]] = ...) -> None: ...
+
+class CancelReservationRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class CancelReservationResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListReservationsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListReservationsResponse(_message.Message):
+    __slots__ = ("reservations",)
+    RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    reservations: _containers.RepeatedCompositeFieldContainer[Reservation]
+    def __init__(self, reservations: _Optional[_Iterable[_Union[Reservation, _Mapping]]] = ...) -> None: ...

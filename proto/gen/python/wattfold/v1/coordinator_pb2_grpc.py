@@ -149,6 +149,21 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.FromString,
                 _registered_method=True)
+        self.Reserve = channel.unary_unary(
+                '/wattfold.v1.Coordinator/Reserve',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReserveRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ReserveResponse.FromString,
+                _registered_method=True)
+        self.CancelReservation = channel.unary_unary(
+                '/wattfold.v1.Coordinator/CancelReservation',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelReservationRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelReservationResponse.FromString,
+                _registered_method=True)
+        self.ListReservations = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ListReservations',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServicer(object):
@@ -301,6 +316,26 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Reserve(self, request, context):
+        """Keeps nodes for some jobs, or for none. To operators only, as the next one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelReservation(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReservations(self, request, context):
+        """Those that are not over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinatorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -418,6 +453,21 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ListQueues,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.SerializeToString,
+            ),
+            'Reserve': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reserve,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ReserveRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReserveResponse.SerializeToString,
+            ),
+            'CancelReservation': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelReservation,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelReservationRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelReservationResponse.SerializeToString,
+            ),
+            'ListReservations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReservations,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1041,6 +1091,87 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/ListQueues',
             wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Reserve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/Reserve',
+            wattfold_dot_v1_dot_coordinator__pb2.ReserveRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ReserveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelReservation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/CancelReservation',
+            wattfold_dot_v1_dot_coordinator__pb2.CancelReservationRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.CancelReservationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReservations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ListReservations',
+            wattfold_dot_v1_dot_coordinator__pb2.ListReservationsRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ListReservationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -83,6 +83,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *_attempt_fields(job),
         *_times(job, now_s),
         *([("queue", spec.queue)] if spec.queue else []),
+        *([("reservation", spec.reservation)] if spec.reservation else []),
         *_requests(spec),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),

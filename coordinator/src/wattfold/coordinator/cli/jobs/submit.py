@@ -193,6 +193,12 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--queue", default="", metavar="NAME", help="One of `wattfold queues`. Default: `default`."
 )
 @click.option(
+    "--reservation",
+    default="",
+    metavar="NAME",
+    help="Run in one of `wattfold reservations`, and nowhere else.",
+)
+@click.option(
     "--due",
     "due_at_s",
     type=TIME_S,
@@ -298,6 +304,7 @@ def _spec(
         due_at_s=options["due_at_s"] or 0.0,
         weight=options["weight"],
         queue=options["queue"],
+        reservation=options["reservation"],
         umask=request.umask(),
         resource_limits=request.soft_limits(),
         requeue_max=options["requeue_max"],

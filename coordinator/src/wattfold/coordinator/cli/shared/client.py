@@ -114,6 +114,23 @@ class CoordinatorClient:
         answer: pb.ListQueuesResponse = self._call(self._stub.ListQueues, pb.ListQueuesRequest())
         return answer
 
+    def reserve(self, request: pb.ReserveRequest) -> pb.Reservation:
+        """Keeps nodes for some jobs, or for none."""
+        answer: pb.ReserveResponse = self._call(self._stub.Reserve, request)
+        return answer.reservation
+
+    def cancel_reservation(self, name: str) -> None:
+        """Takes a reservation back."""
+        request = pb.CancelReservationRequest(name=name)
+        self._call(self._stub.CancelReservation, request)
+
+    def list_reservations(self) -> pb.ListReservationsResponse:
+        """The reservations that are not over."""
+        answer: pb.ListReservationsResponse = self._call(
+            self._stub.ListReservations, pb.ListReservationsRequest()
+        )
+        return answer
+
     def list_nodes(self) -> pb.ListNodesResponse:
         """All nodes."""
         answer: pb.ListNodesResponse = self._call(self._stub.ListNodes, pb.ListNodesRequest())

@@ -23,7 +23,7 @@ def nodes(session: Session) -> None:
     CAP W and its range are summed over the zones of the node. COMMIT is the most it may draw, base
     power included, of a node that is in no sum with a + before it; DRAW is measured, by the meter
     of the whole node where it has one. JOBS also tells which jobs still work on cores that they
-    have lost, and how much of late.
+    have lost, how much of late, and what the node is reserved for.
     """
     with session.connect() as client:
         answer = client.list_nodes()
@@ -107,6 +107,9 @@ def _notes(node: pb.Node) -> str:
     if node.drift_count:
         notes.append(f"drift {node.drift_count}")
     notes += _beside_cores(node)
+    notes += node.reservations
+    if node.overstaying_job_ids:
+        notes.append(f"still running there: {' '.join(node.overstaying_job_ids)}")
     for job_id in dict.fromkeys(core.job_id for core in node.residual if core.alarm):
         cores = [core for core in node.residual if core.job_id == job_id]
         cpus, load = CpuSet.of(core.cpu for core in cores), sum(core.load for core in cores)

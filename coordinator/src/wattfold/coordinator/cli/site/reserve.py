@@ -1,0 +1,191 @@
+"""`reserve`, `reservations`: keeping nodes for some jobs, or for none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+import click
+from rich.table import Table
+
+from wattfold.contract.units import s_from_ns
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.parsing import DURATION_NS, NAMES, TIME_S
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.command()
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option("--nodes", type=NAMES, metavar="NODE[,NODE]...", help="These nodes.")
+@click.option(
+    "--count",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="So many nodes, chosen now: free ones, and those whose jobs end before.",
+)
+@click.option(
+    "--features", type=NAMES, metavar="NAME[,NAME]...", help="With --count: that have all of these."
+)
+@click.option(
+    "--start", type=TIME_S, metavar="TIME|+DURATION", help="2027-01-31T18:00, +2h. Default: now."
+)
+@click.option("--end", type=TIME_S, metavar="TIME|+DURATION", help="When it is over.")
+@click.option(
+    "--duration", type=DURATION_NS, metavar="DURATION", help="How long, instead of --end."
+)
+@click.option(
+    "--users", type=NAMES, metavar="ACCOUNT[,ACCOUNT]...", help="Only their jobs may name it."
+)
+@click.option("--queue", default="", metavar="NAME", help="For all jobs of this queue.")
+@click.option("--maintenance", is_flag=True, help="For no job at all.")
+@click.option(
+    "--end-jobs",
+    is_flag=True,
+    help="At its start, end the jobs that still run there and have no right to, with their grace "
+    "time; those that can be started again are queued.",
+)
+@click.option("--reason", default="", metavar="TEXT", help="Why; shown by `wattfold nodes`.")
+@click.option("--list", "listing", is_flag=True, help="The same as `wattfold reservations`.")
+@click.option("--cancel", default="", metavar="NAME", help="Take this one back.")
+@session_command
+def reserve(
+    session: Session,
+    name: str | None,
+    nodes: Sequence[str] | None,
+    count: int | None,
+    features: Sequence[str] | None,
+    start: float | None,
+    end: float | None,
+    duration: int | None,
+    users: Sequence[str] | None,
+    queue: str,
+    maintenance: bool,
+    end_jobs: bool,
+    reason: str,
+    listing: bool,
+    cancel: str,
+) -> None:
+    """Keep nodes for some jobs, or for none, from a start to an end. For operators.
+
+    Jobs run in it that name it (`wattfold submit --reservation NAME`), and those of its queue.
+    Others are started on its nodes only where they end before, by their time limits or else by
+    their estimates. What runs there at its start goes on, but for --end-jobs.
+
+    For example: wattfold reserve new-kernel --nodes n1,n2 --start +4h --duration 2h --maintenance
+    """
+    if listing or cancel:
+        if name or (listing and cancel):
+            raise _usage("--list and --cancel NAME go alone")
+        _cancel(session, cancel) if cancel else _list(session)
+        return
+    if not name:
+        raise _usage("give the reservation a name, or --list, or --cancel NAME")
+    if (end is None) == (duration is None):
+        raise _usage("say when it ends: --end, or --duration; one of the two")
+    if bool(nodes) == bool(count):
+        raise _usage("say which nodes: --nodes, or --count; one of the two")
+    begin_s = start or time.time()
+    request = pb.ReserveRequest(
+        name=name,
+        node_ids=nodes or (),
+        count=count or 0,
+        features=features or (),
+        start_at_s=start or 0.0,
+        end_at_s=begin_s + s_from_ns(duration) if duration is not None else end,
+        users=users or (),
+        queue=queue,
+        maintenance=maintenance,
+        end_jobs=end_jobs,
+        reason=reason,
+    )
+    with session.connect() as client:
+        made = client.reserve(request)
+    if session.json:
+        session.print_json(as_dict(made))
+        return
+    click.echo(f"{made.name} {_time(made.start_at_s)} to {_time(made.end_at_s)} {_which(made)}")
+    if made.other_job_ids:
+        jobs = " ".join(made.other_job_ids)
+        click.echo(f"wattfold: jobs on its nodes that have no right to it: {jobs}", err=True)
+
+
+@click.command()
+@session_command
+def reservations(session: Session) -> None:
+    """List reservations and maintenance windows that are not over.
+
+    JOBS are those on its nodes now that have a right to be there, OTHERS those that have none.
+    """
+    _list(session)
+
+
+def _usage(text: str) -> click.UsageError:
+    return click.UsageError(text, click.get_current_context())
+
+
+def _list(session: Session) -> None:
+    with session.connect() as client:
+        answer = client.list_reservations()
+    if session.json:
+        session.print_json(as_dict(answer))
+    elif answer.reservations:
+        session.print(_table(answer.reservations))
+    else:
+        click.echo("No reservations.")
+
+
+def _cancel(session: Session, name: str) -> None:
+    with session.connect() as client:
+        client.cancel_reservation(name)
+    if session.json:
+        session.print_json({"name": name, "result": "cancelled"})
+    else:
+        click.echo(f"{name} cancelled")
+
+
+def _table(listed: Iterable[pb.Reservation]) -> Table:
+    table = plain_table(
+        left("NAME"),
+        left("STATE"),
+        left("START"),
+        left("END"),
+        flexible("FOR"),
+        flexible("NODES"),
+        left("JOBS"),
+        left("OTHERS"),
+        flexible("REASON"),
+    )
+    for one in sorted(listed, key=lambda one: one.start_at_s):
+        add_row(
+            table,
+            one.name,
+            "begun" if one.begun else "to come",
+            _time(one.start_at_s),
+            _time(one.end_at_s),
+            _whose(one),
+            _which(one),
+            " ".join(one.job_ids) or f.NONE,
+            " ".join(one.other_job_ids) or f.NONE,
+            one.reason,
+        )
+    return table
+
+
+def _whose(one: pb.Reservation) -> str:
+    if one.maintenance:
+        return "maintenance, ends jobs" if one.end_jobs else "maintenance"
+    parts = [f"users {', '.join(one.users)}"] if one.users else []
+    parts += [f"queue {one.queue}"] if one.queue else []
+    parts += ["ends jobs"] if one.end_jobs else []
+    return ", ".join(parts)
+
+
+def _which(one: pb.Reservation) -> str:
+    return ", ".join(one.node_ids)
+
+
+def _time(time_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_s))
