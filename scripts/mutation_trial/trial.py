@@ -62,14 +62,20 @@ def copy_of_checkout(folder: Path) -> Path:
     return folder
 
 
+def trust_tests(folder: Path) -> list[str]:
+    """Those of `tests/trust` that play the core by hand, and those of policies."""
+    return sorted(
+        str(path.relative_to(folder))
+        for path in (folder / "tests/trust").glob("test_*.py")
+        if "_policies_" in path.name or "from unit.core.stage" in path.read_text(encoding="utf-8")
+    )
+
+
 def run_tests(folder: Path, limit_s: float | None) -> str:
     """The first test that fails in a copy, "time" past the limit, empty if all pass."""
     paths = os.pathsep.join(str(folder / tree) for tree in TREES)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
-    trust = sorted(
-        str(p.relative_to(folder)) for p in (folder / "tests/trust").glob("*_policies_*.py")
-    )
-    there = [test for test in (*TESTS, *trust) if (folder / test).exists()]
+    there = [test for test in (*TESTS, *trust_tests(folder)) if (folder / test).exists()]
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(

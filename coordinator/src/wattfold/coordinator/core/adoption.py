@@ -75,7 +75,6 @@ def adopt(state: State, job: Job, now_ns: int) -> str:
         job.ranks[node.node_id] = Rank(
             node_id=node.node_id,
             held=held,
-            launching=True,
             memory_bytes=job.spec.memory_bytes,
         )
         note_lack(state, node)
