@@ -44,6 +44,21 @@ def test_a_later_attempt_starts_when_the_earlier_one_is_over(plain_agent: Any) -
     assert text == "one\ntwo\n", "it adds to the output of the first"
 
 
+def test_a_late_word_to_forget_an_attempt_leaves_the_next_one_alone(plain_agent: Any) -> None:
+    def forget(attempt: int) -> None:
+        request = pb.ForgetProcessRequest(header=plain_agent.header(), job_id="a", attempt=attempt)
+        plain_agent.stub.ForgetProcess(request)
+
+    launch(plain_agent, 1, ["true"])
+    plain_agent.ended("a")
+    launch(plain_agent, 2, ["false"])
+    until(lambda: plain_agent.processes()["a"].state == pb.PROCESS_STATE_ENDED)
+    forget(1)
+    assert plain_agent.processes()["a"].attempt == 2
+    forget(2)
+    assert plain_agent.processes() == {}
+
+
 def test_an_earlier_attempt_that_is_alive_makes_way(plain_agent: Any) -> None:
     old = launch(plain_agent, 1, SLEEP).pid
     with pytest.raises(grpc.RpcError) as refused:

@@ -120,8 +120,10 @@ def terminate(node: str, job: str) -> act.Terminate:
     return act.Terminate(node_id=NodeId(node), job_id=JobId(job), request_id="", cause="")
 
 
-def forget(node: str, job: str) -> act.ForgetProcess:
-    return act.ForgetProcess(node_id=NodeId(node), job_id=JobId(job), request_id="", cause="")
+def forget(node: str, job: str, attempt: int = 1) -> act.ForgetProcess:
+    return act.ForgetProcess(
+        node_id=NodeId(node), job_id=JobId(job), request_id="", cause="", attempt=attempt
+    )
 
 
 def solve(number: int) -> act.Solve:
@@ -262,6 +264,18 @@ class Stage:
         if suspended is None:
             return self.send(ev.SuspensionFailed(reason="no", **about))
         return self.send(ev.SuspensionConfirmed(suspended=suspended, **about))
+
+    def terminate_failed(self, node: str, job: str, refused: bool = False) -> list[act.Action]:
+        """An order to end a job got no answer, or one that it is not there."""
+        return self.send(
+            ev.TerminateFailed(
+                node_id=NodeId(node),
+                job_id=JobId(job),
+                reason="no",
+                refused=refused,
+                attempt=self.attempt(job),
+            )
+        )
 
     def process_ended(self, node: str, job: str, exit_code: int = 0) -> list[act.Action]:
         reading = ended(job, exit_code, attempt=self.attempt(job))

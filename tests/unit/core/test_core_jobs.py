@@ -82,6 +82,32 @@ def test_a_running_job_is_ended_and_its_cores_stay_held_until_it_has() -> None:
     assert stage.job("a").state is JobState.CANCELLED
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_lost_order_to_end_a_job_is_repeated_until_it_has_ended(refused: bool) -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.run_job("a", "n0:0-3")
+    assert stage.cancel("a") == [terminate("n0", "a")]
+    for _ in range(3):
+        assert stage.terminate_failed("n0", "a", refused=refused) == []
+        assert terminate("n0", "a") not in stage.after(0.9)
+        assert stage.wake_ns <= stage.now_ns + S // 10
+        assert terminate("n0", "a") in stage.after(0.1)
+    assert stage.after(1.0) == [], "one that is under way is not repeated"
+    stage.process_ended("n0", "a", 143)
+    assert stage.terminate_failed("n0", "a", refused=True) == []
+    assert stage.job("a").state is JobState.CANCELLED
+
+
+def test_an_order_to_end_a_job_does_not_wait_for_a_mask_that_is_tried_again() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.run_job("a", "n0:0-3")
+    stage.plan(on("a", "n0:0-1"))
+    stage.send(ev.MaskFailed(node_id=N0, job_id=JobId("a"), reason="no"))
+    assert stage.cancel("a") == [terminate("n0", "a")]
+
+
 def test_a_second_cancel_changes_nothing() -> None:
     stage = Stage()
     stage.up("n0")
@@ -234,7 +260,7 @@ def test_an_end_that_happened_out_of_contact_is_taken_in() -> None:
     stage.up("n0")
     stage.run_job("a", "n0:0-3")
     stage.silent("n0")
-    assert stage.connect("n0", 10, (ended("a", 0, cpu_ns=5),))[:1] == [forget("n0", "a")]
+    assert stage.connect("n0", 10, (ended("a", 0, cpu_ns=5),))[:1] == [forget("n0", "a", 0)]
     assert stage.job("a").state is JobState.COMPLETED
     assert stage.job("a").ranks[N0].end.cpu_ns == 5  # type: ignore[union-attr]
 
@@ -279,7 +305,7 @@ def test_foreign_processes_keep_their_cores() -> None:
     assert "held by a process not of this journal" in stage.job("a").reason
     stage.need_plan()
     assert stage.plan(on("a", "n0:2-3", cap_w=10)) == [launch("n0", "a", "2-3")]
-    assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger")]
+    assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger", 0)]
     assert not stage.core.state.nodes[N0].foreign
 
 
@@ -290,8 +316,12 @@ def test_a_process_of_a_job_that_has_ended_is_ended() -> None:
     out = stage.connect("n0", 10, (running("a", "0-1"),))
     assert out == [terminate("n0", "a"), renew("n0")]
     assert str(stage.core.state.nodes[N0].foreign[JobId("a")]) == "0-1"
+    assert stage.terminate_failed("n0", "a") == [terminate("n0", "a")]
+    assert stage.terminate_failed("n0", "a", refused=True) == [], "its end is told"
     stage.process_ended("n0", "a", 143)
     assert not stage.core.state.nodes[N0].foreign
+    stage.silent("n0")
+    assert stage.terminate_failed("n0", "a") == []
 
 
 def test_progress_is_integrated_and_the_programs_word_replaces_it() -> None:

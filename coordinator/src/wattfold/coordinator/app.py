@@ -85,6 +85,8 @@ EXIT_FENCED = 5
 WORKER_START_S = 60.0
 FIT_DEADLINE_S = 10.0
 STOP_GRACE_S = 0.2
+LAST_CHECKPOINT_S = 40.0
+"""Before a service manager loses patience; without it the next start replays."""
 INNER_SOCKET = "inner.sock"
 COMMANDS = (
     act.SetCaps,
@@ -180,7 +182,6 @@ async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: i
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(journal.close)
         stack.callback(lambda: journal.put_meta("measured_peak_uw", str(seen.peak_uw)))
-        stack.callback(service.checkpoint)
         budget = _configured_budget(config, journal, core)
         service.start_epoch(
             ns_from_s(config.lease_s),
@@ -188,12 +189,29 @@ async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: i
             budget,
             first_epoch,
         )
-        members = await _wire(config, access, journal, service, seen, record, stopped, stack)
+        members, checkpoints = await _wire(
+            config, access, journal, service, seen, record, stopped, stack
+        )
         reloader = Reloader(config, read, members)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 0)
-        return await stopped
+        code = await stopped
+        if code == 0:
+            await _last_checkpoint(checkpoints)
+        return code
+
+
+async def _last_checkpoint(checkpoints: BesideTheLoop) -> None:
+    """Stores the state, so that the next start need not replay; a second signal gives that up.
+
+    All else goes on meanwhile: leases are renewed until the end, so that a restart costs no cap.
+    """
+    making = asyncio.create_task(checkpoints.last())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, making.cancel)
+    await asyncio.wait([making], timeout=LAST_CHECKPOINT_S)
+    making.cancel()
 
 
 def _identity(journal: Journal) -> str:
@@ -247,9 +265,9 @@ async def _wire(
     record: Path | None,
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
-) -> Membership:
+) -> tuple[Membership, BesideTheLoop]:
     worker, planner = await _planner(config, service, seen, stack)
-    pictures = await _pictures(config, journal, service, seen, stack)
+    pictures, checkpoints = await _pictures(config, journal, service, seen, stack)
     agents = Agents()
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
@@ -303,7 +321,7 @@ async def _wire(
     # Agents are in contact by now; "ready" also says that the first plan need not wait.
     await worker.call(len, "", deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
-    return members
+    return members, checkpoints
 
 
 async def _planner(
@@ -331,7 +349,7 @@ async def _pictures(
     service: Service,
     seen: Observations,
     stack: contextlib.AsyncExitStack,
-) -> PictureFeed:
+) -> tuple[PictureFeed, BesideTheLoop]:
     """The process that shows people the state and writes it out for the journal.
 
     It gives way to the one that renews leases.
@@ -346,7 +364,7 @@ async def _pictures(
     checkpoints = BesideTheLoop(feed, journal, service.clock, service.core.state)
     service.begin_checkpoint = checkpoints.begin
     stack.push_async_callback(checkpoints.close)
-    return pictures
+    return pictures, checkpoints
 
 
 async def _fit(worker: SolverWorker, lesson: Lesson) -> FitResult | str:

@@ -50,6 +50,7 @@ _PERMANENT = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.UNIMPLEMENTED,
 )
+_UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class FencedError(Exception):
@@ -407,23 +408,34 @@ class AgentLink:
             signal=action.signal or SIGTERM,
             grace_ns=action.grace_ns or round(self._settings.term_grace_s * 1e9),
         )
+        reason, refused = "it is not there", True
         try:
-            await self._call(self._stub.EndAttempt, request)
+            found = await self._end_attempt(request)
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                await self._signal(request)
-                return
-            self._unheard("terminate", action.job_id, error)
+            found, reason = False, _reason(error, self.address)
+            refused = error.code() not in _UNANSWERED
+        if not found:
+            failed = ev.TerminateFailed(
+                node_id=self.node_id,
+                job_id=action.job_id,
+                reason=reason,
+                refused=refused,
+                attempt=action.attempt,
+            )
+            self._hooks.post(failed)
 
-    async def _signal(self, end: pb.EndAttemptRequest) -> None:
-        """The same of an agent of an earlier version, which knows of no attempts."""
-        request = pb.SignalRequest(
-            header=end.header, job_id=end.job_id, signal=SIGTERM, grace_ns=end.grace_ns
-        )
+    async def _end_attempt(self, request: pb.EndAttemptRequest) -> bool:
+        """Whether it was there to be ended."""
         try:
-            await self._call(self._stub.Signal, request)
+            return bool((await self._call(self._stub.EndAttempt, request)).found)
         except grpc.aio.AioRpcError as error:
-            self._unheard("terminate", JobId(end.job_id), error)
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+        # An agent of an earlier version, which knows of no attempts.
+        signal = pb.SignalRequest(
+            header=request.header, job_id=request.job_id, signal=SIGTERM, grace_ns=request.grace_ns
+        )
+        return bool((await self._call(self._stub.Signal, signal)).found)
 
     async def _suspend(self, action: act.Suspend) -> None:
         request = pb.SuspendRequest(
@@ -458,11 +470,15 @@ class AgentLink:
         request = pb.ForgetProcessRequest(
             header=self._header(action.request_id, action.cause),
             job_id=action.job_id,
+            attempt=action.attempt,
         )
         try:
             await self._call(self._stub.ForgetProcess, request)
         except grpc.aio.AioRpcError as error:
-            self._unheard("forget", action.job_id, error)
+            reason, job = _reason(error, self.address), action.job_id
+            log.warning(line("forget_failed", node=self.node_id, job=job, reason=reason))
+            # It is told again with the next message, and forgotten then.
+            self._reported.discard((job, action.attempt))
 
     async def _renew(self, action: act.RenewLease) -> None:
         request = pb.RenewLeaseRequest(
@@ -488,11 +504,6 @@ class AgentLink:
                 caps=messages.readings_of_caps(answer.caps),
             ),
         )
-
-    def _unheard(self, what: str, job_id: JobId, error: grpc.aio.AioRpcError) -> None:
-        """A repeat comes with the next contact, when the agent lists its processes."""
-        reason = _reason(error, self.address)
-        log.warning(line("command_failed", what=what, node=self.node_id, job=job_id, reason=reason))
 
 
 class Agents:

@@ -53,6 +53,11 @@ class BesideTheLoop:
         if self._task is not None:
             await self._task
 
+    async def last(self) -> None:
+        """Makes one of the state as it is now, or at most as old as one under way."""
+        self.begin()
+        await self.done()
+
     async def close(self) -> None:
         """Gives it up: the journal has the events."""
         if self._task is not None:

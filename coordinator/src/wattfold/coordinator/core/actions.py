@@ -104,12 +104,13 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetProcess:
-    """Drop the record of an ended process."""
+    """Drop the record of an ended process. ``attempt`` 0 is whichever there is."""
 
     node_id: NodeId
     job_id: JobId
     request_id: str
     cause: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -358,6 +358,17 @@ class MaskFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TerminateFailed:
+    """An order to end a job was refused (the process is not there, say) or got no answer."""
+
+    node_id: NodeId
+    job_id: JobId
+    reason: str
+    refused: bool = False
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SuspensionConfirmed:
     """The processes of a job on a node are stopped, or go on."""
 
@@ -489,6 +500,7 @@ Event = (
     | MaskFailed
     | SuspensionConfirmed
     | SuspensionFailed
+    | TerminateFailed
     | JobLaunched
     | LaunchFailed
     | ProcessEnded

@@ -19,6 +19,7 @@ OfRank = (
     | ev.MaskFailed
     | ev.SuspensionConfirmed
     | ev.SuspensionFailed
+    | ev.TerminateFailed
 )
 """Answers to commands about the process of a job on a node."""
 
@@ -109,6 +110,7 @@ def begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
     state.index.news.append(job.job_id)
     out: list[act.Action] = []
     for rank in job.ranks.values():
+        rank.retry_ns = 0  # That a mask is to be tried again is no reason to wait.
         if not (rank.launching or rank.running or rank.end):
             rank.end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message="never started")
             out += _end_process(state, job, rank)
@@ -131,6 +133,19 @@ def end_process(state: State, job: Job, node: Node, attempt: int | None = None) 
         request_id=next_request(state),
         cause=job.job_id,
     )
+
+
+def terminate_failed(state: State, event: ev.TerminateFailed, now_ns: int) -> list[act.Action]:
+    """Whether a process was told to end is not known: it is told again until it has ended."""
+    job, rank = rank_of(state, event)
+    if job is not None and rank is not None and rank.end is None:
+        rank.signalled, rank.retry_ns = False, now_ns + state.settings.retry_ns
+        return []
+    # What is no process of the job any more. Where it is not there, its end is told.
+    known, node = state.jobs.get(event.job_id), state.nodes.get(event.node_id)
+    if known is None or node is None or not node.reachable or event.refused:
+        return []
+    return [end_process(state, known, node, event.attempt)]
 
 
 def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
@@ -264,6 +279,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
             job_id=reading.job_id,
             request_id=next_request(state),
             cause=reading.job_id,
+            attempt=reading.attempt,
         ),
     ]
     job = state.jobs.get(reading.job_id)

@@ -367,6 +367,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.JobResumeRequested: attempt_events.resume_requested,
     ev.SuspensionConfirmed: attempt_events.suspension_confirmed,
     ev.SuspensionFailed: attempt_events.suspension_failed,
+    ev.TerminateFailed: job_events.terminate_failed,
     ev.MaskConfirmed: job_events.mask_confirmed,
     ev.MaskFailed: job_events.mask_failed,
     ev.JobLaunched: job_events.launched,

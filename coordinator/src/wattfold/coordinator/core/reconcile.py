@@ -59,7 +59,7 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
     out += _lower_strangers(state, look.nodes, now_ns, cause)
     for job in _jobs(state, look):
         if job.state is JobState.ENDING:
-            out += _terminate(state, job, look.ranks(job), cause)
+            out += _terminate(state, job, look.ranks(job), now_ns, cause)
         elif job.target is not None:
             out += _suspensions(state, job, look.ranks(job), now_ns, cause)
             out += _masks(state, job, look.ranks(job), now_ns, cause)
@@ -256,11 +256,14 @@ def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) ->
     return out
 
 
-def _terminate(state: State, job: Job, ranks: Iterable[Rank], cause: str) -> list[act.Action]:
+def _terminate(
+    state: State, job: Job, ranks: Iterable[Rank], now_ns: int, cause: str
+) -> list[act.Action]:
     out: list[act.Action] = []
     for rank in ranks:
         alive = rank.end is None and (rank.running or rank.launching)
-        if alive and not rank.signalled and state.nodes[rank.node_id].reachable:
+        asks = alive and not rank.signalled and now_ns >= rank.retry_ns
+        if asks and state.nodes[rank.node_id].reachable:
             rank.signalled = True
             out.append(
                 act.Terminate(

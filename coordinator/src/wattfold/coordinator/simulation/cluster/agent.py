@@ -241,12 +241,19 @@ class Agent:
             case act.Launch():
                 return self._launch(command)
             case act.Terminate():
-                if self._is_there(command.job_id, command.attempt):
-                    self.end(command.job_id, SIGTERM_EXIT)
+                if not self._is_there(command.job_id, command.attempt):
+                    return ev.TerminateFailed(
+                        node_id=self.node_id,
+                        job_id=command.job_id,
+                        reason="it is not there",
+                        refused=True,
+                        attempt=command.attempt,
+                    )
+                self.end(command.job_id, SIGTERM_EXIT)
             case act.Suspend():
                 return self._suspend(command)
             case act.ForgetProcess():
-                self.processes.pop(command.job_id, None)
+                self._forget(command)
         return None
 
     def _readings(
@@ -321,6 +328,11 @@ class Agent:
             confined=False,
             attempt=command.attempt,
         )
+
+    def _forget(self, command: act.ForgetProcess) -> None:
+        process = self.processes.get(command.job_id)
+        if process is not None and command.attempt in (0, process.attempt):
+            del self.processes[command.job_id]
 
     def _is_there(self, job_id: JobId, attempt: int) -> bool:
         process = self.processes.get(job_id)

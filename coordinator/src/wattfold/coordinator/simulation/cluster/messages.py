@@ -67,8 +67,9 @@ class Messages:
             answer = self._take(agent, command, epoch)
             if late:
                 return
-            if answer is not None and not unanswered and agent.connected:
-                self._clock.later(self.delay_ns(), lambda: self._answer(epoch, answer))
+            if not unanswered and agent.connected:
+                if answer is not None:
+                    self._clock.later(self.delay_ns(), lambda: self._answer(epoch, answer))
             else:
                 self._clock.later(TIMEOUT_NS, lambda: self._give_up(command, epoch))
 
@@ -77,8 +78,6 @@ class Messages:
 
         if lost or late:
             self._clock.later(TIMEOUT_NS, lambda: self._give_up(command, epoch))
-        if lost and isinstance(command, act.Terminate):
-            self._clock.later(TIMEOUT_NS, lambda: self._contact_again(agent, epoch))
         if not lost:
             self._clock.later(self.delay_ns() + (LATE_NS if late else 0), arrive)
         if double:
@@ -98,17 +97,6 @@ class Messages:
         event = given_up(command)
         if event is not None and epoch == self._coordinator.epoch:
             self._coordinator.post(event)
-
-    def _contact_again(self, agent: Agent, epoch: int) -> None:
-        """An agent that does not answer such a command is silent until it is contacted again."""
-        if epoch != self._coordinator.epoch or not agent.connected:
-            return
-        self._coordinator.post(ev.NodeSilent(node_id=agent.node_id, reason="no answer"))
-        self._clock.later(self.delay_ns(), lambda: self._hello(agent, epoch))
-
-    def _hello(self, agent: Agent, epoch: int) -> None:
-        if epoch == self._coordinator.epoch and agent.connected:
-            self._coordinator.post(agent.hello())
 
 
 def given_up(command: Command) -> ev.Event | None:
@@ -131,6 +119,13 @@ def given_up(command: Command) -> ev.Event | None:
             )
         case act.SetMask():
             return ev.MaskFailed(
+                node_id=command.node_id,
+                job_id=command.job_id,
+                reason="lost",
+                attempt=command.attempt,
+            )
+        case act.Terminate():
+            return ev.TerminateFailed(
                 node_id=command.node_id,
                 job_id=command.job_id,
                 reason="lost",
