@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.core.stage import NODES, S, W, Stage, ended, forget, job_spec, launch, on, solve
+from unit.core.stage import NODES, S, Stage, W, ended, forget, job_spec, launch, on, solve
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters import codec
@@ -80,9 +80,7 @@ def test_a_job_shrinks_by_its_next_attempt() -> None:
     assert (job(stage).state, job(stage).reason) == (JobState.ENDING, "restarting: 3 -> 1 nodes")
     assert not of(act.Launch, ends(stage, "n0") + ends(stage, "n1"))
     last = ends(stage, "n2")
-    wanted = replace(
-        launch("n0", "a", "0-3", spec=job(stage).spec, launch_cpus=4), attempt=2
-    )
+    wanted = replace(launch("n0", "a", "0-3", spec=job(stage).spec, launch_cpus=4), attempt=2)
     assert of(act.Launch, last) == [wanted], "at once, by the event that ended the last process"
     assert forget("n2", "a") in last
     stage.launched("n0", "a")

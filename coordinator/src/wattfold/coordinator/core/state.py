@@ -160,7 +160,7 @@ class State:
 
     def profile_of(self, job: Job) -> PassProfile | None:
         """The stored profile of a job's application and unit, None if there is none."""
-        entry = self.profiles.get(_profile_key(job))
+        entry = self.profiles.get(profile_key(job.spec.app, job.spec.unit.value))
         return entry.profile if entry else None
 
 

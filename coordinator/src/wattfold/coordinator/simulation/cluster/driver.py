@@ -20,6 +20,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import Duty, NodeSpec
 from wattfold.coordinator.core.plan import PlanningRound, Policy
 from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.simulation.cluster.agent import SIGKILL_EXIT, Agent, Process
 from wattfold.coordinator.simulation.cluster.clock import VirtualClock
 from wattfold.coordinator.simulation.cluster.faults import Faults, Incident, IncidentKind
@@ -196,6 +197,10 @@ class Cluster:
         """An operator gives an order about a node."""
         self.post(ev.NodeOrdered(node_id=node_id, order=order, reason="a test"))
 
+    def resize(self, job_id: JobId, size: int) -> None:
+        """Somebody orders a job to have a size from now on; 0 = as the policy chooses."""
+        self.post(ev.JobResizeRequested(job_id=job_id, size=size))
+
     def kill_coordinator(self, away_ns: int) -> None:
         """kill -9: what is under way is lost; the journal brings the rest back after a while."""
         if not self.options.journal:
@@ -300,6 +305,7 @@ class Cluster:
         snapshot = self.core.snapshot(self.now_ns)
         began_ns = time.perf_counter_ns()
         plan = self.policy.propose(snapshot, self.now_ns, self.options.plan_deadline_s)
+        plan = with_ordered_sizes(plan, snapshot, snapshot.jobs)
         self.rounds += 1
         if plan.solver != "none":
             self.solver_ns.append(time.perf_counter_ns() - began_ns)
