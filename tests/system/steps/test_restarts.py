@@ -55,7 +55,7 @@ def undisturbed() -> int:
 
 def submit(site: LauncherSite, chain: Path, gate: Path) -> str:
     mpirun = f"mpirun.openmpi --map-by ppr:1:node {chain} {STEPS} {PAUSE} {gate}"
-    # Open MPI goes by the remote shell that the agent names; the shell is in between, as in scripts.
+    # The shell in between has no handler, as in scripts of people.
     return site.submit(
         ["/bin/sh", "-c", f"{mpirun}; exit $?"],
         env={"PATH": os.environ["PATH"], "HOME": str(site.work), MARK: str(site.folder)}

@@ -120,8 +120,10 @@ def terminate(node: str, job: str) -> act.Terminate:
     return act.Terminate(node_id=NodeId(node), job_id=JobId(job), request_id="", cause="")
 
 
-def forget(node: str, job: str) -> act.ForgetProcess:
-    return act.ForgetProcess(node_id=NodeId(node), job_id=JobId(job), request_id="", cause="")
+def forget(node: str, job: str, attempt: int = 1) -> act.ForgetProcess:
+    return act.ForgetProcess(
+        node_id=NodeId(node), job_id=JobId(job), request_id="", cause="", attempt=attempt
+    )
 
 
 def solve(number: int) -> act.Solve:

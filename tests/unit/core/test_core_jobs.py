@@ -234,7 +234,7 @@ def test_an_end_that_happened_out_of_contact_is_taken_in() -> None:
     stage.up("n0")
     stage.run_job("a", "n0:0-3")
     stage.silent("n0")
-    assert stage.connect("n0", 10, (ended("a", 0, cpu_ns=5),))[:1] == [forget("n0", "a")]
+    assert stage.connect("n0", 10, (ended("a", 0, cpu_ns=5),))[:1] == [forget("n0", "a", 0)]
     assert stage.job("a").state is JobState.COMPLETED
     assert stage.job("a").ranks[N0].end.cpu_ns == 5  # type: ignore[union-attr]
 
@@ -279,7 +279,7 @@ def test_foreign_processes_keep_their_cores() -> None:
     assert "held by a process not of this journal" in stage.job("a").reason
     stage.need_plan()
     assert stage.plan(on("a", "n0:2-3", cap_w=10)) == [launch("n0", "a", "2-3")]
-    assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger")]
+    assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger", 0)]
     assert not stage.core.state.nodes[N0].foreign
 
 

@@ -459,6 +459,7 @@ class AgentLink:
         request = pb.ForgetProcessRequest(
             header=self._header(action.request_id, action.cause),
             job_id=action.job_id,
+            attempt=action.attempt,
         )
         try:
             await self._call(self._stub.ForgetProcess, request)

@@ -106,12 +106,13 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetProcess:
-    """Drop the record of an ended process."""
+    """Drop the record of an ended process; ``attempt`` 0 = of whichever there is."""
 
     node_id: NodeId
     job_id: JobId
     request_id: str
     cause: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

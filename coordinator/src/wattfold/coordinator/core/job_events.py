@@ -269,6 +269,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
             job_id=reading.job_id,
             request_id=next_request(state),
             cause=reading.job_id,
+            attempt=reading.attempt,
         ),
     ]
     job = state.jobs.get(reading.job_id)

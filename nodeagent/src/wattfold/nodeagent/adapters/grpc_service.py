@@ -182,7 +182,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Drops the record of an ended process."""
 
         async def act() -> pb.ForgetProcessResponse:
-            self._jobs.forget(request.job_id)
+            self._jobs.forget(request.job_id, request.attempt)
             return pb.ForgetProcessResponse()
 
         return await self._command(request, context, act)

@@ -307,10 +307,13 @@ class NodeJobs:
             self._suspending.go_on(job)
             self._note(job)
 
-    def forget(self, job_id: str) -> None:
-        """Drops the record of an ended job; no record is as good. Raises WrongState."""
+    def forget(self, job_id: str, attempt: int = 0) -> None:
+        """Drops the record of an ended job (of one attempt; 0: of any). No record is as good.
+
+        Raises WrongState.
+        """
         job = self.jobs.get(JobId(job_id))
-        if job is None:
+        if job is None or attempt not in (0, job.attempt):
             return
         if job.live:
             raise WrongState(f"job {job_id} is still running here")

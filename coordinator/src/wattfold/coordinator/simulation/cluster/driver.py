@@ -30,6 +30,7 @@ from wattfold.coordinator.simulation.cluster.flight_recorder import (
 )
 from wattfold.coordinator.simulation.cluster.messages import Messages
 from wattfold.coordinator.simulation.cluster.meter import BudgetStep, Meter
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.cluster.truth import Truth
 from wattfold.coordinator.simulation.cluster.work import Work
 
@@ -51,6 +52,8 @@ class ClusterOptions:
     """What an idle node draws; by default what it is charged with."""
     plan_deadline_s: float = 60.0
     """A solver that ends by this clock makes a run depend on the machine it runs on."""
+    restarts: RestartTimes = RestartTimes()  # noqa: RUF009 - immutable
+    """Of programs that save and go on at another size; the stall itself is learnt by the core."""
     settings: CoreSettings = CoreSettings()  # noqa: RUF009 - immutable
     journal: bool = True
     """Whether events are kept: needed to bring a killed coordinator back."""
@@ -70,9 +73,13 @@ class Cluster:
         self.policy = policy
         self.clock = VirtualClock()
         self.core = CoordinatorCore(budget_uw, self.options.settings)
-        self.agents = {spec.node_id: Agent(spec) for spec in specs}
+        self.agents = {spec.node_id: Agent(spec, self.options.restarts) for spec in specs}
         self.truth = Truth(
-            self.clock, list(self.agents.values()), self._report_ends, self.options.idle_uw
+            self.clock,
+            list(self.agents.values()),
+            self._report_ends,
+            self.options.idle_uw,
+            self.options.restarts.start_ns,
         )
         self.messages = Messages(
             self.clock, self, self._changed, self.options.faults, self.options.seed
