@@ -10,6 +10,7 @@ from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.state import CoreSettings
 from wattfold.coordinator.simulation.cluster import driver
 from wattfold.coordinator.simulation.cluster.faults import Faults
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.cluster.work import Work
 
 __all__ = ["PACKAGE", "Cluster", "Faults", "S", "W", "node_spec"]
@@ -50,9 +51,13 @@ class Cluster(driver.Cluster):
         budget_uw: int,
         seed: int = 0,
         faults: Faults | None = None,
+        restarts: RestartTimes = RestartTimes(),  # noqa: B008 - immutable
     ) -> None:
         options = driver.ClusterOptions(
-            seed=seed, faults=faults or Faults(), settings=CoreSettings(check_every=1)
+            seed=seed,
+            faults=faults or Faults(),
+            restarts=restarts,
+            settings=CoreSettings(check_every=1),
         )
         super().__init__(specs, policy, budget_uw, options)
 

@@ -18,12 +18,15 @@ from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import node_orders
+from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import (
     Assignment,
+    Job,
     JobKind,
     JobState,
     ResizeMode,
     Share,
+    SizeUnit,
 )
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import GIVEN_BACK, Duty, NodeSpec
@@ -41,8 +44,12 @@ REQUESTS: dict[str, Callable[..., ev.Event]] = {
     "requeue held": partial(ev.JobRequeueRequested, hold=True),
     "suspend": ev.JobSuspendRequested,
     "resume": ev.JobResumeRequested,
+    "resize 1": partial(ev.JobResizeRequested, size=1),
+    "resize 2": partial(ev.JobResizeRequested, size=2),
+    "resize auto": partial(ev.JobResizeRequested, size=0),
 }
 GHOST_PID = 99
+CAPS_W = st.integers(5, 60)
 cpu_sets = st.sets(st.integers(0, 3), min_size=1).map(CpuSet.of)
 
 
@@ -100,6 +107,32 @@ class AnyEvents(RuleBasedStateMachine):
             asked = {"memory_bytes": memory, "gpus": gpus if memory else 0}
             asked |= {"requeue_max": again, "limit_ns": limit_s * S}
             self.stage.submit(job, job_spec(kind=kind, mode=mode, **asked), held=held)
+
+    @rule(job=st.sampled_from(JOBS), again=st.sampled_from([0, 1]), limit_s=st.sampled_from([0, 5]))
+    def submit_whole(self, job: JobId, again: int, limit_s: int) -> None:
+        """A job that takes another number of nodes by its next attempt."""
+        if job not in self.submitted:
+            self.submitted.add(job)
+            spec = job_spec(1, 3, unit=SizeUnit.NODES, mode=ResizeMode.RESTART, requeue_max=again)
+            self.stage.submit(job, replace(spec, limit_ns=limit_s * S))
+
+    @precondition(lambda self: any(self.restarted()))
+    @rule(data=st.data(), nodes=st.sets(st.sampled_from(NODES), min_size=1), cap_w=CAPS_W)
+    def plan_whole(self, data: st.DataObject, nodes: set[NodeId], cap_w: int) -> None:
+        """Such a job on these nodes; the others keep what they have."""
+        if not self.state.solving:
+            self.stage.send(ev.BudgetChanged(budget_uw=self.state.ledger.budget_uw, deadline_ns=S))
+        job = data.draw(st.sampled_from(self.restarted()))
+        cpus = CpuSet.of(range(4))
+        shares = tuple(Share(node_id=node, cpus=cpus) for node in sorted(nodes))
+        wanted = Assignment(job_id=job, size=len(shares), cap_uw=cap_w * W, shares=shares)
+        others = [j.target for j in self.state.placed() if j.target and j.job_id != job]
+        self.stage.plan(*others, wanted)
+
+    def restarted(self) -> list[JobId]:
+        """Whole-node jobs that have not ended."""
+        jobs = self.state.jobs.values() if hasattr(self, "stage") else ()
+        return [j.job_id for j in jobs if j.spec.unit is SizeUnit.NODES and not j.final]
 
     @rule(job=st.sampled_from(JOBS), what=st.sampled_from(sorted(REQUESTS)))
     def ask(self, job: JobId, what: str) -> None:
@@ -204,9 +237,36 @@ class AnyEvents(RuleBasedStateMachine):
     def wish(self, job: JobId, size: int) -> None:
         self.stage.send(ev.SizeWanted(job_id=job, size=size))
 
-    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), code=st.sampled_from([0, 1]))
-    def end(self, node: NodeId, job: JobId, code: int) -> None:
-        self.stage.process_ended(node, job, code)
+    @rule(
+        node=st.sampled_from(NODES),
+        job=st.sampled_from(JOBS),
+        code=st.sampled_from([0, 1]),
+        saving=st.sampled_from(Saving),
+    )
+    def end(self, node: NodeId, job: JobId, code: int, saving: Saving) -> None:
+        known = self.state.jobs.get(job)
+        ranks = known.ranks.values() if known else ()
+        # The last one to end: whether the job was to have another size, and what it was to have.
+        last = sum(rank.end is None for rank in ranks) == 1 and known.ranks.get(node)
+        wanted = known.following if known and last and last.end is None else None
+        self.stage.process_ended(node, job, code, saving=saving)
+        if wanted is not None:
+            assert known is not None
+            done = code == 0 and saving in (Saving.UNASKED, Saving.UNSAVED)
+            if known.final:
+                assert done or known.spec.own_launcher or known.state is not JobState.COMPLETED
+            else:
+                assert known.attempts[-1].resized
+                assert known.target in (None, wanted), "what it was to have, or nothing"
+
+    @rule(job=st.sampled_from(JOBS), data=st.data(), saving=st.sampled_from(Saving))
+    def all_end(self, job: JobId, data: st.DataObject, saving: Saving) -> None:
+        """As those of a job do that is told to save."""
+        known = self.state.jobs.get(job)
+        if known is not None and known.state is JobState.ENDING:
+            ranks = [rank.node_id for rank in known.ranks.values() if rank.end is None]
+            for node in data.draw(st.permutations(ranks)):
+                self.end(node, job, 0, saving)
 
     @rule(node=st.sampled_from(NODES))
     def fall_silent(self, node: NodeId) -> None:
@@ -336,8 +396,16 @@ class AnyEvents(RuleBasedStateMachine):
             if job.state in (JobState.RUNNING, JobState.SUSPENDED):
                 assert any(r.running for r in job.ranks.values())
             assert sum(a.lost for a in job.attempts) <= job.spec.requeue_max
+            self.what_follows_is_its_own(job)
             if job.state is JobState.LOST:
                 assert sum(a.lost for a in job.attempts) == job.spec.requeue_max
+
+    def what_follows_is_its_own(self, job: Job) -> None:
+        """Cores that a job is to have next are planned for nobody else."""
+        for share in job.following.shares if job.following else ():
+            for other in self.state.on_node(share.node_id):
+                targets = [other.target, other.following] if other is not job else []
+                assert all(share.cpus.isdisjoint(one.on(share.node_id)) for one in targets if one)
 
 
 AnyEvents.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

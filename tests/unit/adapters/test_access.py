@@ -61,7 +61,7 @@ ANYBODY = {
 }
 ANYBODY |= {"Watch"}
 OWNERS = {"Cancel", "Hold", "Release", "Explain", "GetEnvironment"}
-OWNERS |= {"Requeue", "SuspendJob", "ResumeJob"}
+OWNERS |= {"Requeue", "SuspendJob", "ResumeJob", "ResizeJob"}
 
 
 def spec_of(peer: Peer, **fields: Any) -> JobSpec:

@@ -1,7 +1,5 @@
 """Orders to end and to forget a job on a real connection: what becomes of one that is not heard."""
 
-# ruff: noqa: N802 - gRPC names the methods
-
 from __future__ import annotations
 
 import asyncio

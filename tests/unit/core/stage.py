@@ -277,8 +277,10 @@ class Stage:
             )
         )
 
-    def process_ended(self, node: str, job: str, exit_code: int = 0) -> list[act.Action]:
-        reading = ended(job, exit_code, attempt=self.attempt(job))
+    def process_ended(
+        self, node: str, job: str, exit_code: int = 0, **fields: Any
+    ) -> list[act.Action]:
+        reading = ended(job, exit_code, attempt=self.attempt(job), **fields)
         return self.send(ev.ProcessEnded(node_id=NodeId(node), process=reading))
 
     def silent(self, node: str) -> list[act.Action]:

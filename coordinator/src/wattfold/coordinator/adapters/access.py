@@ -45,6 +45,7 @@ RIGHTS = {
     "Requeue": Right.OWNER,
     "SuspendJob": Right.OWNER,
     "ResumeJob": Right.OWNER,
+    "ResizeJob": Right.OWNER,
     "Explain": Right.OWNER,
     "GetEnvironment": Right.OWNER,
     "DropProfile": Right.PROFILE,
@@ -57,6 +58,7 @@ _DEEDS = {
     "Requeue": "have it start again",
     "SuspendJob": "suspend it",
     "ResumeJob": "let it go on",
+    "ResizeJob": "resize it",
     "Explain": "ask why it is where it is",
     "GetEnvironment": "see its environment",
 }

@@ -24,6 +24,7 @@ from wattfold.coordinator.adapters.observations import (
 from wattfold.coordinator.adapters.step_keys import steps_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.v1 import common_pb2
@@ -38,6 +39,14 @@ MODES = {
     ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
     ResizeMode.TEAM: common_pb2.RESIZE_MODE_TEAM,
     ResizeMode.MAP: common_pb2.RESIZE_MODE_MAP,
+    # Each attempt keeps the cores it was started with.
+    ResizeMode.RESTART: common_pb2.RESIZE_MODE_FIXED,
+}
+_SAVINGS = {
+    pb.SAVING_UNASKED: Saving.UNASKED,
+    pb.SAVING_SAVED: Saving.SAVED,
+    pb.SAVING_UNSAVED: Saving.UNSAVED,
+    pb.SAVING_KILLED: Saving.KILLED,
 }
 _CHARGED = {
     pb.ZONE_KIND_PACKAGE: ZoneKind.PACKAGE,
@@ -240,6 +249,7 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         idle_energy_uj=message.idle_energy_uj,
         attempt=message.attempt,
         suspended=message.suspended,
+        saving=_SAVINGS.get(message.saving, Saving.UNKNOWN),
     )
 
 

@@ -407,6 +407,7 @@ class AgentLink:
             attempt=action.attempt,
             signal=action.signal or SIGTERM,
             grace_ns=action.grace_ns or round(self._settings.term_grace_s * 1e9),
+            saves=action.saves,
         )
         reason, refused = "it is not there", True
         try:

@@ -47,7 +47,7 @@ from wattfold.coordinator.adapters.submissions import (
     requeue_event,
 )
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.attempt_events import requeue_refusal
+from wattfold.coordinator.core.attempt_events import requeue_refusal, resize_refusal
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -187,6 +187,18 @@ class CoordinatorApi(NodeRequests):
             await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
         await self._request(ev.JobResumeRequested(job_id=job.job_id), context)
         return pb.ResumeJobResponse()
+
+    async def ResizeJob(self, request: pb.ResizeJobRequest, context: Any) -> pb.ResizeJobResponse:
+        """Gives a job one size, or back to the policy."""
+        job = await self._job(request.job_id, context)
+        refused = resize_refusal(job, request.size)
+        if refused:
+            text = f"job {job.job_id} cannot be resized: {refused}"
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        event = ev.JobResizeRequested(job_id=job.job_id, size=request.size)
+        await self._request(event, context)
+        size = job.target.size if job.target and job.ranks else 0
+        return pb.ResizeJobResponse(state=views.job_state(job.state), size=size)
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> bytes:
         """Jobs by id, or all; of other accounts' what is public."""

@@ -72,6 +72,17 @@ def outside_statements(state: State) -> list[str]:
 def attempt_statements(job: Job) -> list[str]:
     """What there is to say of the starts of a job, for people."""
     said = [f"Attempt {before.number} ended: {before.why}." for before in job.attempts]
+    unit = job.spec.unit.value
+    if job.following is not None or (job.ordered_ns >= 0 and job.target is not None):
+        said.append(
+            "It is being restarted at another size: what it has stays its own until all of it has "
+            "ended, and what it is to have is kept free for it."
+        )
+    if job.size_asked and not job.final:
+        said.append(
+            f"Ordered to have {job.size_asked} {unit}: `wattfold resize {job.job_id} auto` lets "
+            "the policy choose again."
+        )
     losses = sum(before.lost for before in job.attempts)
     if job.spec.requeue_max and not job.final:
         left = job.spec.requeue_max - losses

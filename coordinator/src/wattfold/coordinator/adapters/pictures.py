@@ -234,6 +234,7 @@ class Pictures:
         if job is None:
             return f"no job {job_id!r}"
         message = views.job_message(job, self._seen, self._setting.clock, self._now_ns)
+        views.add_restart(message, self._state, job)
         message.access = access_of(question.viewer, job.spec)
         waits = ending_reason(self._state, job)
         message.reason = waits or message.reason
@@ -255,6 +256,8 @@ class Pictures:
             reply.summary = f"The job is {job.state.value}."
             if waits:
                 reply.lines.append(f"It {waits}.")
+            if job.following is not None:
+                reply.summary = f"{job.reason[:1].upper()}{job.reason[1:]}."
         if message.message:
             reply.lines.append(message.message)
         reply.lines.extend(attempt_statements(job))
@@ -281,6 +284,7 @@ class Pictures:
 
     def _job_bytes(self, job: Job, access: pb.JobAccess) -> bytes:
         body = views.job_without_spec(job, self._seen, self._setting.clock, self._now_ns)
+        views.add_restart(body, self._state, job)
         body.reason = ending_reason(self._state, job) or body.reason
         body.access = access
         if access == pb.JOB_ACCESS_OTHER:

@@ -27,9 +27,10 @@ from wattfold.coordinator.adapters.residual import with_cores
 from wattfold.coordinator.adapters.standing import Standing
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy
-from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy, Snapshot
+from wattfold.coordinator.core.snapshot import job_views, snapshot
 from wattfold.coordinator.core.state import State
+from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.policies.scheduler import Scheduled
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 
@@ -61,6 +62,7 @@ def propose(
         replica.companion(Standing).forget()
         world = with_cores(snapshot(replica.state, now_ns), residual)
         jobs, plan = len(world.jobs), policy.propose(world, now_ns, deadline_s)
+    plan = _as_ordered(plan, world, replica.state, now_ns)
     return Proposal(
         plan=news_of(plan, replica.state),
         jobs=jobs,
@@ -68,6 +70,14 @@ def propose(
         budget_uw=world.budget_uw,
         spendable_uw=world.spendable_uw,
     )
+
+
+def _as_ordered(plan: Plan, world: Snapshot, state: State, now_ns: int) -> Plan:
+    """The plan with the sizes that people have ordered of running jobs."""
+    placed = state.placed()
+    if not any(job.size_asked for job in placed):
+        return plan
+    return with_ordered_sizes(plan, world, job_views(state, placed, now_ns))
 
 
 def news_of(plan: Plan, state: State) -> Plan:

@@ -49,6 +49,7 @@ MODES = {
     common_pb2.RESIZE_MODE_MASK: ResizeMode.MASK,
     common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
     common_pb2.RESIZE_MODE_MAP: ResizeMode.MAP,
+    common_pb2.RESIZE_MODE_RESTART: ResizeMode.RESTART,
 }
 
 
@@ -114,6 +115,11 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
     mode = MODES[message.mode]
     if mode is ResizeMode.MAP and (unit is not SizeUnit.CORES or tasks > 1):
         raise InvalidRequestError("mode map is for jobs on cores of one node, without tasks")
+    if mode is ResizeMode.RESTART and not kind.resized:
+        raise InvalidRequestError(
+            f"a {kind.value} job keeps its size: mode restart is for malleable jobs, give a range "
+            "of sizes such as --nodes 1-4"
+        )
     return JobSpec(
         name=name,
         app=app,

@@ -19,7 +19,8 @@ from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
 from wattfold.coordinator.core.attempt import Attempt
 from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.state import State, profile_key
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
@@ -134,6 +135,8 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         attempt=job.attempt,
         attempts=[_attempt(attempt, clock) for attempt in job.attempts],
         suspended_s=job.suspended_for_ns(now_ns) / 1e9,
+        size_ordered=job.size_asked,
+        next_size=_next_size(job),
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
@@ -150,6 +153,20 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
     return message
+
+
+def add_restart(message: pb.Job, state: State, job: Job) -> None:
+    """What a restart at another size is expected to cost a job that may have one."""
+    if job.restarted and not job.final:
+        key = profile_key(job.spec.app, job.spec.unit.value)
+        message.restart_s = expected_ns(state.restarts, key) / 1e9
+
+
+def _next_size(job: Job) -> int:
+    """The size a job is on its way to by a restart."""
+    if job.following is not None:
+        return job.following.size
+    return job.target.size if job.target and job.ordered_ns >= 0 else 0
 
 
 def _attempt(attempt: Attempt, clock: Clock) -> pb.JobAttempt:

@@ -35,6 +35,7 @@ class RootCommand(LazyGroup):
         "hold": "jobs.control:hold",
         "release": "jobs.control:release",
         "requeue": "jobs.attempts:requeue",
+        "resize": "jobs.attempts:resize",
         "suspend": "jobs.attempts:suspend",
         "resume": "jobs.attempts:resume",
         "nodes": "site.nodes:nodes",

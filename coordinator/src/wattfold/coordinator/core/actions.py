@@ -88,6 +88,8 @@ class Terminate:
     attempt: int = 1
     signal: int = 0
     grace_ns: int = 0
+    saves: bool = False
+    """It is to go on later: its agent looks whether it saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

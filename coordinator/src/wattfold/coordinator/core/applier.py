@@ -15,6 +15,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
+from wattfold.coordinator.core.following import firm, immovable, restarts
 from wattfold.coordinator.core.job import KEEPS_STATES, Assignment, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.plan import Plan, Refusal
 from wattfold.coordinator.core.reservation import Windows
@@ -40,6 +41,8 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
     windows = Windows(state.reservations.values())
     for assignment in plan.assignments:
         job = state.jobs.get(assignment.job_id)
+        if job is not None and firm(state, job):
+            continue  # It has what it waits for; the plan need not say so.
         reason = _individual(assignment, job, state) or _reserved(assignment, job, windows, now_ns)
         if assignment.job_id in strays:
             reason = "a process of it runs already, which this journal has not started"
@@ -120,9 +123,11 @@ def _kept(changes: Iterable[Assignment], state: State) -> list[Assignment]:
     """Targets of jobs with processes that no accepted change replaces."""
     changed = {assignment.job_id for assignment in changes}
     return [
-        job.target
+        target
         for job in state.placed()
-        if job.target and job.ranks and job.job_id not in changed
+        if job.job_id not in changed and (job.ranks or firm(state, job))
+        for target in (job.target, job.following)
+        if target
     ]
 
 
@@ -143,6 +148,8 @@ def _without_clashes(
         good: list[Assignment] = []
         for assignment in changes:
             reason = claims.clash(assignment)
+            if not reason and restarts(state.jobs[assignment.job_id], assignment):
+                reason = claims.shortage(assignment)
             if reason:
                 refusals[assignment.job_id] = reason
             else:
@@ -168,8 +175,11 @@ def _starts(
     taken = _Claims(state)
     for assignment in (*changes, *_kept(changes, state)):
         taken.add(assignment)
-        if state.jobs[assignment.job_id].state not in KEEPS_STATES:
-            left_uw -= assigned_on_uw(assignment, specs)
+        job = state.jobs[assignment.job_id]
+        if job.state not in KEEPS_STATES:
+            before = job.target if restarts(job, assignment) else None
+            # One that is restarted never draws both: what it has until it has ended counts on.
+            left_uw -= max(assigned_on_uw(one, specs) for one in (assignment, before) if one)
     accepted: list[Assignment] = []
     for assignment in starts:
         reason = taken.clash(assignment) or taken.shortage(assignment)
@@ -200,6 +210,8 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
         return reason
     if job.state is JobState.STARTING:
         return "it is being started"
+    if job.restarted:
+        return immovable(job) or _not_for_new(assignment, job, state)
     if not job.resizable:
         return f"a {job.spec.kind.value} job ({job.spec.mode.value}) keeps its cores while it runs"
     if {s.node_id for s in assignment.shares} != {s.node_id for s in job.target.shares}:
@@ -208,16 +220,33 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
 
 
 def _reserved(assignment: Assignment, job: Job | None, windows: Windows, now_ns: int) -> str:
-    """Whether a job to start would be on nodes that are kept for others, or leave its own."""
-    if job is None or job.ranks or not windows.concern(job.spec):
+    """Whether a job to start would be on nodes that are kept for others, or leave its own.
+
+    One that is restarted is asked for the nodes that are new to it.
+    """
+    if job is None or not windows.concern(job.spec):
         return ""
     takes_ns = job.spec.limit_ns or round(assignment.expected_total_s * 1e9)
-    nodes = [share.node_id for share in assignment.shares]
+    nodes = [share.node_id for share in assignment.shares if share.node_id not in job.ranks]
+    if job.ranks and not (nodes and restarts(job, assignment)):
+        return ""
     return windows.why(job.spec, nodes, now_ns, now_ns + takes_ns)
+
+
+def _not_for_new(assignment: Assignment, job: Job, state: State) -> str:
+    """Why a job that is restarted cannot go to nodes it is not on."""
+    for share in assignment.shares:
+        node = state.nodes[share.node_id]
+        if share.node_id not in job.ranks and not node.takes_jobs:
+            return f"node {share.node_id} is {node.duty.value}"
+    return ""
 
 
 def _wrong_size(assignment: Assignment, job: Job) -> str:
     spec = job.spec
+    asked = job.size_asked
+    if asked and assignment.size not in (asked, job.target.size if job.target else asked):
+        return f"size {assignment.size} is not the {asked} that was ordered"
     if not spec.least_size <= assignment.size <= spec.size_max:
         return f"size {assignment.size} is outside {spec.least_size}..{spec.size_max}"
     present = job.target.size if job.target else 0

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
 
 ATTEMPTS_MAX = 100
 """A job is started no more often than this: its earlier attempts are kept, and shown."""
+
+
+class Saving(enum.Enum):
+    """What a process that was told to save and to end has done about it, as its agent saw."""
+
+    UNKNOWN = "unknown"
+    """Of an agent of an earlier version."""
+    UNASKED = "unasked"
+    """It had ended before it could be told."""
+    SAVED = "saved"
+    """Something in the folder of the snapshot is another than before."""
+    UNSAVED = "unsaved"
+    KILLED = "killed"
+    """It had not ended within its grace time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +39,8 @@ class Attempt:
     ended_ns: int
     why: str
     lost: bool = False
+    resized: bool = False
+    """Ended to go on at another size, or elsewhere."""
     cpu_ns: int = 0
     core_ns: int = 0
     energy_uj: int = 0

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import restart
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Requeue
-from wattfold.coordinator.core.job import Job, JobState
+from wattfold.coordinator.core.following import immovable
+from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
 from wattfold.coordinator.core.job_events import begin_ending, rank_of
 from wattfold.coordinator.core.state import State
 
@@ -50,6 +52,53 @@ def requeue_requested(state: State, event: ev.JobRequeueRequested, now_ns: int) 
         held=event.hold,
     )
     return requeue(state, job, order, now_ns)
+
+
+def restart_at(state: State, job: Job, wanted: Assignment, now_ns: int) -> list[act.Action]:
+    """Ends the attempt of a running job, which goes on with what an accepted plan has for it."""
+    if job.state is not JobState.RUNNING or immovable(job):
+        return []
+    job.advance_progress(now_ns)
+    job.requeue = Requeue(
+        why=restart.change_text(job, wanted),
+        signal=job.spec.snapshot_signal,
+        grace_ns=job.spec.snapshot_grace_ns,
+    )
+    job.following, job.ordered_ns = wanted, now_ns
+    job.reason = f"restarting: {job.requeue.why}"
+    job.resizes += 1
+    state.index.place(job)
+    return begin_ending(state, job, now_ns)
+
+
+def resize_refusal(job: Job, size: int) -> str:
+    """Why a job cannot be ordered to have a size, for people; empty if it can."""
+    spec = job.spec
+    if job.final:
+        return f"it has ended: it is {job.state.value}"
+    if not job.resizable:
+        return f"it is {spec.kind.value}, mode {spec.mode.value}: it keeps the size it starts with"
+    whole = spec.unit is SizeUnit.NODES
+    if whole and not job.restarted and job.ranks:
+        return "it is on whole nodes, whose number changes by restarts only (--resize restart)"
+    if size and not spec.least_size <= size <= spec.size_max:
+        return (
+            f"size {size} is outside {spec.least_size}..{spec.size_max} {spec.unit.value}, "
+            "which it was submitted for"
+        )
+    return ""
+
+
+def resize_requested(state: State, event: ev.JobResizeRequested, now_ns: int) -> list[act.Action]:
+    """Somebody wants a job at one size: the next plans keep to it."""
+    del now_ns
+    job = state.jobs.get(event.job_id)
+    if job is None or resize_refusal(job, event.size) or job.size_asked == event.size:
+        return []
+    job.size_asked = event.size
+    state.index.touch_job(job)
+    state.plan_needed = "size ordered"
+    return []
 
 
 def suspend_requested(state: State, event: ev.JobSuspendRequested, now_ns: int) -> list[act.Action]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Job, JobState, Rank, Share
 from wattfold.coordinator.core.node import Node, NodeSpec
 from wattfold.coordinator.core.state import State
@@ -26,16 +27,27 @@ def blocked_amounts(state: State, node: Node) -> tuple[int, tuple[str, ...]]:
     """Bytes of memory and GPUs of jobs on their way out and of strays."""
     if node.spec is None or not (node.spec.memory_bytes or node.spec.gpus):
         return 0, ()
-    leaving = [
-        job.ranks[node.node_id]
+    held = [
+        _held_there(job, node.node_id)
         for job in state.on_node(node.node_id)
-        if job.state is JobState.ENDING and job.spec.requests and node.node_id in job.ranks
+        if job.state is JobState.ENDING and job.spec.requests
     ]
-    leaving = [rank for rank in leaving if rank.end is None]
     stray_bytes, gpus = _strays(state, node)
     return (
-        stray_bytes + sum(rank.memory_bytes for rank in leaving),
-        gpus or tuple(gpu for rank in leaving for gpu in rank.gpus),
+        stray_bytes + sum(memory_bytes for memory_bytes, _ in held),
+        gpus or tuple(gpu for _, its_gpus in held for gpu in its_gpus),
+    )
+
+
+def _held_there(job: Job, node_id: NodeId) -> tuple[int, tuple[str, ...]]:
+    """What a job on its way out has of a node, or what its next attempt is to have."""
+    rank = job.ranks.get(node_id)
+    shares = job.following.shares if job.following else ()
+    parts: list[Rank | Share] = [share for share in shares if share.node_id == node_id]
+    parts += [rank] if rank is not None and rank.end is None else []
+    return (
+        max((part.memory_bytes for part in parts), default=0),
+        tuple(dict.fromkeys(gpu for part in parts for gpu in part.gpus)),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
+from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Refusal, Waiting
@@ -167,6 +168,14 @@ class JobResumeRequested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobResizeRequested:
+    """Somebody wants a job at one size from now on; 0 = at what the policy chooses."""
+
+    job_id: JobId
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
     """A run a profile was fitted to: so long, with such a size and cap per node.
 
@@ -250,6 +259,7 @@ class ProcessReading:
     idle_energy_uj: int = 0
     attempt: int = 0
     suspended: bool = False
+    saving: Saving = Saving.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,6 +496,7 @@ Event = (
     | JobRequeueRequested
     | JobSuspendRequested
     | JobResumeRequested
+    | JobResizeRequested
     | ProfileStored
     | ProfileDropped
     | ProgramCertified

@@ -97,7 +97,8 @@ class Index:
     def place(self, job: Job) -> None:
         """A job has a target or processes: it is on their nodes from now on."""
         self.displace(job)
-        wanted = [share.node_id for share in job.target.shares] if job.target else []
+        targets = [target for target in (job.target, job.following) if target]
+        wanted = [share.node_id for target in targets for share in target.shares]
         self._nodes_of[job.job_id] = tuple(dict.fromkeys((*wanted, *job.ranks)))
         self._placed[job.job_id] = job
         for node_id in self._nodes_of[job.job_id]:

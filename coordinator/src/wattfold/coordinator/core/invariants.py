@@ -81,7 +81,8 @@ def _check_index_of(state: State, job: Job) -> None:
 def _check_placed(state: State, job: Job) -> None:
     if not state.index.is_placed(job):
         raise InvariantError(f"the index has lost job {job.job_id}, which is placed")
-    shares = job.target.shares if job.target else ()
+    targets = [target for target in (job.target, job.following) if target]
+    shares = [share for target in targets for share in target.shares]
     for node_id in {*job.ranks, *(share.node_id for share in shares)}:
         if all(other is not job for other in state.index.on_node(node_id)):
             raise InvariantError(f"the index has lost job {job.job_id} on {node_id}")
@@ -114,6 +115,8 @@ def _check_attempts(job: Job) -> None:
         raise InvariantError(f"job {job.job_id} is at attempt {job.attempt} after {numbers}")
     if job.requeue is not None and job.state is not JobState.ENDING:
         raise InvariantError(f"job {job.job_id} is {job.state.value} and to be requeued")
+    if job.following is not None and job.requeue is None:
+        raise InvariantError(f"job {job.job_id} keeps cores for an attempt that does not follow")
     if (job.suspended_ns >= 0) is not (job.state is JobState.SUSPENDED) and not job.final:
         raise InvariantError(f"job {job.job_id} is {job.state.value} and its clock says otherwise")
     if job.state in (JobState.HELD, JobState.PENDING) and (job.ranks or job.target):

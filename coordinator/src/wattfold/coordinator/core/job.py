@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts
-from wattfold.coordinator.core.attempt import Attempt, Requeue
+from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -27,12 +27,14 @@ class JobKind(enum.Enum):
 
 
 class ResizeMode(enum.Enum):
-    """What follows a resize: nothing, the cores, also the number of threads, or the objects."""
+    """What follows a resize: nothing, the cores, also the number of threads, the objects, or a
+    start from its snapshot at another size."""
 
     FIXED = "fixed"
     MASK = "mask"
     TEAM = "team"
     MAP = "map"
+    RESTART = "restart"
 
 
 class JobState(enum.Enum):
@@ -144,7 +146,7 @@ class JobSpec:
     @property
     def restarts(self) -> bool:
         """Whether it may be started more than once: it can go on from a snapshot, or anew."""
-        return self.restartable or self.requeue_max > 0
+        return self.restartable or self.requeue_max > 0 or self.mode is ResizeMode.RESTART
 
     @property
     def least_size(self) -> int:
@@ -215,6 +217,7 @@ class RankEnd:
     residual_cpu_ns: int = 0
     core_ns: int = 0
     idle_energy_uj: int = 0
+    saving: Saving = Saving.UNKNOWN
 
 
 @dataclass(slots=True, kw_only=True)
@@ -288,6 +291,21 @@ class Job:
     suspended_ns: int = -1
     paused_ns: int = 0
     """How long this attempt was suspended before ``suspended_ns``."""
+    size_asked: int = 0
+    """The only size it is to have, by order; 0 = what the policy chooses."""
+    following: Assignment | None = None
+    """What the next attempt gets, while the present one is ended for another size."""
+    ordered_ns: int = -1
+    """Since when it is on its way from one size to another."""
+    saved: float = 0.0
+    """The share done that its snapshot holds, as far as is known."""
+    told: bool = False
+    """Its program has said in this attempt what share is done."""
+    owed: float = -1.0
+    """The share done when it was ended for another size, until its program tells how far it is
+    since; -1 = nothing is waited for."""
+    ran_ns: int = 0
+    """How long it ran at other sizes since it last waited: counts for its time limit."""
 
     @property
     def final(self) -> bool:
@@ -298,6 +316,17 @@ class Job:
     def resizable(self) -> bool:
         """Whether its cores may change while it runs."""
         return self.spec.kind.resized and self.spec.mode is not ResizeMode.FIXED
+
+    @property
+    def restarted(self) -> bool:
+        """Whether it is resized by ending it and starting it again."""
+        return self.resizable and self.spec.mode is ResizeMode.RESTART
+
+    @property
+    def planned_spec(self) -> JobSpec:
+        """The submission as policies plan with it: of the one size that was ordered, if any."""
+        size = self.size_asked
+        return replace(self.spec, size_min=size, size_max=size) if size else self.spec
 
     def done_by(self, now_ns: int) -> float:
         """The share done by now: that known, and interval / t[j, n, p] since, as PARM does."""
@@ -325,7 +354,7 @@ class Job:
         """When it has run for its time limit; -1 = it has none, or does not run."""
         if self.state is not JobState.RUNNING or not self.spec.limit_ns:
             return -1
-        return self.started_ns + self.paused_ns + self.spec.limit_ns
+        return self.started_ns + self.paused_ns - self.ran_ns + self.spec.limit_ns
 
     def suspended_for_ns(self, now_ns: int) -> int:
         """For how long this attempt has stood still."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, requeue
+from wattfold.coordinator.core import adoption, requeue, restart
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
@@ -55,7 +55,7 @@ def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) ->
         return []
     job.ended_by = Ender.USER
     if job.requeue is not None:
-        _end_for_good(job)
+        _end_for_good(state, job)
     job.advance_progress(now_ns)
     if not job.ranks:
         ours = adoption.forgotten(state, job)
@@ -68,9 +68,12 @@ def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) ->
     return out
 
 
-def _end_for_good(job: Job) -> None:
+def _end_for_good(state: State, job: Job) -> None:
     """Of a job that was to wait again: what was given it to write a snapshot is over as well."""
     job.requeue = None
+    if job.following is not None:
+        job.following = None
+        state.index.place(job)
     for rank in job.ranks.values():
         rank.signalled = False
 
@@ -195,6 +198,7 @@ def _all_running(state: State, job: Job, now_ns: int) -> None:
         state.index.news.append(job.job_id)
         job.started_ns = now_ns
         job.done_at_ns = now_ns
+        restart.runs_again(state, job, now_ns)
         state.index.add_limit(job)
         # While it was being started its size stood; now it may make room for one that waits.
         if job.resizable and _anyone_waits(state):
@@ -254,6 +258,7 @@ def progress_reported(state: State, event: ev.ProgressReported, now_ns: int) -> 
     job = state.jobs.get(event.job_id)
     if job is not None and job.state is JobState.RUNNING:
         job.done, job.done_at_ns = min(max(event.done, 0.0), 1.0), now_ns
+        restart.told_progress(state, job, job.done, now_ns)
         job.over_since_ns = -1
     return []
 
@@ -307,8 +312,13 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         residual_cpu_ns=reading.residual_cpu_ns,
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
+        saving=reading.saving,
     )
     rank.end = _judged(job, rank, end)
+    if job.requeue is not None and job.spec.own_launcher and rank is next(iter(job.ranks.values())):
+        # The launcher has saved and ended: its step hosts need not wait for their grace time.
+        for other in job.ranks.values():
+            other.signalled = False
     return forget + _one_ended(state, job, now_ns)
 
 
@@ -386,6 +396,7 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
         job.state, job.done = JobState.COMPLETED, 1.0
     job.exit_code = failed.exit_code if failed else 0
     job.ended_ns, job.target, job.reason, job.requeue = now_ns, None, "", None
+    job.following, job.ordered_ns = None, -1
     state.index.end_job(job)
     state.index.news.append(job.job_id)
     state.plan_needed = "job ended"
@@ -393,7 +404,11 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
 
 def _requeued(state: State, job: Job, lost: RankEnd | None, now_ns: int) -> bool:
     """Whether a job of which nothing is alive any more waits again instead of being over."""
-    if job.requeue is not None:
+    if job.following is not None:
+        if restart.finished(job):
+            return False
+        restart.go_on(state, job, now_ns)
+    elif job.requeue is not None:
         order = job.requeue
         requeue.back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
     elif lost is not None and requeue.follows_loss(job):

@@ -23,9 +23,10 @@ from wattfold.coordinator.core import (
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.adoption import unstarted
 from wattfold.coordinator.core.applier import accept
+from wattfold.coordinator.core.following import firm, restarts
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.invariants import Rota, check_invariants, check_part
-from wattfold.coordinator.core.job import Assignment, Job, JobState
+from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.plan import Snapshot
@@ -251,9 +252,12 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
     if event.refusals:
         state.revisit_ns = state.revisit_ns or now_ns + state.settings.retry_ns
     # Jobs are looked up: this may be a replay by other rules, for which one has ended.
+    out: list[act.Action] = []
     for assignment in event.changes:
         job = state.index.open.get(assignment.job_id)
-        if job is not None and job.ranks:
+        if job is not None and job.ranks and restarts(job, assignment):
+            out += attempt_events.restart_at(state, job, assignment, now_ns)
+        elif job is not None and job.ranks:
             _retarget(state, job, assignment, now_ns)
     _displace_others(state, event.starts)
     for assignment in event.starts:
@@ -261,14 +265,15 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
             state.index.place(job)
-    return []
+    return out
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
     """What was to start by the last plan, and is not by this one, waits again."""
     starting = {assignment.job_id for assignment in starts}
     for job in state.placed():
-        if job.state is JobState.STARTING and not job.ranks and job.job_id not in starting:
+        unstarted_yet = job.state is JobState.STARTING and not job.ranks
+        if unstarted_yet and job.job_id not in starting and not firm(state, job):
             job.state, job.target = JobState.PENDING, None
             state.index.displace(job)
 
@@ -319,6 +324,8 @@ def _dropped(state: State, event: ev.ProfileDropped, now_ns: int) -> list[act.Ac
     for key in keys if event.model else ():
         del state.profiles[key]
         state.plan_needed = "profile changed"
+    for unit in SizeUnit if event.model else ():
+        state.restarts.pop(profile_key(event.app, unit.value), None)
     return []
 
 
@@ -365,6 +372,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.JobRequeueRequested: attempt_events.requeue_requested,
     ev.JobSuspendRequested: attempt_events.suspend_requested,
     ev.JobResumeRequested: attempt_events.resume_requested,
+    ev.JobResizeRequested: attempt_events.resize_requested,
     ev.SuspensionConfirmed: attempt_events.suspension_confirmed,
     ev.SuspensionFailed: attempt_events.suspension_failed,
     ev.TerminateFailed: job_events.terminate_failed,

@@ -54,6 +54,12 @@ class JobView:
     wanted: int = 0
     wanted_ns: int = -1
     over_ns: int = 0
+    nodes_may_change: bool = False
+    """Another size, or other nodes, make it start again from its snapshot, which takes it about
+    ``restart_ns``: it runs, and may get any number of nodes it was submitted for."""
+    restart_ns: int = 0
+    size_asked: int = 0
+    """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""
 
     @property
     def greatest_size(self) -> int:

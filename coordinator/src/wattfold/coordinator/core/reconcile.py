@@ -260,6 +260,10 @@ def _terminate(
     state: State, job: Job, ranks: Iterable[Rank], now_ns: int, cause: str
 ) -> list[act.Action]:
     out: list[act.Action] = []
+    first = next(iter(job.ranks.values()), None)
+    order = job.requeue
+    if job.spec.own_launcher and first is not None and first.end is not None:
+        order = None  # What is left of it are step hosts.
     for rank in ranks:
         alive = rank.end is None and (rank.running or rank.launching)
         asks = alive and not rank.signalled and now_ns >= rank.retry_ns
@@ -272,8 +276,9 @@ def _terminate(
                     request_id=next_request(state),
                     cause=cause,
                     attempt=job.attempt,
-                    signal=job.requeue.signal if job.requeue else 0,
-                    grace_ns=job.requeue.grace_ns if job.requeue else 0,
+                    signal=order.signal if order else 0,
+                    grace_ns=order.grace_ns if order else 0,
+                    saves=job.following is not None,
                 ),
             )
     return out
@@ -350,7 +355,8 @@ def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> l
     fresh = not job.ranks
     if fresh:
         ready = all(
-            state.nodes[s.node_id].takes_jobs
+            s.node_id in state.nodes
+            and state.nodes[s.node_id].takes_jobs
             and state.nodes[s.node_id].reachable
             and _free(state, s.node_id, job, s.cpus)
             and has_beside_cores(state, state.nodes[s.node_id], s)
@@ -382,7 +388,7 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
     rank.launching = True
     spec = state.nodes[rank.node_id].spec
     most = len(rank.held)
-    if job.spec.unit is SizeUnit.CORES and job.resizable and spec:
+    if job.spec.unit is SizeUnit.CORES and job.resizable and not job.restarted and spec:
         most = min(job.spec.size_max, len(spec.cpus))
     # A start that is repeated after a lost answer must say what the first one did.
     most = rank.launch_cpus = rank.launch_cpus or most

@@ -30,23 +30,33 @@ def earlier(job: Job, node_id: NodeId, attempt: int) -> bool:
     return any(node_id in before.nodes for before in job.attempts)
 
 
-def back_to_queue(state: State, job: Job, now_ns: int, *, why: str, lost: bool, held: bool) -> None:
+def back_to_queue(
+    state: State,
+    job: Job,
+    now_ns: int,
+    *,
+    why: str,
+    lost: bool,
+    held: bool,
+    resized: bool = False,
+) -> None:
     """Closes the attempt of a job of which nothing is alive any more; the job waits again."""
-    job.attempts = (*job.attempts, _closed(job, now_ns, why, lost=lost))
+    job.attempts = (*job.attempts, _closed(job, now_ns, why, lost=lost, resized=resized))
     number, job.attempt = job.attempt, job.attempt + 1
     state.index.displace(job)
     job.ranks.clear()
-    job.target, job.requeue, job.ended_by = None, None, Ender.NOBODY
+    job.target, job.following, job.requeue, job.ended_by = None, None, None, Ender.NOBODY
     job.state = JobState.HELD if held else JobState.PENDING
     job.reason = f"attempt {number} ended: {why}"
     job.started_ns = job.resized_ns = job.over_since_ns = job.wanted_ns = -1
     job.suspended_ns, job.paused_ns = -1, 0
+    job.ordered_ns, job.ran_ns, job.saved, job.told, job.owed = -1, 0, 0.0, False, -1.0
     job.done, job.done_at_ns, job.wanted = 0.0, now_ns, 0
     state.index.news.append(job.job_id)
     state.plan_needed = "job requeued"
 
 
-def _closed(job: Job, now_ns: int, why: str, *, lost: bool) -> Attempt:
+def _closed(job: Job, now_ns: int, why: str, *, lost: bool, resized: bool) -> Attempt:
     ends = [rank.end for rank in job.ranks.values() if rank.end]
     return Attempt(
         number=job.attempt,
@@ -55,6 +65,7 @@ def _closed(job: Job, now_ns: int, why: str, *, lost: bool) -> Attempt:
         ended_ns=now_ns,
         why=why,
         lost=lost,
+        resized=resized,
         cpu_ns=sum(end.cpu_ns for end in ends),
         core_ns=sum(end.core_ns for end in ends),
         energy_uj=sum(end.energy_uj for end in ends),

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.blocked import blocked_amounts
-from wattfold.coordinator.core.charge import assigned_on_uw, node_fixed_uw
+from wattfold.coordinator.core.charge import node_fixed_uw
+from wattfold.coordinator.core.following import firm, immovable, kept_uw
 from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import JobView, NodeView, Snapshot
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.state import State, profile_key
 
 
 def snapshot(state: State, now_ns: int) -> Snapshot:
@@ -41,7 +43,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
     for job in state.placed():
         if job.state in KEEPS_STATES and job.target is not None:
             # It draws, or may from one moment to the next, though no policy sees it.
-            reserved_uw += assigned_on_uw(job.target, specs)
+            reserved_uw += kept_uw(job, specs)
     return Snapshot(
         now_ns=now_ns,
         budget_uw=state.ledger.budget_uw,
@@ -96,6 +98,7 @@ def _blocked(state: State, node: Node) -> CpuSet:
     for held in node.foreign.values():
         cpus |= held
     for job in state.on_node(node.node_id):
+        cpus |= _kept_next(job, node)
         if node.node_id not in job.ranks:
             continue
         if job.state in KEEPS_STATES:
@@ -107,22 +110,34 @@ def _blocked(state: State, node: Node) -> CpuSet:
     return cpus
 
 
+def _kept_next(job: Job, node: Node) -> CpuSet:
+    """Cores kept for the next attempt of a job that is restarted at another size."""
+    wanted = job.following.on(node.node_id) if job.following else CpuSet()
+    return node.spec.cpus if wanted and job.spec.exclusive and node.spec else wanted
+
+
 def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     # Accepted but not launched yet counts as waiting: it may still go elsewhere.
-    waits = job.state is JobState.PENDING or not job.ranks
+    waits = job.state is JobState.PENDING or not (job.ranks or firm(state, job))
     nodes = [state.nodes[rank.node_id] for rank in job.ranks.values()]
+    movable = job.state is JobState.RUNNING and all(
+        node.takes_jobs and not node.dead_zones for node in nodes
+    )
+    key = profile_key(job.spec.app, job.spec.unit.value)
     return JobView(
         job_id=job.job_id,
-        spec=job.spec,
+        spec=job.planned_spec,
         submitted_ns=job.submitted_ns,
         current=None if waits else job.target,
         done=job.done_by(now_ns),
-        started_ns=job.started_ns + job.paused_ns,
+        started_ns=job.started_ns + job.paused_ns - (job.ran_ns if job.started_ns >= 0 else 0),
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
         wanted=job.wanted,
         wanted_ns=job.wanted_ns,
         over_ns=job.over_ns(now_ns),
-        movable=job.state is JobState.RUNNING
-        and all(node.takes_jobs and not node.dead_zones for node in nodes),
+        movable=movable,
+        nodes_may_change=movable and job.restarted and not immovable(job),
+        restart_ns=expected_ns(state.restarts, key) if job.restarted else 0,
+        size_asked=job.size_asked,
     )

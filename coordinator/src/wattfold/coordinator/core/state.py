@@ -17,6 +17,7 @@ from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.plan import PlanningRound
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.restart_cost import RestartCost
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -101,6 +102,8 @@ class State:
     """Those that are not over."""
     begun: list[str] = field(default_factory=list)
     """The ones of which the begin was taken notice of."""
+    restarts: dict[str, RestartCost] = field(default_factory=dict)
+    """By `profile_key`: what it costs to restart such a job at another size."""
     derived: Derived = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -144,8 +144,12 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Ends one attempt of a job."""
 
         async def act() -> pb.EndAttemptResponse:
-            found = self._jobs.end_attempt(
-                request.job_id, request.attempt, request.signal, request.grace_ns
+            found = await self._jobs.end_attempt(
+                request.job_id,
+                request.attempt,
+                request.signal,
+                request.grace_ns,
+                saves=request.saves,
             )
             return pb.EndAttemptResponse(found=found)
 

@@ -20,7 +20,7 @@ from wattfold.nodeagent.core.steps import StepNode
 from wattfold.nodeagent.service.charm_program import Processor
 from wattfold.nodeagent.service.node_total import NodeTotal
 from wattfold.nodeagent.service.processor_maps import MapOutcome
-from wattfold.nodeagent.service.records import Job, JobState, Placement
+from wattfold.nodeagent.service.records import Job, JobState, Placement, Saving
 from wattfold.nodeagent.service.zone_state import ZoneState
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
@@ -63,6 +63,12 @@ MEMORY = {
     MemoryMechanism.CGROUP_V1: pb.MEMORY_MECHANISM_CGROUP_V1,
     MemoryMechanism.CGROUP_V2: pb.MEMORY_MECHANISM_CGROUP_V2,
     MemoryMechanism.WATCHED: pb.MEMORY_MECHANISM_WATCHED,
+}
+_SAVINGS = {
+    Saving.UNASKED: pb.SAVING_UNASKED,
+    Saving.SAVED: pb.SAVING_SAVED,
+    Saving.UNSAVED: pb.SAVING_UNSAVED,
+    Saving.KILLED: pb.SAVING_KILLED,
 }
 _STATES = {
     JobState.STARTING: pb.PROCESS_STATE_RUNNING,
@@ -195,6 +201,7 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         processes_left=job.left if job.live else 0,
         attempt=job.attempt,
         suspended=job.live and job.suspended,
+        saving=pb.SAVING_UNSPECIFIED if job.live else _SAVINGS[job.saving],
     )
 
 

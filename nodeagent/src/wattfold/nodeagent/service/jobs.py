@@ -18,7 +18,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
-from wattfold.nodeagent.adapters import procfs
+from wattfold.nodeagent.adapters import procfs, snapshot_folder
 from wattfold.nodeagent.adapters.accounts import account_of
 from wattfold.nodeagent.adapters.processes import Starting, Watch
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
@@ -50,7 +50,7 @@ from wattfold.nodeagent.service.processor_maps import (
     outcome_of,
     set_processor_map,
 )
-from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.records import Job, JobState, Saving, from_record, to_record
 from wattfold.nodeagent.service.strays import Strays
 from wattfold.nodeagent.service.suspending import Suspending
 from wattfold.nodeagent.service.tasks import NodeTasks
@@ -125,6 +125,7 @@ class NodeJobs:
             tasks_per_node=order.tasks_per_node,
             memory_limit_bytes=order.memory_bytes,
             gpus=order.gpus,
+            snapshot_path="" if order.steps_only else order.snapshot_path,
         )
         job.wanted_map = checked_map(job, order.processor_map, len(order.cpus))
         job.division = job.allowed = self._ranks.divide(job, job.cpus)
@@ -242,15 +243,23 @@ class NodeJobs:
             self._ports.firmware.release(job.id)
         self._spawn(self._leaving.kill(job))
 
-    def end_attempt(self, job_id: str, attempt: int, number: int, grace_ns: int) -> bool:
+    async def end_attempt(
+        self, job_id: str, attempt: int, number: int, grace_ns: int, *, saves: bool = False
+    ) -> bool:
         """Ends one attempt of a job (0: whichever there is), after a signal and time to obey it.
 
         A signal other than SIGTERM goes to the processes that have a handler for it, and to those
-        alone: it would end the others, the shell around the program among them. False if that
-        attempt does not run here. Raises Refused.
+        alone: it would end the others, the shell around the program among them. ``saves``: it is
+        to go on later, so its snapshot folder is looked at. False if that attempt does not run
+        here. Raises Refused.
         """
-        job = self.jobs.get(JobId(job_id))
-        if job is None or job.state is not JobState.RUNNING or attempt not in (0, job.attempt):
+        job = self._attempt(job_id, attempt)
+        if job is not None and saves and not job.asked:
+            before = await snapshot_folder.look(job.snapshot_path)
+            job.asked, job.snapshot_before = True, before
+            self._note(job)
+            job = self._attempt(job_id, attempt)
+        if job is None:
             return False
         if number == signal.SIGTERM:
             return self.signal(job_id, number, grace_ns)
@@ -265,13 +274,19 @@ class NodeJobs:
         self._spawn(self._kill_later(job, grace_ns / NS_PER_S))
         return True
 
+    def _attempt(self, job_id: str, attempt: int) -> Job | None:
+        """An attempt of a job (0: whichever there is), if it runs here."""
+        job = self.jobs.get(JobId(job_id))
+        runs = job is not None and job.state is JobState.RUNNING
+        return job if runs and job is not None and attempt in (0, job.attempt) else None
+
     async def suspend(self, job_id: str, attempt: int, *, suspended: bool) -> bool:
         """Has a job stand still, or go on; False if that attempt does not run here.
 
         Raises Refused.
         """
-        job = self.jobs.get(JobId(job_id))
-        if job is None or job.state is not JobState.RUNNING or attempt not in (0, job.attempt):
+        job = self._attempt(job_id, attempt)
+        if job is None:
             return False
         async with job.lock:
             # On disk first: what an agent that is killed here leaves stopped, the next one knows.
@@ -406,6 +421,9 @@ class NodeJobs:
                 await job.over.wait()
         if job.live:
             logs.warning("job_killed_after_grace", job=job.id, grace_s=grace_s)
+            if job.asked:
+                job.saving = Saving.KILLED
+                self._note(job)
             await self._leaving.kill(job)
 
     def _watch_keeper(self, job: Job) -> None:
@@ -432,6 +450,9 @@ class NodeJobs:
         if job.starting is not None:
             job.starting.reap()
         record = self._ports.store.read(f"jobs/{job.id}.exit")
+        if record is not None and job.asked:
+            self._spawn(self._end_asked(job, record))
+            return
         if record is not None:
             self._end(job, record)
             return
@@ -439,6 +460,14 @@ class NodeJobs:
         # The number may be another process soon.
         job.keeper = 0
         job.watch = Watch(job.pid, job.pid_ticks, lambda: self._spawn(self._end_strays(job)))
+
+    async def _end_asked(self, job: Job, record: dict[str, object]) -> None:
+        """The end of a job that was to save: whether it has. In doubt it has."""
+        after = await snapshot_folder.look(job.snapshot_path)
+        if job.saving is not Saving.KILLED:
+            same = after == job.snapshot_before != snapshot_folder.UNKNOWN
+            job.saving = Saving.UNSAVED if same else Saving.SAVED
+        self._end(job, record)
 
     def _end(self, job: Job, record: dict[str, object]) -> None:
         try:

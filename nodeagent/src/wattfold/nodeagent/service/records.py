@@ -46,6 +46,16 @@ class JobState(enum.Enum):
     LOST = "lost"
 
 
+class Saving(enum.Enum):
+    """What a process that was to save has done about it."""
+
+    UNASKED = "unasked"
+    SAVED = "saved"
+    """Or nobody can say."""
+    UNSAVED = "unsaved"
+    KILLED = "killed"
+
+
 @dataclass(slots=True, kw_only=True)
 class Job:
     """A job of this node. ``held`` contains ``cpus`` and, during a change, the old ones too."""
@@ -107,6 +117,11 @@ class Job:
     memory_limit_bytes: int = 0
     gpus: tuple[str, ...] = ()
     over_memory: bool = False
+    # Where it keeps its snapshot; whether it was told to save, and what was there before.
+    snapshot_path: str = ""
+    asked: bool = False
+    snapshot_before: str = ""
+    saving: Saving = Saving.UNASKED
     starting: Starting | None = None
     watch: Watch | None = None
     first_watch: Watch | None = None
@@ -168,6 +183,10 @@ def to_record(job: Job) -> dict[str, Any]:
         "message": job.message,
         "gpus": list(job.gpus),
         "over_memory": job.over_memory,
+        "snapshot_path": job.snapshot_path,
+        "asked": job.asked,
+        "snapshot_before": job.snapshot_before,
+        "saving": job.saving.value,
         "processor_map": digits(job.wanted_map),
         "residual_cpu_ns": job.residual.total_ns,
         "residual_by_cpu": {str(cpu): ns for cpu, ns in job.residual.by_cpu.items()},
@@ -200,6 +219,10 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             allowed=division,
             gpus=tuple(str(gpu) for gpu in record.get("gpus", ())),
             over_memory=bool(record.get("over_memory", False)),
+            snapshot_path=str(record.get("snapshot_path", "")),
+            asked=bool(record.get("asked", False)),
+            snapshot_before=str(record.get("snapshot_before", "")),
+            saving=Saving(record.get("saving", Saving.UNASKED.value)),
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
             **numbers,
         )

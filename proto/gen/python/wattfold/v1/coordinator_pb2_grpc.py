@@ -69,6 +69,11 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobResponse.FromString,
                 _registered_method=True)
+        self.ResizeJob = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ResizeJob',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobResponse.FromString,
+                _registered_method=True)
         self.ListJobs = channel.unary_unary(
                 '/wattfold.v1.Coordinator/ListJobs',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListJobsRequest.SerializeToString,
@@ -210,6 +215,13 @@ class CoordinatorServicer(object):
 
     def ResumeJob(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResizeJob(self, request, context):
+        """Gives a job one size, to be kept until it is given another one or given back to the policy.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -373,6 +385,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ResumeJob,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResumeJobResponse.SerializeToString,
+            ),
+            'ResizeJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResizeJob,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobResponse.SerializeToString,
             ),
             'ListJobs': grpc.unary_unary_rpc_method_handler(
                     servicer.ListJobs,
@@ -659,6 +676,33 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/ResumeJob',
             wattfold_dot_v1_dot_coordinator__pb2.ResumeJobRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ResumeJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResizeJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ResizeJob',
+            wattfold_dot_v1_dot_coordinator__pb2.ResizeJobRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ResizeJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

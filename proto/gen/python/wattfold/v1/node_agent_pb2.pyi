@@ -60,6 +60,14 @@ class ProcessState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PROCESS_STATE_RUNNING: _ClassVar[ProcessState]
     PROCESS_STATE_ENDED: _ClassVar[ProcessState]
     PROCESS_STATE_LOST: _ClassVar[ProcessState]
+
+class Saving(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SAVING_UNSPECIFIED: _ClassVar[Saving]
+    SAVING_UNASKED: _ClassVar[Saving]
+    SAVING_SAVED: _ClassVar[Saving]
+    SAVING_UNSAVED: _ClassVar[Saving]
+    SAVING_KILLED: _ClassVar[Saving]
 ZONE_KIND_UNSPECIFIED: ZoneKind
 ZONE_KIND_PACKAGE: ZoneKind
 ZONE_KIND_DRAM: ZoneKind
@@ -92,6 +100,11 @@ PROCESS_STATE_UNSPECIFIED: ProcessState
 PROCESS_STATE_RUNNING: ProcessState
 PROCESS_STATE_ENDED: ProcessState
 PROCESS_STATE_LOST: ProcessState
+SAVING_UNSPECIFIED: Saving
+SAVING_UNASKED: Saving
+SAVING_SAVED: Saving
+SAVING_UNSAVED: Saving
+SAVING_KILLED: Saving
 
 class GetInventoryRequest(_message.Message):
     __slots__ = ()
@@ -555,18 +568,20 @@ class SignalResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class EndAttemptRequest(_message.Message):
-    __slots__ = ("header", "job_id", "attempt", "signal", "grace_ns")
+    __slots__ = ("header", "job_id", "attempt", "signal", "grace_ns", "saves")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     GRACE_NS_FIELD_NUMBER: _ClassVar[int]
+    SAVES_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.CommandHeader
     job_id: str
     attempt: int
     signal: int
     grace_ns: int
-    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ...) -> None: ...
+    saves: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ..., saves: bool = ...) -> None: ...
 
 class EndAttemptResponse(_message.Message):
     __slots__ = ("found",)
@@ -593,7 +608,7 @@ class SuspendResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -611,6 +626,7 @@ class ProcessInfo(_message.Message):
     PROCESSES_LEFT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    SAVING_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -628,7 +644,8 @@ class ProcessInfo(_message.Message):
     processes_left: int
     attempt: int
     suspended: bool
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ...) -> None: ...
+    saving: Saving
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

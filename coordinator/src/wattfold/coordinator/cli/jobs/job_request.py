@@ -25,6 +25,7 @@ MODES = {
     "mask": common.RESIZE_MODE_MASK,
     "team": common.RESIZE_MODE_TEAM,
     "map": common.RESIZE_MODE_MAP,
+    "restart": common.RESIZE_MODE_RESTART,
     "fixed": common.RESIZE_MODE_FIXED,
 }
 RESIZED_KINDS = frozenset({pb.JOB_KIND_MALLEABLE, pb.JOB_KIND_EVOLVING})

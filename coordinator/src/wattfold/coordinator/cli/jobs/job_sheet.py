@@ -112,6 +112,12 @@ def _attempt_fields(job: pb.Job) -> Fields:
         where = ", ".join(before.node_ids)
         used = f"{_when(before.started_at_s)} to {_when(before.ended_at_s)} on {where}"
         found.append((f"attempt {before.number}", f"{used}: {before.why}"))
+    if job.size_ordered:
+        found.append(("size ordered", f"{job.size_ordered} {_unit(job.spec)}"))
+    if job.next_size:
+        found.append(("next size", f"{job.next_size} {_unit(job.spec)}"))
+    if job.restart_s:
+        found.append(("a restart takes", f"about {f.duration(job.restart_s)}"))
     if job.suspended_s:
         found.append(("suspended", f.duration(job.suspended_s)))
     return found

@@ -117,9 +117,15 @@ def where_or_reason(job: pb.Job) -> str:
         wish = f"asks for {job.cores_wanted}" if job.cores_wanted else ""
         said = ", ".join(filter(None, [job.phase, wish]))
         where = f"{f.where(job)} ({said})" if said else f.where(job)
-        return ", ".join(filter(None, [where, brief(job), note(job)]))
+        return ", ".join(filter(None, [where, brief(job), resizing(job), note(job)]))
     text = ending(job) if job.state in f.ENDED_STATES else job.reason
     return f"({text})" if text else ""
+
+
+def resizing(job: pb.Job) -> str:
+    """That it is restarted at another size, or why it has not the size that was ordered."""
+    late = job.size_ordered not in (0, job.size)
+    return job.reason if job.next_size or late else ""
 
 
 def note(job: pb.Job) -> str:

@@ -47,10 +47,13 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 @click.option(
     "--mode",
+    "--resize",
+    "mode",
     type=click.Choice(list(request.MODES)),
     help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
-    "changes as well. map: the objects of a Charm++ program move. fixed: never. Default: fixed for "
-    "rigid and moldable jobs, for others team if the program is certified for it, else mask.",
+    "changes as well. map: the objects of a Charm++ program move. restart: told to, it saves, and "
+    "goes on from WATTFOLD_SNAPSHOT_DIR at another size. fixed: never. Default: fixed for rigid "
+    "and moldable jobs, for others team if the program is certified for it, else mask.",
 )
 @click.option(
     "--time",

@@ -81,6 +81,12 @@ class CoordinatorClient:
         """Ends the attempt of a job and has it queued again."""
         self._call(self._stub.Requeue, request)
 
+    def resize(self, job_id: str, size: int) -> pb.ResizeJobResponse:
+        """Gives a job one size; 0 = as the policy chooses. Answers with what it has."""
+        request = pb.ResizeJobRequest(job_id=job_id, size=size)
+        answer: pb.ResizeJobResponse = self._call(self._stub.ResizeJob, request)
+        return answer
+
     def suspend(self, job_id: str) -> None:
         """Has a running job stand still."""
         self._call(self._stub.SuspendJob, pb.SuspendJobRequest(job_id=job_id))

@@ -12,9 +12,11 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.charge import CAP_STEP_UW
 from wattfold.coordinator.core.job import ResizeMode
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.simulation.cluster.restarts import GRACE_NS, RestartTimes
 
 Command = (
     act.SetCaps
@@ -78,6 +80,11 @@ class Process:
     exit_code: int = 0
     reported: bool = False
     """Whether its end is known to be on its way to the coordinator."""
+    restarts: bool = False
+    """Told to, it saves, and its next attempt goes on from there."""
+    ends_ns: int = 0
+    """When it will have saved and end, or be killed; 0 = it was not told to."""
+    saving: Saving = Saving.UNASKED
     pes: int = 0
     """PEs it was started with; 0 = it is not of mode map."""
     processor_map: bytes = b""
@@ -99,14 +106,16 @@ class Process:
             exit_code=self.exit_code,
             attempt=self.attempt,
             suspended=self.running and self.suspended,
+            saving=self.saving,
         )
 
 
 class Agent:
     """One node and its agent. Zones start at their floors; their original caps are the greatest."""
 
-    def __init__(self, spec: NodeSpec) -> None:
+    def __init__(self, spec: NodeSpec, restarts: RestartTimes = RestartTimes()) -> None:  # noqa: B008 - immutable
         self.spec = spec
+        self._restarts = restarts
         self.zones = {
             zone.name: ZoneTruth(
                 zone=zone, cap_uw=zone.floor_uw if zone.can_cap else zone.cap_uw_max
@@ -156,10 +165,16 @@ class Agent:
         times = [until for zone in self.zones.values() for until, _ in zone.settling]
         if self.alive and not self.left and self._above_floor():
             times.append(self.lease_until_ns)
+        times += [process.ends_ns for process in self.running if process.ends_ns]
         return min(times, default=None)
 
     def pass_time(self, now_ns: int) -> None:
-        """Lets windows pass and the lease end. A dead agent's guard is not simulated."""
+        """Lets windows pass, programs save and the lease end. A dead agent's guard is not
+        simulated."""
+        for process in self.running:
+            if 0 < process.ends_ns <= now_ns:
+                killed = process.saving is Saving.KILLED
+                self.end(process.job_id, SIGKILL_EXIT if killed else 0)
         for zone in self.zones.values():
             if zone.settling:
                 zone.settling = [entry for entry in zone.settling if entry[0] > now_ns]
@@ -249,7 +264,7 @@ class Agent:
                         refused=True,
                         attempt=command.attempt,
                     )
-                self.end(command.job_id, SIGTERM_EXIT)
+                self._terminate(command, now_ns)
             case act.Suspend():
                 return self._suspend(command)
             case act.ForgetProcess():
@@ -338,6 +353,16 @@ class Agent:
         process = self.processes.get(job_id)
         return process is not None and process.running and attempt in (0, process.attempt)
 
+    def _terminate(self, command: act.Terminate, now_ns: int) -> None:
+        process = self.processes[command.job_id]
+        process.suspended = False
+        if not (process.restarts and command.saves):
+            self.end(command.job_id, SIGTERM_EXIT)
+        elif not process.ends_ns:
+            grace_ns, save_ns = command.grace_ns or GRACE_NS, self._restarts.save_ns
+            process.saving = Saving.SAVED if save_ns <= grace_ns else Saving.KILLED
+            process.ends_ns = now_ns + max(min(save_ns, grace_ns), 1)
+
     def _suspend(self, command: act.Suspend) -> ev.Event:
         node_id, job_id = self.node_id, command.job_id
         if not self._is_there(job_id, command.attempt):
@@ -375,6 +400,7 @@ class Agent:
                 pes=command.launch_cpus if command.spec.mode is ResizeMode.MAP else 0,
                 processor_map=command.processor_map,
                 steps_only=command.steps_only,
+                restarts=command.spec.mode is ResizeMode.RESTART,
                 attempt=command.attempt,
             )
         return ev.JobLaunched(
@@ -394,7 +420,7 @@ class Agent:
         """The process of a job ends, if it runs."""
         process = self.processes.get(job_id)
         if process is not None and process.running:
-            process.running, process.exit_code = False, exit_code
+            process.running, process.exit_code, process.ends_ns = False, exit_code, 0
 
     def complete(self, job_id: JobId) -> None:
         """The job has done its work: its process here ends by itself, or waits to be ended."""

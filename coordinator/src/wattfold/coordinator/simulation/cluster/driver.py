@@ -20,6 +20,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import Duty, NodeSpec
 from wattfold.coordinator.core.plan import PlanningRound, Policy
 from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.simulation.cluster.agent import SIGKILL_EXIT, Agent, Process
 from wattfold.coordinator.simulation.cluster.clock import VirtualClock
 from wattfold.coordinator.simulation.cluster.faults import Faults, Incident, IncidentKind
@@ -29,6 +30,7 @@ from wattfold.coordinator.simulation.cluster.flight_recorder import (
 )
 from wattfold.coordinator.simulation.cluster.messages import Messages
 from wattfold.coordinator.simulation.cluster.meter import BudgetStep, Meter
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.cluster.truth import Truth
 from wattfold.coordinator.simulation.cluster.work import Work
 
@@ -50,6 +52,8 @@ class ClusterOptions:
     """What an idle node draws; by default what it is charged with."""
     plan_deadline_s: float = 60.0
     """A solver that ends by this clock makes a run depend on the machine it runs on."""
+    restarts: RestartTimes = RestartTimes()  # noqa: RUF009 - immutable
+    """Of programs that save and go on at another size; the stall itself is learnt by the core."""
     settings: CoreSettings = CoreSettings()  # noqa: RUF009 - immutable
     journal: bool = True
     """Whether events are kept: needed to bring a killed coordinator back."""
@@ -69,9 +73,13 @@ class Cluster:
         self.policy = policy
         self.clock = VirtualClock()
         self.core = CoordinatorCore(budget_uw, self.options.settings)
-        self.agents = {spec.node_id: Agent(spec) for spec in specs}
+        self.agents = {spec.node_id: Agent(spec, self.options.restarts) for spec in specs}
         self.truth = Truth(
-            self.clock, list(self.agents.values()), self._report_ends, self.options.idle_uw
+            self.clock,
+            list(self.agents.values()),
+            self._report_ends,
+            self.options.idle_uw,
+            self.options.restarts.start_ns,
         )
         self.messages = Messages(
             self.clock, self, self._changed, self.options.faults, self.options.seed
@@ -196,6 +204,10 @@ class Cluster:
         """An operator gives an order about a node."""
         self.post(ev.NodeOrdered(node_id=node_id, order=order, reason="a test"))
 
+    def resize(self, job_id: JobId, size: int) -> None:
+        """Somebody orders a job to have a size from now on; 0 = as the policy chooses."""
+        self.post(ev.JobResizeRequested(job_id=job_id, size=size))
+
     def kill_coordinator(self, away_ns: int) -> None:
         """kill -9: what is under way is lost; the journal brings the rest back after a while."""
         if not self.options.journal:
@@ -300,6 +312,7 @@ class Cluster:
         snapshot = self.core.snapshot(self.now_ns)
         began_ns = time.perf_counter_ns()
         plan = self.policy.propose(snapshot, self.now_ns, self.options.plan_deadline_s)
+        plan = with_ordered_sizes(plan, snapshot, snapshot.jobs)
         self.rounds += 1
         if plan.solver != "none":
             self.solver_ns.append(time.perf_counter_ns() - began_ns)

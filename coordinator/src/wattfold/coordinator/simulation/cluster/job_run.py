@@ -30,6 +30,8 @@ class JobTotals:
     level_uw_ns: int = 0
     """Least level in force on its nodes, while it ran."""
     ran_ns: int = 0
+    stalled_ns: int = 0
+    """From orders to restart it to the moments at which it went on."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +54,15 @@ class JobRun:
     """Share done in a nanosecond."""
     since_ns: int = 0
     ended: bool = False
+    kept: float = 0.0
+    """Share done when this attempt began: what is left of it unless it saves."""
+    saved: bool = False
+    stalled_since_ns: int = -1
+    """Since when it is being restarted, from one attempt into the next."""
+    start_ns: int = 0
+    """How long it takes to go on from its snapshot once all its processes run."""
+    goes_on_ns: int = 0
+    """When it will have; 0 = they never all ran."""
     timer: Timer | None = None
 
     @property
@@ -85,7 +96,13 @@ class JobRun:
 
     def reprice(self, now_ns: int) -> None:
         """Finds the speed of what it holds now; notes its start and its sizes."""
-        goes_on = self.complete and not self.stopped
+        if self.complete and not self.goes_on_ns:
+            self.goes_on_ns = now_ns + self.start_ns
+        loaded = self.complete and now_ns >= self.goes_on_ns
+        goes_on = loaded and not self.stopped
+        if loaded and self.stalled_since_ns >= 0 and not self.stopped:
+            self.totals.stalled_ns += now_ns - self.stalled_since_ns
+            self.stalled_since_ns = -1
         self.rate = self.work.rate(self.places.values()) if goes_on else 0.0
         if not self.complete or self.ended:
             return

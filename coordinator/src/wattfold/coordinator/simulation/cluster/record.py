@@ -22,7 +22,8 @@ class ClusterRecord(RunRecord):
 
     ``over_budget_ns`` counts the time in which the nodes may have drawn more than the budget by the
     caps they really held, but for the grace of a lowered budget (``responses``). Cores of
-    a node count in ``node_ns`` as their part of it. ``resizes`` are changes of the number of cores.
+    a node count in ``node_ns`` as their part of it. ``resizes`` are changes of the number of cores,
+    ``stalled_ns`` the time from orders to restart a job at another size until it went on.
     """
 
     drawn_over_budget_ns: int
@@ -60,7 +61,7 @@ def job_columns(
         first_size=ints([t.first_size // per_unit for t in totals]),
         last_size=ints([t.last_size // per_unit for t in totals]),
         resizes=ints([t.resizes for t in totals]),
-        stalled_ns=np.zeros(count, dtype=np.int64),
+        stalled_ns=ints([t.stalled_ns for t in totals]),
         node_ns=ints([t.core_ns // cores_per_node for t in totals]),
         energy_uj=ints([t.drawn_uw_ns // 1_000_000_000 for t in totals]),
         first_cap_uw=ints([cluster.first_caps_uw.get(JobId(str(i)), 0) for i in range(count)]),

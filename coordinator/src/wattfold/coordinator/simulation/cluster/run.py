@@ -46,6 +46,8 @@ class Experiment:
     curve: Curve | None = None
     window_ns: int = S
     incidents: tuple[Incident, ...] = ()
+    restart: bool = False
+    """Malleable jobs change size by being started again, which takes `ClusterOptions.restarts`."""
     until_ns: int | None = None
     """Stop then in any case."""
     options: ClusterOptions = ClusterOptions(lease_ns=60 * S)  # noqa: RUF009 - immutable
@@ -90,6 +92,7 @@ class _Run:
             unit=experiment.unit,
             model=model,
             estimates=experiment.estimates,
+            restart=experiment.restart,
         ):
             self._at(submission.submit_ns, partial(self._submit, submission))
         for step in experiment.budget[1:]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core.events import ProfileStored
-from wattfold.coordinator.core.job import JobKind, JobSpec
+from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.simulation.cluster.work import SpeedModel, Work
@@ -74,18 +74,21 @@ def submissions(
     unit: SizeUnit,
     model: SpeedModel,
     estimates: bool,
+    restart: bool = False,
 ) -> Iterator[Submission]:
     """The jobs of a table in its order; the id of a job is its position.
 
     ``unit`` NODES: sizes are whole nodes. CORES: sizes are cores of one node. ``estimates``: users
-    state their times; without, a policy knows a job by its profile alone. Raises ValueError for a
-    job larger than a node.
+    state their times; without, a policy knows a job by its profile alone. ``restart``: malleable
+    jobs are resized by being started again. Raises ValueError for a job larger than a node.
     """
     largest = int(jobs.size_max.max()) if len(jobs) else 0
     if unit is SizeUnit.CORES and largest > cores_per_node:
         raise ValueError(f"a job asks for {largest} cores, a node has {cores_per_node}")
     for index in range(len(jobs)):
-        yield _submission(jobs, index, cores_per_node, unit, model, estimates)
+        one = _submission(jobs, index, cores_per_node, unit, model, estimates)
+        resized = restart and one.spec.kind is JobKind.MALLEABLE
+        yield replace(one, spec=replace(one.spec, mode=ResizeMode.RESTART)) if resized else one
 
 
 def _submission(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.charge import reached_uw
 from wattfold.coordinator.simulation.cluster.agent import Agent, Process
 from wattfold.coordinator.simulation.cluster.clock import Timer, VirtualClock
@@ -51,12 +52,18 @@ Ended = Callable[[Agent], None]
 
 
 class Truth:
-    """Nodes, jobs and sums. ``on_end`` hears of every node where a process has done its work."""
+    """Nodes, jobs and sums. ``on_end`` hears of every node where a process may have ended."""
 
     def __init__(
-        self, clock: VirtualClock, agents: list[Agent], on_end: Ended, idle_uw: int | None = None
+        self,
+        clock: VirtualClock,
+        agents: list[Agent],
+        on_end: Ended,
+        idle_uw: int | None = None,
+        start_ns: int = 0,
     ) -> None:
         self._clock = clock
+        self._start_ns = start_ns
         self._on_end = on_end
         self.nodes: dict[NodeId, NodeTruth] = {}
         self.works: dict[JobId, Work] = {}
@@ -91,8 +98,13 @@ class Truth:
         before = node.runs
         node.runs = {p.job_id: self._run_of(p, agent.node_id) for p in agent.running}
         for process in agent.running:
-            stopped = node.runs[process.job_id].stopped
-            (stopped.add if process.suspended else stopped.discard)(agent.node_id)
+            run = node.runs[process.job_id]
+            saves = process.ends_ns > 0
+            if saves and run.stalled_since_ns < 0:
+                run.stalled_since_ns = now_ns
+            stands = process.suspended or saves
+            (run.stopped.add if stands else run.stopped.discard)(agent.node_id)
+        self._note_saved(agent)
         concerned = {id(run): run for run in (*before.values(), *node.runs.values())}
         complete = 0
         for run in concerned.values():
@@ -110,6 +122,13 @@ class Truth:
         self._add(node, 1)
         self._wake(node)
 
+    def _note_saved(self, agent: Agent) -> None:
+        for process in agent.processes.values():
+            run = self.runs.get(process.job_id)
+            own = run is not None and run.attempt == process.attempt
+            if run is not None and own and not process.running:
+                run.saved |= process.saving is Saving.SAVED
+
     def _run_of(self, process: Process, node_id: NodeId) -> JobRun:
         """The run a process belongs to.
 
@@ -117,14 +136,22 @@ class Truth:
         """
         run = self.runs.get(process.job_id)
         if run is None or run.attempt < process.attempt:
-            # Every attempt begins anew: a program without a snapshot.
-            run = self.runs[process.job_id] = self._new_run(process, process.ranks)
+            # Every attempt begins anew, but for a program that restarts from its snapshot.
+            fresh = self._new_run(process, process.ranks)
+            if run is not None and process.restarts:
+                self._go_on(run, fresh)
+            run = self.runs[process.job_id] = fresh
         if run.attempt == process.attempt and (not run.ended or process.steps_only):
             return run
         key = (node_id, process.job_id)
         if key not in self._strays:
             self._strays[key] = self._new_run(process, 1)
         return self._strays[key]
+
+    def _go_on(self, before: JobRun, run: JobRun) -> None:
+        run.totals = before.totals
+        run.done = run.kept = before.done if before.saved else before.kept
+        run.stalled_since_ns, run.start_ns = before.stalled_since_ns, self._start_ns
 
     def _new_run(self, process: Process, ranks: int) -> JobRun:
         return JobRun(
@@ -174,8 +201,17 @@ class Truth:
             run.timer.cancel()
             run.timer = None
         left_ns = run.left_ns
-        if left_ns is not None and not run.ended:
+        if run.complete and not run.ended and run.goes_on_ns > self._clock.now_ns:
+            run.timer = self._clock.at(run.goes_on_ns, lambda: self._loaded(run))
+        elif left_ns is not None and not run.ended:
             run.timer = self._clock.later(left_ns, lambda: self._end(run))
+
+    def _loaded(self, run: JobRun) -> None:
+        """It has read its snapshot and goes on."""
+        run.timer = None
+        run.advance(self._clock.now_ns)
+        run.reprice(self._clock.now_ns)
+        self._set_end(run)
 
     def _end(self, run: JobRun) -> None:
         """All the work is done: every process of the job ends."""
@@ -201,6 +237,9 @@ class Truth:
 
         def look() -> None:
             node.timer = None
+            before = len(node.agent.running)
             self.touch(node.agent)
+            if len(node.agent.running) < before:
+                self._on_end(node.agent)
 
         node.timer = self._clock.at(due_ns, look)

@@ -1,0 +1,123 @@
+"""A job goes on at another size by being ended and started again.
+
+Its attempt is ended by order, with time to save. Until nothing of it is alive it keeps its cores,
+its caps and its watts; what it is to have next (`Job.following`) is kept free for it meanwhile, of
+power the more of the two, as they are never drawn together. Then the next attempt has its target at
+once, without a round of the policy in between. Where that is not to be had any more, the job waits
+at its old place in the queue.
+
+A program that has ended with success and has saved nothing since it was told to has finished.
+"""
+
+from __future__ import annotations
+
+from wattfold.coordinator.core.attempt import Saving
+from wattfold.coordinator.core.following import lacks
+from wattfold.coordinator.core.job import Assignment, Job, JobState, RankEnd, SizeUnit
+from wattfold.coordinator.core.requeue import back_to_queue
+from wattfold.coordinator.core.restart_cost import learnt
+from wattfold.coordinator.core.state import State, profile_key
+
+_ENDED_BY_ITSELF = (Saving.UNASKED, Saving.UNSAVED)
+
+
+def finished(job: Job) -> bool:
+    """Whether a job of which nothing is alive has done its work, though it was told to save.
+
+    In doubt it has not: a program that resumes from its last word ends at once.
+    """
+    ends = _own_ends(job)
+    return bool(ends) and all(
+        not (end.exit_code or end.lost) and end.saving in _ENDED_BY_ITSELF for end in ends
+    )
+
+
+def _own_ends(job: Job) -> list[RankEnd]:
+    """Ends of its program; a step host has no result of its own."""
+    ends = [rank.end for rank in job.ranks.values() if rank.end]
+    return ends[:1] if job.spec.own_launcher else ends
+
+
+def go_on(state: State, job: Job, now_ns: int) -> None:
+    """Nothing of a job is alive that was ended for another size: its next attempt is due."""
+    following, order, ends = job.following, job.requeue, _own_ends(job)
+    assert following is not None
+    assert order is not None
+    share = job.done if _saved(ends) else job.saved
+    told, ordered_ns, done = job.told, job.ordered_ns, job.done
+    ran_ns = job.ran_ns + _ran_ns(job)
+    why = order.why + _remark(ends)
+    back_to_queue(state, job, now_ns, why=why, lost=False, held=False, resized=True)
+    job.done = job.saved = share
+    job.owed = done if told else -1.0
+    lacking = lacks(state, job, following)
+    if lacking:
+        job.reason = f"ended to be restarted with {amount(job, following)}, but {lacking}"
+        return
+    job.state, job.target = JobState.STARTING, following
+    job.ordered_ns, job.ran_ns, job.resized_ns = ordered_ns, ran_ns, now_ns
+    job.reason = f"restarting: {why}"
+    state.index.place(job)
+
+
+def _saved(ends: list[RankEnd]) -> bool:
+    """Whether what it did until it was told to save is in its snapshot; not known counts as no."""
+    savings = {end.saving for end in ends}
+    return Saving.SAVED in savings and Saving.KILLED not in savings
+
+
+def _remark(ends: list[RankEnd]) -> str:
+    """What people should know of how it has saved."""
+    savings = {end.saving for end in ends}
+    if Saving.KILLED in savings:
+        return "; killed, as it had not ended within its grace time: on from its last snapshot"
+    if any(end.lost for end in ends):
+        return "; a process of it was lost: on from its last snapshot"
+    if savings == {Saving.SAVED} or Saving.SAVED in savings or Saving.UNKNOWN in savings:
+        return ""
+    code = next((end.exit_code for end in ends if end.exit_code), 0)
+    return f"; it has saved nothing (exit status {code}): on from its last snapshot"
+
+
+def _ran_ns(job: Job) -> int:
+    end_ns = job.ordered_ns
+    return max(end_ns - job.started_ns - job.paused_ns, 0) if job.started_ns >= 0 else 0
+
+
+def change_text(job: Job, wanted: Assignment) -> str:
+    """From which size to which, for people."""
+    before, unit = job.target, job.spec.unit
+    if before is None or before.size == wanted.size:
+        places = ", ".join(share.node_id for share in wanted.shares)
+        return f"{amount(job, wanted)} on {places}"
+    return f"{before.size} -> {wanted.size} {unit.value}"
+
+
+def amount(job: Job, wanted: Assignment) -> str:
+    """A size with its unit."""
+    unit = "node" if job.spec.unit is SizeUnit.NODES else "core"
+    return f"{wanted.size} {unit}{'s' * (wanted.size != 1)}"
+
+
+def runs_again(state: State, job: Job, now_ns: int) -> None:
+    """All processes of a job run: what it has cost to get there, if it was for another size."""
+    if job.ordered_ns >= 0:
+        learnt(state.restarts, _key(job), stall_ns=now_ns - job.ordered_ns)
+        job.ordered_ns, job.resized_ns, job.reason = -1, now_ns, ""
+
+
+def told_progress(state: State, job: Job, share: float, now_ns: int) -> None:
+    """Its program tells how far it is: after a restart, what it had to do again."""
+    job.told = True
+    if job.owed < 0:
+        return
+    total_s = job.target.expected_total_s if job.target else 0.0
+    owed, job.owed = job.owed, -1.0
+    if total_s > 0 and job.started_ns >= 0:
+        since_ns = now_ns - job.started_ns - job.suspended_for_ns(now_ns)
+        again_ns = round((owed - share) * total_s * 1e9) + since_ns
+        learnt(state.restarts, _key(job), again_ns=max(again_ns, 0))
+
+
+def _key(job: Job) -> str:
+    return profile_key(job.spec.app, job.spec.unit.value)

@@ -1,0 +1,146 @@
+"""Sizes that people have ordered: whatever the policy is, its plan is made to keep to them.
+
+A policy sees such a job with one size (`JobView.spec`), and starts it with that one. One that runs
+at another size gets it here: first on the nodes it has, then on free ones, at the level it has, or
+at the highest that the power left feeds. What it takes is taken before anything starts. Where there
+is no room it stays as it is, with the reason, and the next round tries again: no node is kept free
+for it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.charge import CAP_STEP_UW
+from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
+from wattfold.coordinator.policies.estimates import duration_ns
+from wattfold.coordinator.policies.placement import Room, resize_in_place, takes_whole_nodes
+
+
+def with_ordered_sizes(plan: Plan, world: Snapshot, views: Sequence[JobView]) -> Plan:
+    """The plan, with the sizes ordered; ``views`` are of all jobs that run or start at least.
+
+    Jobs of ``world`` are not looked at.
+    """
+    running = {view.job_id: view for view in views if view.current is not None}
+    asked = [view for view in running.values() if view.size_asked]
+    given = {assignment.job_id: assignment for assignment in plan.assignments}
+    has = {job_id: given.get(job_id, view.current) for job_id, view in running.items()}
+    if all(_size(has[view.job_id]) == view.size_asked for view in asked):
+        return plan
+    room = Room(world.nodes, world.spendable_uw)
+    for job_id, held in has.items():
+        _take(room, held, running[job_id])
+    unmet: list[Waiting] = []
+    for view in asked:
+        held = has[view.job_id]
+        if held is None or held.size == view.size_asked:
+            continue
+        _give_back(room, held, view)
+        found = _resized(replace(view, current=held), room)
+        if isinstance(found, str):
+            unmet.append(Waiting(job_id=view.job_id, reason=found))
+        has[view.job_id] = held if isinstance(found, str) else found
+        _take(room, has[view.job_id], view)
+    late = {waiting.job_id for waiting in unmet}
+    changed = [one for job_id, one in has.items() if one and job_id not in late]
+    waits = {view.job_id: view for view in views if view.current is None}
+    starts = [one for one in plan.assignments if one.job_id not in running]
+    fitting, displaced = _fitting(starts, waits, room)
+    return replace(
+        plan,
+        assignments=(*changed, *fitting),
+        waiting=(*plan.waiting, *displaced, *unmet),
+    )
+
+
+def _size(assignment: Assignment | None) -> int:
+    return assignment.size if assignment else 0
+
+
+def _take(room: Room, assignment: Assignment | None, view: JobView) -> None:
+    if assignment is not None:
+        power_uw = room.power_of(assignment.shares, assignment.cap_uw)
+        room.take(assignment.shares, power_uw, takes_whole_nodes(view.spec))
+
+
+def _give_back(room: Room, assignment: Assignment, view: JobView) -> None:
+    power_uw = room.power_of(assignment.shares, assignment.cap_uw)
+    room.give_back(assignment.shares, power_uw, takes_whole_nodes(view.spec))
+
+
+def _resized(view: JobView, room: Room) -> Assignment | str:
+    """A running job at the size that was ordered, or why it cannot have it now."""
+    size, unit, current = view.size_asked, view.spec.unit.value, view.current
+    assert current is not None
+    ordered = f"ordered to have {size} {unit}"
+    if not view.movable:
+        return f"{ordered}: its nodes do not answer, or it is being started"
+    shares = _places(view, size, room)
+    if shares is None:
+        return f"{ordered}: not so many are free"
+    cap_uw = _fed_uw(room, shares, current.cap_uw, fixed=bool(view.spec.cap_uw))
+    if cap_uw is None:
+        needed_uw = room.power_of(shares, current.cap_uw)
+        return (
+            f"{ordered}: needs {needed_uw / 1e6:.2f} W above the floors, "
+            f"{max(room.power_uw, 0) / 1e6:.2f} W are left"
+        )
+    takes_ns = duration_ns(view, room.kinds_under(shares), size, cap_uw)
+    return replace(
+        current, size=size, cap_uw=cap_uw, shares=shares, expected_total_s=takes_ns / 1e9
+    )
+
+
+def _places(view: JobView, size: int, room: Room) -> tuple[Share, ...] | None:
+    current = view.current
+    assert current is not None
+    if view.spec.unit is SizeUnit.NODES:
+        if not view.nodes_may_change:
+            return None
+        own = [share for share in current.shares if share.node_id in room.free][:size]
+        others = [n for n in room.specs if n not in {share.node_id for share in own}]
+        more = room.find(view.spec, size - len(own), others) if size > len(own) else ()
+        return None if more is None else (*own, *more)
+    here = resize_in_place([(view, size)], room.copy())[view.job_id]
+    if len(here[0].cpus) == size:
+        return here
+    return room.find(view.spec, size) if view.nodes_may_change else None
+
+
+def _fed_uw(room: Room, shares: tuple[Share, ...], cap_uw: int, *, fixed: bool) -> int | None:
+    """The highest level up to one that the power left feeds there; None if none does."""
+    if room.power_of(shares, cap_uw) <= room.power_uw:
+        return room.held_uw(shares, cap_uw)
+    low, high = 0, cap_uw // CAP_STEP_UW
+    while not fixed and low < high:
+        middle = (low + high + 1) // 2
+        if room.power_of(shares, middle * CAP_STEP_UW) <= room.power_uw:
+            low = middle
+        else:
+            high = middle - 1
+    fed_uw = room.held_uw(shares, low * CAP_STEP_UW)
+    fits = not fixed and 0 < room.power_of(shares, fed_uw) <= room.power_uw
+    return fed_uw if fits else None
+
+
+def _fitting(
+    starts: Iterable[Assignment], waits: dict[JobId, JobView], room: Room
+) -> tuple[list[Assignment], list[Waiting]]:
+    """The starts that there is room for beside the sizes ordered, and the others."""
+    fitting: list[Assignment] = []
+    displaced: list[Waiting] = []
+    for one in starts:
+        free = all(share.cpus <= room.free.get(share.node_id, share.cpus) for share in one.shares)
+        power_uw = room.power_of(one.shares, one.cap_uw)
+        if not free or power_uw > room.power_uw:
+            reason = "what it was to get goes to a job whose size was ordered"
+            displaced.append(Waiting(job_id=one.job_id, reason=reason))
+            continue
+        view = waits.get(one.job_id)
+        room.take(one.shares, power_uw, view is not None and takes_whole_nodes(view.spec))
+        fitting.append(one)
+    return fitting, displaced

@@ -1,0 +1,22 @@
+"""How long it takes a simulated program to be restarted at another size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GRACE_NS = 10_000_000_000
+"""What a command that names no grace time gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartTimes:
+    """``save_ns`` from the command to the end of the last process, ``start_ns`` from the first
+    moment at which all new ones run until they go on where the old ones were.
+    """
+
+    save_ns: int = 0
+    start_ns: int = 0
+
+    def __post_init__(self) -> None:
+        if self.save_ns < 0 or self.start_ns < 0:
+            raise ValueError(f"times are not below 0, got {self.save_ns} and {self.start_ns} ns")

@@ -1,0 +1,60 @@
+"""Looks whether a job writes to its snapshot folder: a digest of names, sizes and times in it.
+
+No file is opened. The folder may be on a server that does not answer, so it is looked at in a
+thread, for a limited time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Iterator
+
+ENTRIES_MAX = 20_000
+DEPTH_MAX = 16
+LOOK_S_MAX = 1.0
+NOTHING = "nothing"
+"""Of a folder that is not there, or has nothing in it."""
+UNKNOWN = ""
+
+
+async def look(path: str) -> str:
+    """What is in a folder, as a digest; `UNKNOWN` if that cannot be said."""
+    if not path:
+        return NOTHING
+    try:
+        async with asyncio.timeout(LOOK_S_MAX):
+            return await asyncio.to_thread(digest, path)
+    except TimeoutError:
+        return UNKNOWN
+
+
+def digest(path: str) -> str:
+    """The same, waiting for it."""
+    found = hashlib.sha256()
+    count = 0
+    try:
+        for name, stat in _entries(path, "", DEPTH_MAX):
+            count += 1
+            if count > ENTRIES_MAX:
+                return UNKNOWN
+            # A rename changes st_ctime_ns, a new file in place of an old one its st_ino.
+            text = f"{name}\0{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}\0"
+            found.update(text.encode("utf-8", "surrogateescape"))
+    except FileNotFoundError:
+        # The folder, or a file that went while it was looked at.
+        return UNKNOWN if count or os.path.isdir(path) else NOTHING
+    except OSError:
+        return UNKNOWN
+    return found.hexdigest() if count else NOTHING
+
+
+def _entries(path: str, inside: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(path) as listed:
+        entries = sorted(listed, key=lambda entry: entry.name)
+    for entry in entries:
+        name = f"{inside}/{entry.name}"
+        yield name, entry.stat(follow_symlinks=False)
+        if depth and entry.is_dir(follow_symlinks=False):
+            yield from _entries(entry.path, name, depth - 1)

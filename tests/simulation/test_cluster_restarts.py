@@ -1,0 +1,135 @@
+"""Jobs that are resized by restarts, on a cluster: what it costs them, and that nothing is lost."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from simulation.cluster import Cluster, Faults, S, W, node_spec
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm
+from wattfold.coordinator.simulation.cluster.agent import Agent
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
+
+TIMES = RestartTimes(save_ns=3 * S, start_ns=4 * S)
+
+
+def spec(seconds: int, unit: SizeUnit = SizeUnit.NODES, high: int = 3) -> JobSpec:
+    """A job that takes so long on one node, or on one core."""
+    cores = 4 if unit is SizeUnit.NODES else 1
+    return JobSpec(
+        name="sim",
+        app="sim",
+        argv=("run", str(seconds * cores)),
+        kind=JobKind.MALLEABLE,
+        mode=ResizeMode.RESTART,
+        unit=unit,
+        size_min=1,
+        size_max=high,
+        time_ns=seconds * S,
+        snapshot_grace_ns=60 * S,
+    )
+
+
+class Watched(Cluster):
+    """Looks at every change whether two attempts of a job are alive at once."""
+
+    def _changed(self, agent: Agent) -> None:
+        super()._changed(agent)
+        alive: dict[JobId, int] = {}
+        for one in self.agents.values():
+            for process in one.running:
+                first = alive.setdefault(process.job_id, process.attempt)
+                assert first == process.attempt, f"two attempts of job {process.job_id} at once"
+
+
+def cluster(nodes: int = 3, budget_w: int = 200, **fields: object) -> Watched:
+    specs = [node_spec(f"n{index}") for index in range(nodes)]
+    return Watched(specs, FifoEasy(), budget_w * W, restarts=TIMES, **fields)  # type: ignore[arg-type]
+
+
+def end_s(one: Cluster) -> float:
+    one.run(4000 * S, lambda: bool(one.core.state.jobs) and not one.core.state.open_jobs)
+    assert one.core.state.jobs[JobId("a")].state is JobState.COMPLETED
+    return one.truth.runs[JobId("a")].totals.end_ns / S
+
+
+def test_a_restart_is_charged_with_its_stall() -> None:
+    """60 s on three nodes; 20 s of them done there, then 120 s of work for one node."""
+    still, moved = cluster(), cluster()
+    for one in (still, moved):
+        one.clock.later(S, partial(one.go, "a", spec(180)))
+    moved.clock.later(21 * S, lambda: moved.resize(JobId("a"), 1))
+    assert end_s(still) == pytest.approx(61, abs=1)
+    assert end_s(moved) == pytest.approx(21 + 7 + 120, abs=2)
+    totals = moved.truth.runs[JobId("a")].totals
+    assert (totals.first_size, totals.last_size, totals.resizes) == (12, 4, 1)
+    assert totals.stalled_ns / S == pytest.approx(7, abs=0.5)
+    (cost,) = moved.core.state.restarts.values()
+    assert cost.stall_ns / S == pytest.approx(3, abs=0.5)
+    assert not still.core.state.restarts
+
+
+def test_what_is_not_saved_in_time_is_done_again() -> None:
+    one = cluster()
+    short = replace(spec(180), snapshot_grace_ns=S)
+    one.clock.later(S, lambda: one.go("a", short))
+    one.clock.later(21 * S, lambda: one.resize(JobId("a"), 2))
+    assert end_s(one) == pytest.approx(21 + 1 + 4 + 90, abs=2)
+    assert "killed" in one.core.state.jobs[JobId("a")].attempts[0].why
+
+
+def test_parm_resizes_jobs_on_cores_by_restarts() -> None:
+    """A job gives way to another one of more worth, and grows again."""
+    policy = Parm(solver="greedy", resize_interval_ns=10 * S)
+    one = Watched([node_spec("n0", cores=8)], policy, 80 * W, restarts=TIMES)
+    worth = replace(spec(120, SizeUnit.CORES, 8), priority=20.0)
+    one.clock.later(S, lambda: one.go("a", spec(800, SizeUnit.CORES, 8)))
+    one.clock.later(40 * S, lambda: one.go("b", worth))
+    one.run(4000 * S, lambda: one.submitted == 2 and not one.core.state.open_jobs)
+    jobs = one.core.state.jobs.values()
+    assert {job.state for job in jobs} == {JobState.COMPLETED}
+    first = one.core.state.jobs[JobId("a")]
+    assert [attempt.resized for attempt in first.attempts] == [True, True], "less, and more again"
+    assert not one.clashes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
+    rng = random.Random(seed)
+    faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000)
+    specs = [node_spec(f"n{index}") for index in range(4)]
+    policy = Parm(solver="greedy", resize_interval_ns=3 * S) if seed % 2 else FifoEasy()
+    one = Watched(specs, policy, 190 * W, seed, faults, TIMES)
+    for index in range(5):
+        unit = rng.choice(list(SizeUnit))
+        job = spec(rng.randint(20, 90), unit, 3)
+        one.clock.later(rng.randint(1, 9) * S, partial(one.go, str(index), job))
+    for _ in range(25):
+        at_ns = rng.randint(5 * S, 120 * S)
+        job_id, size = JobId(str(rng.randrange(5))), rng.randint(0, 3)
+        one.clock.later(at_ns, partial(one.resize, job_id, size))
+    for happen in (one.cut, one.kill_agent, one.stop_agent):
+        node = NodeId(f"n{rng.randrange(4)}")
+        one.clock.later(rng.randint(10, 60) * S, partial(happen, node, rng.randint(1, 8) * S))
+    one.clock.later(rng.randint(15, 60) * S, lambda: one.kill_coordinator(3 * S))
+    one.clock.later(125 * S, lambda: [one.resize(JobId(str(job)), 0) for job in range(5)])
+    one.run(9000 * S, lambda: one.submitted >= 4 and not one.core.state.open_jobs)
+    assert not one.core.state.open_jobs
+    assert not one.clashes
+    for job in one.core.state.jobs.values():
+        # Its end can be lost with the agent that was killed; its work is never cut short.
+        assert job.state is JobState.COMPLETED, job
+        assert one.truth.runs[job.job_id].done >= 0.999
+    assert any(job.attempts for job in one.core.state.jobs.values())
+    again = CoordinatorCore(190 * W, CoreSettings(check_every=1))
+    for event, now_ns in one.journal:
+        again.handle(event, now_ns)
+    assert again.state == one.core.state

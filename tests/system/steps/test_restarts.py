@@ -1,0 +1,129 @@
+"""MPI programs that go on at another number of nodes, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from system.site.live_site import CPUS, MARK, site_plan, wait_until
+from system.steps.launcher_site import LAUNCHER_ENV, LauncherSite
+
+from wattfold.v1 import common_pb2
+from wattfold.v1 import coordinator_pb2 as pb
+
+PROGRAM = Path(__file__).with_name("programs") / "chain.c"
+STEPS, PAUSE, ROW = 400, 300, 1000
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LauncherSite]:
+    """Three nodes, so that a job can have one, two or three."""
+    if len(CPUS) < 2:
+        pytest.skip("needs two CPUs")
+    plan = replace(site_plan(nodes=3, policy="fifo-easy", cpu_share=1.0), omp_shim=None)
+    with LauncherSite(plan, tmp_path_factory.mktemp("site") / "logs") as running:
+        yield running
+    running.check_end()
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("mpicc.openmpi") is None or shutil.which("mpirun.openmpi") is None:
+        pytest.skip("needs mpicc.openmpi and mpirun.openmpi")
+    program = tmp_path_factory.mktemp("openmpi") / "chain"
+    command = ["mpicc.openmpi", "-O1", "-o", str(program), str(PROGRAM)]
+    subprocess.run(command, check=True, capture_output=True)
+    return program
+
+
+def undisturbed() -> int:
+    """What the program comes to."""
+    value = 1
+    for _ in range(STEPS):
+        value = sum((value ^ at) * 2654435761 for at in range(ROW)) % 2**64
+    return value
+
+
+def submit(site: LauncherSite, chain: Path, gate: Path) -> str:
+    mpirun = f"mpirun.openmpi --map-by ppr:1:node {chain} {STEPS} {PAUSE} {gate}"
+    # The shell in between has no handler, as in scripts of people.
+    return site.submit(
+        ["/bin/sh", "-c", f"{mpirun}; exit $?"],
+        env={"PATH": os.environ["PATH"], "HOME": str(site.work), MARK: str(site.folder)}
+        | LAUNCHER_ENV,
+        unit=pb.SIZE_UNIT_NODES,
+        kind=pb.JOB_KIND_MALLEABLE,
+        mode=common_pb2.RESIZE_MODE_RESTART,
+        size_min=1,
+        size_max=3,
+        own_launcher=True,
+        snapshot_signal=signal.SIGUSR1,
+        snapshot_grace_ns=60_000_000_000,
+    )
+
+
+def begun(site: LauncherSite, job_id: str, attempt: int, ranks: int) -> list[int]:
+    """Waits for the ranks of an attempt; from which step each attempt so far has begun."""
+    site.says(job_id, f"attempt {attempt}: {ranks} ranks")
+    assert site.running(job_id).attempt == attempt
+    return [int(step) for step in re.findall(r"ranks from (\d+)", site.printed(job_id))]
+
+
+def finish(site: LauncherSite, job_id: str, gate: Path) -> pb.Job:
+    gate.touch()
+    job = site.ended(job_id)
+    assert job.state == pb.JOB_STATE_COMPLETED, (job, site.errors(job_id))
+    assert f"result {undisturbed()}\n" in site.printed(job_id)
+    return job
+
+
+def test_an_mpi_job_changes_its_nodes_and_comes_to_the_same(
+    site: LauncherSite, chain: Path, tmp_path: Path
+) -> None:
+    job_id = submit(site, chain, tmp_path / "gate")
+    begun(site, job_id, 1, 3)
+    for attempt, size in ((2, 1), (3, 2)):
+        site.wattfold("resize", job_id, str(size))
+        steps = begun(site, job_id, attempt, size)
+        assert steps == sorted(steps), "none goes back behind the one before"
+    job = finish(site, job_id, tmp_path / "gate")
+    assert [before.why for before in job.attempts] == ["3 -> 1 nodes", "1 -> 2 nodes"]
+    assert job.restart_s == 0, "of one that is over nothing is expected"
+
+
+def test_it_does_so_while_agents_and_the_coordinator_are_killed(
+    site: LauncherSite, chain: Path, tmp_path: Path
+) -> None:
+    job_id = submit(site, chain, tmp_path / "gate")
+    begun(site, job_id, 1, 3)
+    site.wattfold("resize", job_id, "2")
+    site.coordinator.kill()
+    site.coordinator.wait()
+    site.kill_agent(2)
+    site.restart_coordinator()
+    site.start_agent(2)
+    begun(site, job_id, 2, 2)
+    site.kill_agent(1)
+    site.wattfold("resize", job_id, "1")
+    site.start_agent(1)
+    begun(site, job_id, 3, 1)
+    wait_until("the nodes", lambda: all(n.state == pb.NODE_STATE_UP for n in nodes(site)))
+    site.wattfold("resize", job_id, "3")
+    site.coordinator.send_signal(signal.SIGTERM)
+    site.coordinator.wait()
+    site.restart_coordinator()
+    begun(site, job_id, 4, 3)
+    finish(site, job_id, tmp_path / "gate")
+
+
+def nodes(site: LauncherSite) -> list[pb.Node]:
+    return list(site.client.list_nodes().nodes)

@@ -1,0 +1,379 @@
+"""Jobs that go on at another size by being ended and started again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from unit.core.stage import NODES, S, Stage, W, ended, forget, job_spec, launch, on, solve
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters import codec
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Saving
+from wattfold.coordinator.core.events import NodeOrder
+from wattfold.coordinator.core.job import Job, JobState, ResizeMode
+from wattfold.coordinator.core.restart_cost import UNSEEN_NS
+
+RESTART = ResizeMode.RESTART
+
+
+def spec(low: int = 1, high: int = 3, **fields: Any) -> Any:
+    return job_spec(low, high, **{"unit": NODES, "mode": RESTART, **fields})
+
+
+def site(*nodes: str, budget_w: float = 1000, **fields: Any) -> Stage:
+    """A stage of three nodes with job a running on some of them, whole, at 30 W each."""
+    stage = Stage(budget_w)
+    stage.up("n0", "n1", "n2")
+    stage.submit("a", spec(**fields))
+    start(stage, "a", *nodes)
+    return stage
+
+
+def start(stage: Stage, job: str, *places: str, **fields: Any) -> list[act.Action]:
+    stage.need_plan()
+    actions = stage.plan(*kept(stage), on(job, *places, cap_w=30, **fields))
+    for place in places:
+        stage.launched(place.partition(":")[0], job)
+    return actions
+
+
+def kept(stage: Stage) -> list[Any]:
+    return [j.target for j in stage.core.state.placed() if j.target and j.state.value == "running"]
+
+
+def to(stage: Stage, *places: str, **fields: Any) -> list[act.Action]:
+    """Another size of job a by an accepted plan."""
+    stage.need_plan()
+    others = [target for target in kept(stage) if target.job_id != "a"]
+    return stage.plan(*others, on("a", *places, cap_w=30, **fields))
+
+
+def ends(stage: Stage, node: str, saving: Saving = Saving.SAVED, code: int = 0) -> list[act.Action]:
+    """The process of job a on a node has ended; what it did about its snapshot."""
+    process = ended("a", code, attempt=stage.attempt("a"), saving=saving)
+    return stage.send(ev.ProcessEnded(node_id=NodeId(node), process=process))
+
+
+def ordered(stage: Stage, size: int) -> list[act.Action]:
+    return stage.send(ev.JobResizeRequested(job_id=JobId("a"), size=size))
+
+
+def job(stage: Stage) -> Job:
+    return stage.job("a")
+
+
+def of(kind: type, actions: list[act.Action]) -> list[Any]:
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def test_a_job_shrinks_by_its_next_attempt() -> None:
+    stage = site("n0", "n1", "n2", snapshot_signal=10, snapshot_grace_ns=60 * S)
+    asked = of(act.Terminate, to(stage, "n0"))
+    assert [(a.node_id, a.signal, a.grace_ns, a.saves) for a in asked] == [
+        (n, 10, 60 * S, True) for n in ("n0", "n1", "n2")
+    ]
+    assert (job(stage).state, job(stage).reason) == (JobState.ENDING, "restarting: 3 -> 1 nodes")
+    assert not of(act.Launch, ends(stage, "n0") + ends(stage, "n1"))
+    last = ends(stage, "n2")
+    wanted = replace(launch("n0", "a", "0-3", spec=job(stage).spec, launch_cpus=4), attempt=2)
+    assert of(act.Launch, last) == [wanted], "at once, by the event that ended the last process"
+    assert forget("n2", "a") in last
+    stage.launched("n0", "a")
+    assert (job(stage).state, job(stage).resizes, job(stage).reason) == (JobState.RUNNING, 1, "")
+    (first,) = job(stage).attempts
+    assert (first.why, first.resized, first.lost) == ("3 -> 1 nodes", True, False)
+
+
+def test_what_it_had_and_what_it_is_to_have_are_nobody_elses() -> None:
+    stage = site("n0")
+    to(stage, "n1", "n2")
+    seen = stage.core.snapshot(stage.now_ns)
+    assert not seen.jobs
+    assert all(node.blocked == node.spec.cpus for node in seen.nodes)
+    stage.submit("b", job_spec(1, 1))
+    stage.need_plan()
+    stage.plan(on("b", "n2:0"))
+    assert stage.job("b").state is JobState.PENDING
+    assert "n2 are given to another job" in stage.job("b").reason
+
+
+def test_power_is_kept_for_the_larger_of_both_sizes() -> None:
+    stage = site("n0")
+    free_uw = stage.core.snapshot(stage.now_ns).spendable_uw
+    to(stage, "n1", "n2")
+    # 20 W above the floor on each of two nodes; never those of the first node as well.
+    assert stage.core.snapshot(stage.now_ns).spendable_uw == free_uw - 40 * W
+    ends(stage, "n0")
+    stage.launched("n1", "a")
+    stage.launched("n2", "a")
+    to(stage, "n0")
+    assert stage.core.snapshot(stage.now_ns).spendable_uw == free_uw - 40 * W
+
+
+def test_a_start_of_the_same_plan_gets_no_power_that_is_still_drawn() -> None:
+    # Bases and floors are 60 W; of the 45 W above them job a has 40 W until it has ended.
+    stage = site("n0", "n1", budget_w=105)
+    stage.submit("b", job_spec(1, 1, unit=NODES))
+    stage.need_plan()
+    stage.plan(on("a", "n0", cap_w=30), on("b", "n2", cap_w=30))
+    assert "5.00 W are left" in stage.job("b").reason
+    ends(stage, "n0")
+    ends(stage, "n1")
+    stage.need_plan()
+    stage.plan(on("b", "n2", cap_w=30))
+    assert stage.job("b").state is JobState.STARTING
+
+
+def test_caps_stay_until_the_old_processes_have_ended() -> None:
+    stage = site("n0", "n1")
+    for node in ("n0", "n1"):
+        stage.confirm(node)
+    assert not of(act.SetCaps, to(stage, "n2"))
+    assert stage.charge_w("n0") == 40
+    for node in ("n0", "n1"):
+        lowered = of(act.SetCaps, ends(stage, node))
+        assert [a.node_id for a in lowered] == [node], "where nothing of it runs any more"
+
+
+def test_two_jobs_change_places() -> None:
+    stage = site("n0")
+    stage.submit("b", spec())
+    start(stage, "b", "n1")
+    stage.need_plan()
+    stage.plan(on("a", "n1", cap_w=30), on("b", "n0", cap_w=30))
+    assert {stage.job(name).state for name in "ab"} == {JobState.ENDING}
+    assert not of(act.Launch, ends(stage, "n0"))
+    assert job(stage).state is JobState.STARTING
+    other = ended("b", 0, attempt=1, saving=Saving.SAVED)
+    launched = of(act.Launch, stage.send(ev.ProcessEnded(node_id=NodeId("n1"), process=other)))
+    assert {(a.job_id, a.node_id) for a in launched} == {("a", "n1"), ("b", "n0")}
+
+
+def waiting_for_n1() -> Stage:
+    """Job a, in no attempt, that is to have n1, which job b has not left yet."""
+    stage = site("n0")
+    stage.submit("b", spec())
+    start(stage, "b", "n1")
+    stage.need_plan()
+    stage.plan(on("a", "n1", cap_w=30), on("b", "n2", cap_w=30))
+    ends(stage, "n0")
+    return stage
+
+
+def test_it_keeps_its_new_cores_until_it_has_them_whatever_is_planned() -> None:
+    stage = waiting_for_n1()
+    (view,) = stage.core.snapshot(stage.now_ns).jobs
+    assert view.current == job(stage).target
+    assert not view.movable
+    stage.submit("c", job_spec(1, 1))
+    stage.need_plan()
+    stage.plan(on("c", "n1:0"), on("a", "n0"))
+    assert (job(stage).state, job(stage).target) == (JobState.STARTING, view.current)
+    assert stage.job("c").state is JobState.PENDING
+
+
+def test_without_its_new_node_it_waits_at_its_old_place() -> None:
+    stage = waiting_for_n1()
+    stage.submit("c", job_spec(1, 1))
+    stage.silent("n1")
+    stage.need_plan()
+    stage.plan()
+    assert job(stage).state is JobState.STARTING, "it may be back in a moment"
+    stage.after(60)
+    stage.need_plan()
+    stage.plan()
+    assert (job(stage).state, job(stage).target) == (JobState.PENDING, None)
+    assert [v.job_id for v in stage.core.snapshot(stage.now_ns).jobs][:1] == ["a"]
+
+
+def test_a_node_that_is_lost_before_the_old_attempt_has_ended() -> None:
+    stage = site("n0")
+    to(stage, "n0", "n1")
+    stage.order("n1", NodeOrder.DRAIN)
+    ends(stage, "n0")
+    assert job(stage).state is JobState.PENDING
+    assert "2 nodes, but n1 is not to be had" in job(stage).reason
+    assert job(stage).attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("saving", "code", "state"),
+    [
+        (Saving.UNASKED, 0, JobState.COMPLETED),
+        (Saving.UNSAVED, 0, JobState.COMPLETED),
+        (Saving.SAVED, 0, JobState.STARTING),
+        (Saving.UNKNOWN, 0, JobState.STARTING),
+        (Saving.KILLED, 137, JobState.STARTING),
+        (Saving.UNSAVED, 143, JobState.STARTING),
+    ],
+)
+def test_a_program_that_ends_with_success_and_saves_nothing_has_finished(
+    saving: Saving, code: int, state: JobState
+) -> None:
+    stage = site("n0", "n1")
+    to(stage, "n0")
+    ends(stage, "n1", saving, code)
+    ends(stage, "n0", saving, code)
+    assert job(stage).state is state
+    assert job(stage).following is None
+
+
+def test_only_what_is_saved_counts_as_done() -> None:
+    stage = site("n0")
+    to(stage, "n0", total_s=100)  # The same nodes: no restart.
+    assert job(stage).state is JobState.RUNNING
+    stage.after(40)
+    to(stage, "n0", "n1", total_s=50)
+    ends(stage, "n0")
+    assert job(stage).done == pytest.approx(0.4)
+    stage.launched("n0", "a")
+    stage.launched("n1", "a")
+    stage.after(10)
+    assert job(stage).done_by(stage.now_ns) == pytest.approx(0.6)
+    to(stage, "n0", total_s=100)
+    ends(stage, "n0", Saving.KILLED, 137)
+    ends(stage, "n1")
+    assert job(stage).done == pytest.approx(0.4)
+    assert "on from its last snapshot" in job(stage).attempts[-1].why
+
+
+def test_restarts_for_size_do_not_count_against_those_after_losses() -> None:
+    stage = site("n0", requeue_max=1)
+    for place in ("n1", "n0"):
+        to(stage, place)
+        ends(stage, "n0" if place == "n1" else "n1")
+        stage.launched(place, "a")
+    stage.send(ev.ProcessEnded(node_id=NodeId("n0"), process=ended("a", lost=True, attempt=3)))
+    assert job(stage).state is JobState.PENDING
+    assert [attempt.lost for attempt in job(stage).attempts] == [False, False, True]
+
+
+def test_the_last_attempts_are_kept_for_losses() -> None:
+    stage = site("n0", requeue_max=2)
+    job(stage).attempt = ATTEMPTS_MAX - 2
+    (view,) = stage.core.snapshot(stage.now_ns).jobs
+    assert not view.nodes_may_change
+    to(stage, "n1")
+    assert job(stage).state is JobState.RUNNING
+    assert "keeps its size" in job(stage).reason
+
+
+def test_a_time_limit_counts_on() -> None:
+    stage = site("n0", limit_ns=100 * S)
+    stage.after(60)
+    to(stage, "n1")
+    stage.after(5)
+    ends(stage, "n0")
+    stage.launched("n1", "a")
+    stage.after(39)
+    assert job(stage).state is JobState.RUNNING
+    stage.after(2)
+    assert job(stage).state is JobState.ENDING
+
+
+def test_a_cancelled_job_is_not_started_again_and_keeps_nothing() -> None:
+    stage = site("n0")
+    to(stage, "n1", "n2")
+    asked = of(act.Terminate, stage.cancel("a"))
+    assert [(a.node_id, a.signal, a.saves) for a in asked] == [("n0", 0, False)]
+    blocked = {n.spec.node_id: n.blocked for n in stage.core.snapshot(stage.now_ns).nodes}
+    assert not blocked[NodeId("n1")]
+    ends(stage, "n0")
+    assert job(stage).state is JobState.CANCELLED
+
+
+def test_a_launcher_that_has_saved_takes_its_step_hosts_along() -> None:
+    stage = site("n0", "n1", own_launcher=True, snapshot_signal=10, snapshot_grace_ns=600 * S)
+    to(stage, "n1")
+    (again,) = of(act.Terminate, ends(stage, "n0"))
+    assert (again.node_id, again.signal, again.grace_ns) == ("n1", 0, 0)
+    assert of(act.Launch, ends(stage, "n1", Saving.UNSAVED))
+    assert job(stage).attempts[0].why == "2 -> 1 nodes"
+
+
+def test_the_cost_is_learnt_for_the_application() -> None:
+    stage = site("n0")
+
+    def expected_s() -> float:
+        (view,) = stage.core.snapshot(stage.now_ns).jobs
+        return view.restart_ns / S
+
+    assert expected_s() == UNSEEN_NS / S
+    for number, seconds in enumerate((8, 16)):
+        to(stage, f"n{number + 1}")
+        stage.after(seconds - 1)
+        ends(stage, f"n{number}")
+        stage.after(1)
+        stage.launched(f"n{number + 1}", "a")
+    assert expected_s() == 12
+    stage.send(ev.ProfileDropped(app="app"))
+    assert expected_s() == UNSEEN_NS / S
+
+
+def test_what_the_program_does_again_is_part_of_it() -> None:
+    stage = site("n0")
+    to(stage, "n0", total_s=100)
+    stage.send(ev.ProgressReported(job_id=JobId("a"), done=0.5))
+    to(stage, "n1", total_s=100)
+    stage.after(4)
+    ends(stage, "n0")
+    stage.launched("n1", "a")
+    stage.after(3)
+    stage.send(ev.ProgressReported(job_id=JobId("a"), done=0.41))
+    stage.send(ev.ProgressReported(job_id=JobId("a"), done=0.2))
+    (view,) = stage.core.snapshot(stage.now_ns).jobs
+    # Four seconds without the job, and then in three seconds to 9 s before where it was.
+    assert view.restart_ns / S == pytest.approx(4 + 9 + 3)
+
+
+def test_an_ordered_size_is_the_only_one_policies_see() -> None:
+    stage = site("n0")
+    assert solve(stage.core.state.rounds + 1) in ordered(stage, 2) or stage.core.state.solving
+    (view,) = stage.core.snapshot(stage.now_ns).jobs
+    assert (view.spec.size_min, view.spec.size_max, view.size_asked) == (2, 2, 2)
+    to(stage, "n0", "n1", "n2")
+    assert "not the 2 that was ordered" in job(stage).reason
+    to(stage, "n0", "n1")
+    assert job(stage).state is JobState.ENDING
+    ordered(stage, 0)
+    assert job(stage).size_asked == 0
+
+
+def test_orders_that_make_no_sense_are_dropped() -> None:
+    stage = site("n0")
+    ordered(stage, 4)
+    assert job(stage).size_asked == 0
+    stage.submit("b", job_spec(1, 4, mode=ResizeMode.FIXED))
+    stage.send(ev.JobResizeRequested(job_id=JobId("b"), size=2))
+    assert stage.job("b").size_asked == 0
+
+
+def test_a_job_on_cores_goes_to_another_node() -> None:
+    stage = Stage()
+    stage.up("n0", "n1")
+    stage.submit("a", job_spec(1, 4, mode=RESTART))
+    start(stage, "a", "n0:0-1")
+    to(stage, "n1:0-2")
+    (started,) = of(act.Launch, ends(stage, "n0"))
+    assert (started.node_id, str(started.cpus), started.launch_cpus) == ("n1", "0-2", 3)
+
+
+def test_a_checkpoint_of_before_and_one_of_the_middle() -> None:
+    stage = site("n0")
+    to(stage, "n1")
+    state = stage.core.state
+    assert codec.load_state(codec.dump_state(state)) == state
+    stored = json.loads(codec.dump_state(state))
+    stored.pop("restarts")
+    for name in ("following", "size_asked", "ordered_ns", "saved", "told", "owed", "ran_ns"):
+        stored["jobs"]["a"].pop(name)
+    for attempt in stored["jobs"]["a"]["attempts"]:
+        attempt.pop("resized")
+    old = codec.load_state(json.dumps(stored))
+    assert old.jobs[JobId("a")].following is None
+    assert old.restarts == {}
