@@ -2,7 +2,8 @@
 
 Running jobs stay where they are: one that shrinks keeps some of its cores, one that grows takes
 free cores of its node. New jobs go to the node that they fill best (fewest cores left over), so
-that large holes stay whole; ties go to the node that comes first. Which cores of a node, by sockets
+that large holes stay whole; ties go to the node that comes first. Whole nodes are chosen by the
+strategy that their places name (`node_selection`). Which cores of a node, by sockets
 and siblings, is told by `core_choice`. All in exact core sets: what comes out is disjoint by
 construction.
 """
@@ -19,6 +20,7 @@ from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
+from wattfold.coordinator.policies.node_selection.choice import Chooser
 from wattfold.coordinator.policies.stock import Stock, could_hold
 
 
@@ -37,6 +39,7 @@ class Room:
         self.avoid: dict[NodeId, CpuSet] = {n.spec.node_id: n.residual for n in nodes if n.residual}
         self.power_uw = power_uw
         self.stock = Stock(nodes)
+        self._chooser = Chooser(nodes)
         self.alike = len({id(n.spec.kind) for n in nodes}) <= 1
         self._of_kind: dict[NodeKind, list[NodeId]] = {}
         for view in () if self.alike else nodes:
@@ -47,7 +50,7 @@ class Room:
         twin = Room((), self.power_uw)
         twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
         twin.avoid, twin.alike, twin._of_kind = self.avoid, self.alike, self._of_kind
-        twin.stock = self.stock.copy()
+        twin.stock, twin._chooser = self.stock.copy(), self._chooser
         return twin
 
     def cores_of(self, node_id: NodeId) -> NodeCores:
@@ -107,7 +110,7 @@ class Room:
         Power is not looked at; `find_fed` does.
         """
         if spec.unit is SizeUnit.NODES:
-            return self._whole(self._empty(among, spec)[:size], spec, size)
+            return self._whole(self._chooser.choose(self._empty(among, spec), size), spec, size)
         return self._best_filled(self._holes(spec, size, among), spec, size)
 
     def find_fed(self, spec: JobSpec, size: int, cap_uw: int) -> tuple[Share, ...] | None:
