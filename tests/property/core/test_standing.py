@@ -11,6 +11,7 @@ from property.core.test_core_properties import AnyEvents
 from unit.adapters.in_place import InPlaceWorker
 from unit.core.stage import CHECKED
 
+from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.planning import Proposal, news_of, propose
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core.changes import Changes
@@ -34,7 +35,7 @@ class Rounds:
     def compare(self, now_ns: int) -> None:
         self._count += 1
         policy = POLICIES[self._count % self._others == 0]
-        asked = self.feed.ask(propose, lambda _anew: (policy, now_ns, {}, 1.0), 10.0)
+        asked = self.feed.ask(propose, lambda _anew: (policy, now_ns, Beside(), 1.0), 10.0)
         result = asyncio.run(asked)
         proposal: Proposal = result.value  # type: ignore[union-attr]
         state = self._core.state

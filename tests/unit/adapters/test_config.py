@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.adapters.placing import PlacementSettings
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place
 from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.node_selection.selector import Strategy
 from wattfold.coordinator.policies.parm import Parm, Variant
 
 
@@ -25,6 +27,15 @@ def complaint(tmp_path: Path, text: str, **flags: Any) -> str:
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, text, **flags)
     return str(caught.value).replace(str(tmp_path) + "/", "")
+
+
+def torus_of_two(*places: str) -> str:
+    """Two nodes on a torus of four places, each with its place, if it has one."""
+    lines = ["[placement]", 'strategy = "cuboid"', "torus = [2, 2]"]
+    for name, place in zip("ab", places, strict=True):
+        lines += ["[[node]]", f'id = "{name}"', 'address = "h:1"']
+        lines += [f"place = {place}"] if place else []
+    return "\n".join(lines)
 
 
 def test_everything(tmp_path: Path) -> None:
@@ -93,6 +104,15 @@ def test_every_setting_of_every_policy_is_checked_with_its_line(tmp_path: Path) 
             assert said.startswith(f"c.toml, line 2: {key} = ")
 
 
+def test_places(tmp_path: Path) -> None:
+    config = read(tmp_path, torus_of_two("[0, 1]", "[1, 1]"))
+    assert config.placement == PlacementSettings(strategy=Strategy.CUBOID, torus=(2, 2))
+    assert [node.place for node in config.nodes] == [(0, 1), (1, 1)]
+    unplaced = read(tmp_path, '[placement]\nstrategy = "compact"\n')
+    assert unplaced.placement == PlacementSettings(strategy=Strategy.COMPACT)
+    assert load(None, {}).placement == PlacementSettings()
+
+
 def test_easy_uniform(tmp_path: Path) -> None:
     config = read(tmp_path, 'policy = "easy-uniform"\n[easy-uniform]\nsize = "min"\n')
     assert config.policy == EasyUniform(size="min")
@@ -127,6 +147,41 @@ def test_fifo(tmp_path: Path) -> None:
             "fifo-easy, fifo, easy-uniform",
         ),
         ("parm = 3", "c.toml, line 1: parm must be a table, as in [parm]"),
+        (
+            '[placement]\nstrategy = "any"',
+            "c.toml, line 2: placement.strategy = 'any'; choose one of first, compact, cuboid",
+        ),
+        (
+            '[placement]\nstrategy = "cuboid"',
+            "c.toml, line 2: placement: strategy cuboid needs torus = [X, Y, Z], the sides that it "
+            "finds boxes in",
+        ),
+        (
+            "[placement]\ntorus = [2, 0]",
+            "c.toml, line 2: placement: torus = [2, 0] must have 1..6 sides of at least 1 and at "
+            "most 1000000 places",
+        ),
+        (
+            "[placement]\ntorus = [2.0]",
+            "c.toml, line 2: placement.torus = [2.0] is not a list of whole numbers",
+        ),
+        (
+            '[placement]\nstrategy = "cuboid"\ntorus = [2, 2]',
+            "c.toml, line 2: placement: strategy cuboid needs [[node]] with places",
+        ),
+        (
+            torus_of_two("[0, 0]", ""),
+            "c.toml, line 9: node b has no place on the torus; give it place = [x, y, z]",
+        ),
+        (
+            torus_of_two("[0, 0]", "[2, 0]"),
+            "c.toml, line 11: place = [2, 0] of node b is not on the torus [2, 2]; places count "
+            "from 0",
+        ),
+        (
+            torus_of_two("[0, 1]", "[0, 1]"),
+            "c.toml, line 11: node b has the place [0, 1] of node a",
+        ),
         ("[node]\nid = 'a'", "c.toml, line 1: nodes are given as [[node]] with id and address"),
         ("node = ['a']", "c.toml, line 1: node.... must be a table"),
         ("[[node]]\nid = 'a b'\naddress = 'x'", "c.toml, line 2: node 'a b' at 'x' needs both"),

@@ -11,6 +11,7 @@ from unit.core.stage import S, Stage, job_spec, planning_round
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.planning import Planner, news_of, propose
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import actions as act
@@ -122,7 +123,7 @@ def test_a_profile_that_was_learnt_counts_for_jobs_that_wait_already() -> None:
         feed.note(changes)
 
     def starts() -> set[str]:
-        asked = feed.ask(propose, lambda _anew: (FifoEasy(), stage.now_ns, {}, 1.0), 10.0)
+        asked = feed.ask(propose, lambda _anew: (FifoEasy(), stage.now_ns, Beside(), 1.0), 10.0)
         plan = asyncio.run(asked).value.plan  # type: ignore[union-attr]
         send(ev.PlanProposed(plan=plan, round=planning_round(stage.core.state.solving)))
         launch_all(stage)

@@ -52,6 +52,7 @@ from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.adapters.peer_door import PeerDoor
 from wattfold.coordinator.adapters.picture_feed import PictureFeed
 from wattfold.coordinator.adapters.pictures import Setting
+from wattfold.coordinator.adapters.placing import placing
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning, whole
@@ -315,6 +316,7 @@ async def _wire(
     members = _members(config, service, agents, hooks, lag)
     members.follow_queues(config.queues)
     members.follow(config.nodes)
+    planner.placing = lambda: placing(config.placement, members.places())
     runner = asyncio.create_task(service.run())
     runner.add_done_callback(lambda task: _died(stopped, task))
     stack.callback(runner.cancel)

@@ -19,11 +19,18 @@ from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import ns_from_s, uw_from_w
 from wattfold.coordinator.adapters.access_settings import MODES, AccessSettings
 from wattfold.coordinator.adapters.audit_trail import ENTRIES_KEPT
+from wattfold.coordinator.adapters.placing import (
+    STRATEGIES,
+    PlacementSettings,
+    places_fault,
+    torus_fault,
+)
 from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place, PolicySetting
+from wattfold.coordinator.policies.node_selection.selector import Strategy
 from wattfold.coordinator.policies.parm import Parm
 
 
@@ -80,6 +87,11 @@ _NODE = {
     "id": Setting(kind=str),
     "address": Setting(kind=str),
     "features": Setting(kind=list),
+    "place": Setting(kind=list),
+}
+_PLACEMENT = {
+    "strategy": Setting(kind=str, choices=STRATEGIES),
+    "torus": Setting(kind=list),
 }
 
 
@@ -99,11 +111,12 @@ _QUEUE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntry:
-    """An agent to contact. ``features`` are added to those it tells itself."""
+    """An agent to contact; ``place`` on the torus. ``features`` are added to those it tells."""
 
     node_id: NodeId
     address: str
     features: tuple[str, ...] = ()
+    place: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +132,7 @@ class Config:
     policy: Policy = field(default_factory=Parm)
     nodes: tuple[NodeEntry, ...] = ()
     queues: tuple[Queue, ...] = ()
+    placement: PlacementSettings = PlacementSettings()  # noqa: RUF009 - immutable
     lease_s: float = 10.0
     command_timeout_s: float = 2.0
     mask_deadline_s: float = 1.0
@@ -172,7 +186,7 @@ class _Source:
 
 
 def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
-    tables = {*_POLICIES, "jobs", "node", "queue"}
+    tables = {*_POLICIES, "jobs", "node", "queue", "placement"}
     top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
     checked = _check(source, top, _TOP, "", extra=tables)
     flags = _by_one_name(flags)
@@ -182,6 +196,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
         for name, known in _POLICIES.items()
     }
     jobs = _check(source, _table(source, raw, "jobs"), _JOBS, "jobs.")
+    placement = _placement(source, _table(source, raw, "placement"))
     names = {f: checked[f] for f in _PLAIN if f in checked}
     for key in ("state_dir", "token_file", "agent_token_file"):
         if key in checked:
@@ -194,7 +209,10 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
         policy=_policy(checked.get("policy", "parm-wse"), policies),
-        nodes=_nodes(source, raw.get("node", []), checked.get("nodes", [])),
+        nodes=_placed(
+            source, placement, _nodes(source, raw.get("node", []), checked.get("nodes", []))
+        ),
+        placement=placement,
         queues=_queues(source, raw.get("queue", [])),
         limits=_limits(source, jobs),
         access=_access(source, checked),
@@ -369,6 +387,42 @@ def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, .
         if not all(isinstance(name, str) and valid_name(name) for name in features):
             raise ConfigError(f"{where}: features {features!r} of node {node_id} must be names")
         out[node_id] = NodeEntry(
-            node_id=NodeId(node_id), address=address, features=tuple(dict.fromkeys(features))
+            node_id=NodeId(node_id),
+            address=address,
+            features=tuple(dict.fromkeys(features)),
+            place=_numbers(f"{where}: node.place", entry.get("place", [])),
         )
     return tuple(out.values())
+
+
+def _placement(source: _Source, table: dict[str, Any]) -> PlacementSettings:
+    given = _check(source, table, _PLACEMENT, "placement.")
+    where = source.at("torus", "placement")
+    torus = _numbers(f"{where}: placement.torus", given.get("torus", []))
+    strategy = Strategy(given.get("strategy", Strategy.FIRST))
+    if (torus or strategy is Strategy.CUBOID) and (fault := torus_fault(torus)):
+        where = where if torus else source.at("strategy", "placement")
+        raise ConfigError(f"{where}: placement: {fault}")
+    return PlacementSettings(strategy=strategy, torus=torus)
+
+
+def _placed(
+    source: _Source, placement: PlacementSettings, nodes: tuple[NodeEntry, ...]
+) -> tuple[NodeEntry, ...]:
+    """The nodes, if the strategy can choose among them."""
+    if placement.strategy is Strategy.CUBOID:
+        if not nodes:
+            where = source.at("strategy", "placement")
+            raise ConfigError(f"{where}: placement: strategy cuboid needs [[node]] with places")
+        fault = places_fault(placement.torus, ((node.node_id, node.place) for node in nodes))
+        if fault is not None:
+            index = [node.node_id for node in nodes].index(fault[0])
+            key = "place" if nodes[index].place else "id"
+            raise ConfigError(f"{source.at(key, 'node', index)}: {fault[1]}")
+    return nodes
+
+
+def _numbers(name: str, values: list[Any]) -> tuple[int, ...]:
+    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        raise ConfigError(f"{name} = {values!r} is not a list of whole numbers")
+    return tuple(values)

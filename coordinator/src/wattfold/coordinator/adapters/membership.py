@@ -32,6 +32,11 @@ class Membership:
         self._make_link = make_link
         self._linked: dict[NodeId, str] = {}
         self._told: dict[NodeId, tuple[str, ...]] = {}
+        self._places: dict[NodeId, tuple[int, ...]] = {}
+
+    def places(self) -> list[tuple[NodeId, tuple[int, ...]]]:
+        """The nodes as listed, each with its place on the torus, if it has one."""
+        return list(self._places.items())
 
     def follow(self, entries: Sequence[NodeEntry]) -> None:
         """These nodes and no others are to be there."""
@@ -39,6 +44,7 @@ class Membership:
         known = {node.node_id: node.address for node in nodes if not node.retired}
         wanted = {entry.node_id: entry.address for entry in entries} or known | self._linked
         features = {entry.node_id: entry.features for entry in entries}
+        self._places = dict.fromkeys(wanted, ()) | {e.node_id: e.place for e in entries}
         has = {node.node_id: node.features for node in nodes if not node.retired}
         for node_id in sorted((known.keys() | self._linked.keys()) - wanted.keys()):
             self._retire(node_id)

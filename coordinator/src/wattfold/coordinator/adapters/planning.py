@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
+from wattfold.coordinator.adapters.beside import Beside
+from wattfold.coordinator.adapters.placing import Placing
 from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed
-from wattfold.coordinator.adapters.residual import with_cores
 from wattfold.coordinator.adapters.standing import Standing
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
@@ -52,15 +53,15 @@ def propose(
     replica: Replica,
     policy: Policy,
     now_ns: int,
-    residual: Mapping[NodeId, CpuSet],
+    beside: Beside,
     deadline_s: float,
 ) -> Proposal:
     """Called in the worker: has a policy plan on the copy of the state there."""
     if isinstance(policy, Scheduled):
-        jobs, world, plan = replica.companion(Standing).plan(policy, now_ns, residual)
+        jobs, world, plan = replica.companion(Standing).plan(policy, now_ns, beside)
     else:
         replica.companion(Standing).forget()
-        world = with_cores(snapshot(replica.state, now_ns), residual)
+        world = beside.told(snapshot(replica.state, now_ns))
         jobs, plan = len(world.jobs), policy.propose(world, now_ns, deadline_s)
     plan = _as_ordered(plan, world, replica.state, now_ns)
     return Proposal(
@@ -123,6 +124,8 @@ class Planner:
         self._residual = residual
         self._post = post
         self._deadline_s = deadline_s
+        self.placing: Callable[[], Placing | None] = lambda: None
+        """How whole nodes are chosen, if not in their order."""
         self._task: asyncio.Task[None] | None = None
 
     def perform(self, action: act.Action) -> None:
@@ -163,9 +166,12 @@ class Planner:
     async def _ask(self, policy: Policy) -> CallResult:
         return await self._feed.ask(
             propose,
-            lambda _anew: (policy, self._now_ns(), self._residual(), self._deadline_s),
+            lambda _anew: (policy, self._now_ns(), self._beside(), self._deadline_s),
             deadline_s=self._deadline_s + 1.0,
         )
+
+    def _beside(self) -> Beside:
+        return Beside(residual=self._residual(), placing=self.placing())
 
     def _done(self, number: int, policy: Policy, proposal: Proposal, elapsed_ns: int) -> None:
         plan = proposal.plan

@@ -9,13 +9,11 @@ the next one begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.replica import Replica
-from wattfold.coordinator.adapters.residual import with_cores
 from wattfold.coordinator.core.plan import Plan, Snapshot
 from wattfold.coordinator.core.snapshot import job_views, without_jobs
 from wattfold.coordinator.policies.rounds import Rounds
@@ -37,9 +35,7 @@ class Standing:
         self._rounds = None
         self._replica.take_touched()
 
-    def plan(
-        self, policy: Scheduled, now_ns: int, residual: Mapping[NodeId, CpuSet]
-    ) -> tuple[int, Snapshot, Plan]:
+    def plan(self, policy: Scheduled, now_ns: int, beside: Beside) -> tuple[int, Snapshot, Plan]:
         """How many jobs there are, nodes and power as they are, and the policy's plan."""
         rounds, self._rounds = self._rounds, None
         if rounds is None or policy != self._policy:
@@ -47,7 +43,7 @@ class Standing:
             everything = True
         else:
             everything = False
-        world = with_cores(without_jobs(self._replica.state, now_ns), residual)
+        world = beside.told(without_jobs(self._replica.state, now_ns))
         self._tell(rounds, world, everything)
         plan = rounds.plan(now_ns)
         self._policy, self._rounds = policy, rounds

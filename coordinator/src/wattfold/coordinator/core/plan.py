@@ -9,6 +9,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import Assignment, JobSpec
 from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.place import Place
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -20,7 +21,8 @@ class NodeView:
 
     ``residual`` are cores on which the work of jobs that do not hold them was measured of late:
     they may be given away, but others are better. ``blocked_bytes`` and ``blocked_gpus`` are
-    held as blocked cores are. ``features`` are all it has.
+    held as blocked cores are. ``features`` are all it has. ``place`` says how whole nodes are
+    chosen; None: in their order.
     """
 
     spec: NodeSpec
@@ -30,6 +32,7 @@ class NodeView:
     blocked_bytes: int = 0
     blocked_gpus: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

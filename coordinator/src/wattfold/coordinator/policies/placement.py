@@ -2,7 +2,8 @@
 
 Running jobs stay where they are: one that shrinks keeps some of its cores, one that grows takes
 free cores of its node. New jobs go to the node that they fill best (fewest cores left over), so
-that large holes stay whole; ties go to the node that comes first. Which cores of a node, by sockets
+that large holes stay whole; ties go to the node that comes first. Whole nodes are chosen by the
+strategy that their places name (`node_selection`). Which cores of a node, by sockets
 and siblings, is told by `core_choice`. All in exact core sets: what comes out is disjoint by
 construction.
 """
@@ -21,6 +22,7 @@ from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Wa
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
 from wattfold.coordinator.policies.estimates import duration_ns, longest_ns
+from wattfold.coordinator.policies.node_selection.choice import Chooser
 from wattfold.coordinator.policies.stock import Stock, could_hold
 
 NO_WINDOWS = Windows()
@@ -50,6 +52,7 @@ class Room:
         self.power_uw = power_uw
         self.windows, self.at_ns = windows, at_ns
         self.stock = Stock(nodes)
+        self._chooser = Chooser(nodes)
         self.alike = len({id(n.spec.kind) for n in nodes}) <= 1
         self._of_kind: dict[NodeKind, list[NodeId]] = {}
         for view in () if self.alike else nodes:
@@ -66,7 +69,7 @@ class Room:
         twin = Room((), self.power_uw, self.windows, self.at_ns)
         twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
         twin.avoid, twin.alike, twin._of_kind = self.avoid, self.alike, self._of_kind
-        twin.stock = self.stock.copy()
+        twin.stock, twin._chooser = self.stock.copy(), self._chooser
         return twin
 
     def cores_of(self, node_id: NodeId) -> NodeCores:
@@ -169,7 +172,7 @@ class Room:
         if self.windows.concern(spec):
             among = self.open(spec, takes_ns, self.specs if among is None else among)
         if spec.unit is SizeUnit.NODES:
-            return self._whole(self._empty(among, spec)[:size], spec, size)
+            return self._whole(self._chooser.choose(self._empty(among, spec), size), spec, size)
         return self._best_filled(self._holes(spec, size, among), spec, size)
 
     def find_fed(
