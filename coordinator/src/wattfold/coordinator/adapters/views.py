@@ -134,6 +134,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         attempt=job.attempt,
         attempts=[_attempt(attempt, clock) for attempt in job.attempts],
         suspended_s=job.suspended_for_ns(now_ns) / 1e9,
+        expected_start_at_s=_expected_start_s(job, clock),
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
@@ -150,6 +151,11 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
     return message
+
+
+def _expected_start_s(job: Job, clock: Clock) -> float:
+    waits = job.state is JobState.PENDING and job.expected_start_ns
+    return clock.wall_s(job.expected_start_ns) if waits else 0.0
 
 
 def _attempt(attempt: Attempt, clock: Clock) -> pb.JobAttempt:

@@ -274,6 +274,8 @@ class Job:
     exit_code: int = 0
     message: str = ""
     reason: str = ""
+    expected_start_ns: int = 0
+    """When the last plan expected it to start; 0 = it did not say, or it does not wait."""
     ended_by: Ender = Ender.NOBODY
     over_since_ns: int = -1
     """Since when it has run longer than its model said, as of the last change of its speed."""

@@ -82,11 +82,15 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Why a job is not in a plan. ``never``: no change of load alone will let it start."""
+    """Why a job is not in a plan. ``never``: no change of load alone will let it start.
+
+    ``start_ns``: when the policy expects it to start, 0 = it does not say.
+    """
 
     job_id: JobId
     reason: str
     never: bool = False
+    start_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

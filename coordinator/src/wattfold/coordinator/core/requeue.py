@@ -38,7 +38,7 @@ def back_to_queue(state: State, job: Job, now_ns: int, *, why: str, lost: bool, 
     job.ranks.clear()
     job.target, job.requeue, job.ended_by = None, None, Ender.NOBODY
     job.state = JobState.HELD if held else JobState.PENDING
-    job.reason = f"attempt {number} ended: {why}"
+    job.reason, job.expected_start_ns = f"attempt {number} ended: {why}", 0
     job.started_ns = job.resized_ns = job.over_since_ns = job.wanted_ns = -1
     job.suspended_ns, job.paused_ns = -1, 0
     job.done, job.done_at_ns, job.wanted = 0.0, now_ns, 0

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from heapq import heapify, heappop, heappush
+from itertools import count, groupby
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.amounts import Amounts
@@ -30,18 +31,19 @@ from wattfold.coordinator.policies.placement import Room, largest_size, takes_wh
 from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
 
 Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...], tuple[int, str, str, str] | None]
+FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
+
+STARTS_MAX = 16
+"""So many of a queue are told when they are expected to start."""
+LOOKS_MAX = 64
+"""A search for these starts, beyond that of the first, tries so many times."""
 
 
 def never(asked: str) -> str:
     """Why a job will not start, whatever else ends."""
     return f"asks for {asked} at full power, more than the machine or its budget has"
-
-
-def expected_in(left_ns: int) -> str:
-    """Why the first in the queue waits."""
-    return f"first in the queue; expected to start in {max(left_ns, 0) / 1e9:.0f} s"
 
 
 def size_of(view: JobView, site: Site, wish: str, cap_uw: int) -> int:
@@ -85,6 +87,10 @@ class _Running:
     shares: tuple[Share, ...]
     power_uw: int
     alone: bool
+
+
+_Moment = tuple[int, int, _Running | None]
+"""When something ends, a number that orders equal times, and what a job gives back then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +212,7 @@ class Search:
             self.reasons.append(Reason(one.job, told or never(asked), never=True))
             return False
         if told := self._windows.why(one.view.spec, (), self._now_ns, self._now_ns + one.takes_ns):
-            self._wait(one, told)
+            self._wait(one, told, own.start_ns if own.start_ns > self._now_ns else 0)
             return False
         return True
 
@@ -243,13 +249,18 @@ class Search:
 
     def _reserve_and_backfill(self, head: _Waiting, later: Sequence[_Waiting]) -> None:
         shadow_ns, future = self._shadow(head)
-        self._wait(head, head.kept(self._room) or expected_in(shadow_ns - self._now_ns))
-        for one in later:
-            if not (self._wish.backfill and self._backfill(one, head, shadow_ns, future)):
-                self._wait(one, one.kept(self._room) or BEHIND)
+        self._wait(head, head.kept(self._room) or FIRST, shadow_ns)
+        left = [
+            one
+            for one in later
+            if not (self._wish.backfill and self._backfill(one, head, shadow_ns, future))
+        ]
+        starts = self._starts(head, shadow_ns, left)
+        for one in left:
+            self._wait(one, one.kept(self._room) or BEHIND, starts.get(one.job, 0))
 
     def _shadow(self, head: _Waiting) -> tuple[int, Room]:
-        """When the first job will fit, and all that is free then."""
+        """When the first job will fit, and all that is free then; 0 = by no end that is known."""
         future = self._room.copy()
         ordered = sorted(self._running, key=lambda e: e.ends_ns)
         ends = {ns: list(entries) for ns, entries in groupby(ordered, key=lambda e: e.ends_ns)}
@@ -261,7 +272,37 @@ class Search:
             if head.place(future) is not None:
                 return time_ns, future
         future.at_ns = self._now_ns
-        return self._now_ns, future
+        return 0, future
+
+    def _starts(self, head: _Waiting, shadow_ns: int, left: Sequence[_Waiting]) -> dict[int, int]:
+        """When those behind the first start, by their turn and the estimates, where that is cheap.
+
+        None before those before it, so backfilling may have one start earlier.
+        """
+        found: dict[int, int] = {}
+        if not shadow_ns or not left:
+            return found
+        future, numbers, looks = self._room.copy(), count(), 0
+        ends = [(entry.ends_ns, next(numbers), entry) for entry in self._running]
+        overs = [one.end_ns for one in self._windows.reservations if one.end_ns > self._now_ns]
+        moments: list[_Moment] = [*ends, *((time_ns, next(numbers), None) for time_ns in overs)]
+        heapify(moments)
+        _pass(moments, shadow_ns, future)
+        for one in (head, *left[: STARTS_MAX - 1]):
+            while (shares := one.place(future)) is None:
+                looks += 1
+                if looks > LOOKS_MAX or not moments:
+                    return found
+                _pass(moments, moments[0][0], future)
+            found[one.job] = future.at_ns
+            takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
+            power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
+            future.take(shares, power_uw, alone)
+            begun = _Running(
+                ends_ns=future.at_ns + takes_ns, shares=shares, power_uw=power_uw, alone=alone
+            )
+            heappush(moments, (begun.ends_ns, next(numbers), begun))
+        return found
 
     def _backfill(self, one: _Waiting, head: _Waiting, shadow_ns: int, future: Room) -> bool:
         """Starts a later job if it ends before the first one starts, or leaves it its place."""
@@ -280,5 +321,14 @@ class Search:
         future.take(shares, power_uw, alone)
         return self._start(one)
 
-    def _wait(self, one: _Waiting, reason: str) -> None:
-        self.reasons.append(Reason(one.job, reason))
+    def _wait(self, one: _Waiting, reason: str, start_ns: int = 0) -> None:
+        self.reasons.append(Reason(one.job, reason, start_ns=start_ns))
+
+
+def _pass(moments: list[_Moment], time_ns: int, future: Room) -> None:
+    """Takes a room on to a time: what has ended by then is free."""
+    while moments and moments[0][0] <= time_ns:
+        entry = heappop(moments)[2]
+        if entry is not None:
+            future.give_back(entry.shares, entry.power_uw, entry.alone)
+    future.at_ns = max(future.at_ns, time_ns)

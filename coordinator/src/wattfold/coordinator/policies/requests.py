@@ -62,7 +62,7 @@ def _told(one: Waiting, asking: dict[JobId, JobView], stock: Stock, snapshot: Sn
     missing = stock.missing(view.spec) if view else ""
     if view is None or not missing:
         return one
-    return Waiting(job_id=one.job_id, reason=missing, never=_never(view, snapshot))
+    return replace(one, reason=missing, never=_never(view, snapshot))
 
 
 def _after(snapshot: Snapshot) -> Room:

@@ -92,13 +92,13 @@ class Rounds(NamedJobs):
         started = self._placed(decisions, world, now_ns) if decisions else []
         reasons = list(self._scheduler.reasons(self._named))
         waiting = tuple(
-            Waiting(job_id=self._views[job].job_id, reason=text, never=never)
-            for job, text, never in reasons
+            Waiting(job_id=self._views[job].job_id, reason=text, never=never, start_ns=start_ns)
+            for job, text, never, start_ns in reasons
         )
         plan = Plan(
             assignments=(*kept, *started), waiting=waiting, solver="none", outcome="optimal"
         )
-        named = tuple(self._views[job] for job, _, _ in reasons)
+        named = tuple(self._views[job] for job, _, _, _ in reasons)
         return with_missing(plan, replace(world, jobs=named))
 
     # What the scheduler asks for.

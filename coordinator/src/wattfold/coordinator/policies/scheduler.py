@@ -50,11 +50,15 @@ class Held(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why a job waits. ``never``: no change of load alone will let it start."""
+    """Why a job waits. ``never``: no change of load alone will let it start.
+
+    ``start_ns`` is when it is expected to start; 0 = not known.
+    """
 
     job: int
     text: str
     never: bool = False
+    start_ns: int = 0
 
 
 class Jobs(Protocol):
@@ -169,7 +173,7 @@ class NamedScheduler(Scheduler, Protocol):
         """
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
-        """Why these jobs wait and all whose reason is another since the last call."""
+        """Why these jobs wait and all whose reason or start is another since the last call."""
 
 
 @runtime_checkable

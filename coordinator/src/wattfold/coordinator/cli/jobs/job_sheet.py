@@ -17,6 +17,7 @@ from wattfold.coordinator.cli.jobs.job_tables import (
     left_s,
     note,
     owner,
+    start,
 )
 from wattfold.coordinator.cli.jobs.map_fields import sheet_fields
 from wattfold.coordinator.cli.shared import formatting as f
@@ -37,6 +38,8 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         fields.append(("ending", ending(job) or f.NONE))
     elif job.reason:
         fields.append(("waits for", job.reason))
+    if job.expected_start_at_s:
+        fields.append(("expected start", start(job, now_s)))
     if note(job):
         fields.append(("note", note(job)))
     return field_table(fields)
