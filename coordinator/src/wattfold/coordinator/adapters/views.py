@@ -69,6 +69,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         weight=spec.weight,
         queue=spec.queue,
         reservation=spec.reservation,
+        preemptable=spec.preemptable,
         requeue_max=spec.requeue_max,
         restartable=spec.restarts,
         snapshot_dir=spec.snapshot_dir,

@@ -130,6 +130,7 @@ class JobSpec:
     weight: float = 1.0
     reservation: str = ""
     """Where it runs alone; empty = outside of all."""
+    preemptable: bool = False
 
     @property
     def requests(self) -> bool:
@@ -144,7 +145,7 @@ class JobSpec:
     @property
     def restarts(self) -> bool:
         """Whether it may be started more than once: it can go on from a snapshot, or anew."""
-        return self.restartable or self.requeue_max > 0
+        return self.restartable or self.requeue_max > 0 or self.preemptable
 
     @property
     def least_size(self) -> int:
@@ -287,6 +288,10 @@ class Job:
     """The ones before."""
     requeue: Requeue | None = None
     """Why it is ended, where it is to wait again after that."""
+    yields_to: JobId = JobId("")  # noqa: RUF009 - a string
+    """The job it was pre-empted for last."""
+    preempts: bool = False
+    """Whether others were pre-empted for it since it waits."""
     suspended_ns: int = -1
     paused_ns: int = 0
     """How long this attempt was suspended before ``suspended_ns``."""

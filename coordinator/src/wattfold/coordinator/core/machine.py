@@ -18,6 +18,7 @@ from wattfold.coordinator.core import (
     job_events,
     node_events,
     node_orders,
+    preemption,
     reservation_events,
 )
 from wattfold.coordinator.core import events as ev
@@ -235,6 +236,7 @@ def _judged(state: State, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepte
         starts=accepted.starts,
         refusals=accepted.refusals,
         waiting=event.plan.waiting,
+        preemptions=accepted.preemptions,
         revisit_ns=event.plan.revisit_ns,
     )
 
@@ -262,7 +264,8 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
             job.expected_start_ns = 0
             state.index.place(job)
-    return []
+            preemption.started(state, job)
+    return preemption.carry_out(state, event.preemptions, now_ns)
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:

@@ -13,6 +13,8 @@ from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
+NOBODY = JobId("")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
@@ -54,6 +56,10 @@ class JobView:
     wanted: int = 0
     wanted_ns: int = -1
     over_ns: int = 0
+    preemptable: bool = False
+    """Whether a plan may put it back into the queue now, for a job of a queue that pre-empts it."""
+    yields_to: JobId = NOBODY
+    """The job that waits and that it was pre-empted for: it does not start before that one."""
 
     @property
     def greatest_size(self) -> int:
@@ -73,6 +79,8 @@ class Snapshot:
     jobs: tuple[JobView, ...]
     queues: tuple[Queue, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    clearing: tuple[JobId, ...] = ()
+    """Jobs that wait and for which others, that were pre-empted, are being ended."""
 
     @property
     def spendable_uw(self) -> int:
@@ -94,6 +102,19 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """A running job that is to go back to the queue, so that one that waits can start.
+
+    ``grace_ns`` 0: what it was submitted with, or the usual grace time.
+    """
+
+    job_id: JobId
+    for_job: JobId
+    reason: str
+    grace_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """A part of a plan that was not taken, and why."""
 
@@ -105,6 +126,7 @@ class Refusal:
 class Plan:
     """Assignments of all jobs that run or start; the others wait, with their reasons.
 
+    Jobs in ``preemptions`` run until they are ended, so what they have is not given away yet.
     ``revisit_ns``: plan again then even if nothing happens (0 = no need).
     """
 
@@ -115,6 +137,7 @@ class Plan:
     bound: float = 0.0
     solver: str = ""
     outcome: str = ""
+    preemptions: tuple[Preemption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

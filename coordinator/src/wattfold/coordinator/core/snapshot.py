@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.core import preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw, node_fixed_uw
 from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.outside import counted_uw
-from wattfold.coordinator.core.plan import JobView, NodeView, Snapshot
+from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.state import State
 
 
@@ -50,6 +51,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         jobs=(),
         queues=tuple(state.queues.values()),
         reservations=tuple(state.reservations.values()),
+        clearing=preemption.clearing(state),
     )
 
 
@@ -123,6 +125,8 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         wanted=job.wanted,
         wanted_ns=job.wanted_ns,
         over_ns=job.over_ns(now_ns),
+        preemptable=not waits and not preemption.victim_refusal(job),
+        yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
         movable=job.state is JobState.RUNNING
         and all(node.takes_jobs and not node.dead_zones for node in nodes),
     )

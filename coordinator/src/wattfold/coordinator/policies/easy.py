@@ -171,6 +171,10 @@ class EasyScheduler(NamedScheduler):
         self._told_all, self._first, self._starts = True, first, starts
         return [self._reason(job, first) for job in named if job in self._entered]
 
+    def preemptions(self) -> Sequence[tuple[int, int]]:
+        """Running jobs that make way for the first of a queue that pre-empts theirs."""
+        return self._search.preemptions if self._search is not None else ()
+
     def _reason(self, job: int, first: int) -> Reason:
         if not self._entered[job][0]:
             return Reason(job, never(f"{self._asks[job].least} nodes"), never=True)

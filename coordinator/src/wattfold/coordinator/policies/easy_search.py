@@ -28,6 +28,7 @@ from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
+from wattfold.coordinator.policies.requests import yielding
 from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
 
 Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...], tuple[int, str, str, str] | None]
@@ -83,6 +84,8 @@ class Wish:
 class _Running:
     """What a running job gives back, and when."""
 
+    job: int
+    view: JobView
     ends_ns: int
     shares: tuple[Share, ...]
     power_uw: int
@@ -142,6 +145,9 @@ class Search:
         self._site, self._wish, self._now_ns = site, wish, now_ns
         self._cap_uw = wish.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
+        self.preemptions: list[tuple[int, int]] = []
+        """Running jobs that are to make way, and the one for which."""
+        self._preempted = {queue.name: queue.preempts for queue in site.queues}
         self._windows = Windows(site.reservations)
         self._room = Room(site.nodes, site.spendable_uw, self._windows, now_ns)
         # What nodes out of reach hold will be there again: "never" does not count it as gone. So
@@ -157,8 +163,9 @@ class Search:
             assert view.current is not None
             began_ns = view.started_ns if view.started_ns >= 0 else now_ns
             current = view.current
-            self._book(view, current.shares, current.size, current.cap_uw, began_ns)
+            self._book(job, view, current.shares, current.size, current.cap_uw, began_ns)
         self._waiting = [self._sized(job, jobs.view(job)) for job in waiting]
+        self._waits = {one.view.job_id for one in self._waiting}
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""
@@ -188,6 +195,11 @@ class Search:
 
     def _may_start(self, one: _Waiting) -> bool:
         """Whether it could start on an empty machine; says why not."""
+        if one.view.yields_to in self._waits:
+            self._wait(one, yielding(one.view))
+            return False
+        if one.view.job_id in self._site.clearing:
+            return True  # What is blocked is so for its sake.
         if one.view.spec.reservation:
             return self._may_start_inside(one)
         shape = one.shape
@@ -223,7 +235,13 @@ class Search:
         return one.place(Room(nodes, self._empty.power_uw)) is not None
 
     def _book(
-        self, view: JobView, shares: tuple[Share, ...], size: int, cap_uw: int, began_ns: int
+        self,
+        job: int,
+        view: JobView,
+        shares: tuple[Share, ...],
+        size: int,
+        cap_uw: int,
+        began_ns: int,
     ) -> None:
         """Takes what a job holds, and notes when it gives it back."""
         power_uw = self._room.power_of(shares, cap_uw)
@@ -231,7 +249,9 @@ class Search:
         self._room.take(shares, power_uw, alone)
         ends_ns = max(began_ns + self._duration_ns(view, shares, size, cap_uw), self._now_ns)
         self._running.append(
-            _Running(ends_ns=ends_ns, shares=shares, power_uw=power_uw, alone=alone)
+            _Running(
+                job=job, view=view, ends_ns=ends_ns, shares=shares, power_uw=power_uw, alone=alone
+            )
         )
 
     def _duration_ns(self, view: JobView, shares: Iterable[Share], size: int, cap_uw: int) -> int:
@@ -243,21 +263,85 @@ class Search:
         if shares is None:
             return False
         cap_uw = self._room.held_uw(shares, one.cap_uw)
-        self._book(one.view, shares, one.size, cap_uw, self._now_ns)
+        self._book(one.job, one.view, shares, one.size, cap_uw, self._now_ns)
         self._decisions.append((one.job, one.size, one.cap_uw))
         return True
 
     def _reserve_and_backfill(self, head: _Waiting, later: Sequence[_Waiting]) -> None:
-        shadow_ns, future = self._shadow(head)
-        self._wait(head, head.kept(self._room) or FIRST, shadow_ns)
+        cleared = self._cleared(head)
+        shadow_ns, future = (self._now_ns, cleared) if cleared else self._shadow(head)
+        if cleared is None:
+            self._wait(head, head.kept(self._room) or FIRST, shadow_ns)
         left = [
             one
             for one in later
             if not (self._wish.backfill and self._backfill(one, head, shadow_ns, future))
         ]
-        starts = self._starts(head, shadow_ns, left)
+        starts = {} if cleared else self._starts(head, shadow_ns, left)
         for one in left:
             self._wait(one, one.kept(self._room) or BEHIND, starts.get(one.job, 0))
+
+    def _cleared(self, head: _Waiting) -> Room | None:
+        """What is free once all have left that make way for the first, so that it fits; else None.
+
+        Says why it waits then. While some are on their way out no others are asked to.
+        """
+        if head.view.job_id in self._site.clearing:
+            victims: list[_Running] = []
+            room = self._unblocked()
+            told = "starts when the jobs that were pre-empted for it have ended"
+        else:
+            victims = self._victims(head)
+            if not victims:
+                return None
+            room = self._room.copy()
+            for entry in victims:
+                room.give_back(entry.shares, entry.power_uw, entry.alone)
+            names = ", ".join(entry.view.job_id for entry in victims)
+            told = f"starts when it has been made way for by job {names}"
+        if head.place(room) is None:
+            return None
+        self.preemptions += [(entry.job, head.job) for entry in victims]
+        self._wait(head, told)
+        return room
+
+    def _victims(self, head: _Waiting) -> list[_Running]:
+        """Running jobs without which the first would start now, the youngest that will do."""
+        queues = self._preempted.get(head.view.spec.queue, ())
+        doomed = {job for job, _ in self.preemptions}
+        able = [
+            entry
+            for entry in self._running
+            if entry.view.preemptable and entry.view.spec.queue in queues
+            if entry.job not in doomed
+        ]
+        able.sort(key=lambda e: (e.view.started_ns < 0, e.view.started_ns, e.job), reverse=True)
+        room, chosen = self._room.copy(), list[_Running]()
+        for entry in able:
+            room.give_back(entry.shares, entry.power_uw, entry.alone)
+            chosen.append(entry)
+            if head.place(room) is not None:
+                break
+        else:
+            return []
+        for entry in reversed(chosen[:-1]):
+            room.take(entry.shares, entry.power_uw, entry.alone)
+            if head.place(room) is None:
+                room.give_back(entry.shares, entry.power_uw, entry.alone)
+            else:
+                chosen.remove(entry)
+        return chosen
+
+    def _unblocked(self) -> Room:
+        """What is free once nothing is on its way out any more."""
+        nodes = [
+            replace(node, blocked=CpuSet(), blocked_bytes=0, blocked_gpus=())
+            for node in self._site.nodes
+        ]
+        room = Room(nodes, self._site.most_uw, self._windows, self._now_ns)
+        for entry in self._running:
+            room.take(entry.shares, entry.power_uw, entry.alone)
+        return room
 
     def _shadow(self, head: _Waiting) -> tuple[int, Room]:
         """When the first job will fit, and all that is free then; 0 = by no end that is known."""
@@ -299,7 +383,12 @@ class Search:
             power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
             future.take(shares, power_uw, alone)
             begun = _Running(
-                ends_ns=future.at_ns + takes_ns, shares=shares, power_uw=power_uw, alone=alone
+                job=one.job,
+                view=one.view,
+                ends_ns=future.at_ns + takes_ns,
+                shares=shares,
+                power_uw=power_uw,
+                alone=alone,
             )
             heappush(moments, (begun.ends_ns, next(numbers), begun))
         return found

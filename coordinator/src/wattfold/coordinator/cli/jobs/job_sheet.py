@@ -110,7 +110,8 @@ def _attempt_fields(job: pb.Job) -> Fields:
     found: Fields = []
     if job.spec.restartable:
         more = f", {job.spec.requeue_max} more after lost nodes" if job.spec.requeue_max else ""
-        found.append(("attempt", f"{job.attempt}{more}"))
+        may = ", may be pre-empted" if job.spec.preemptable else ""
+        found.append(("attempt", f"{job.attempt}{more}{may}"))
     for before in job.attempts:
         where = ", ".join(before.node_ids)
         used = f"{_when(before.started_at_s)} to {_when(before.ended_at_s)} on {where}"
