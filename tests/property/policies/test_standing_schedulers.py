@@ -36,7 +36,7 @@ NS = 1_000_000_000
 def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: bool) -> None:
     world = World(random.Random(seed), counted)
     rounds = Rounds(policy.scheduler())
-    said: dict[str, tuple[str, bool]] = {}
+    said: dict[str, tuple[str, bool, int]] = {}
     for _ in range(14):
         world.step()
         now_ns = world.snapshot.now_ns
@@ -44,9 +44,9 @@ def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: b
         plan = rounds.plan(now_ns)
         whole = planned(policy, world.snapshot, now_ns)
         assert given_by(plan) == given_by(whole)
-        said.update({w.job_id: (w.reason, w.never) for w in plan.waiting})
+        said.update({w.job_id: (w.reason, w.never, w.start_ns) for w in plan.waiting})
         assert {w.job_id: said[w.job_id] for w in whole.waiting} == {
-            w.job_id: (w.reason, w.never) for w in whole.waiting
+            w.job_id: (w.reason, w.never, w.start_ns) for w in whole.waiting
         }
         world.take(plan)
 

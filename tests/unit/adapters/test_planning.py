@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 from unit.adapters.in_place import InPlaceWorker
-from unit.core.stage import S, Stage, job_spec, planning_round
+from unit.core.stage import S, Stage, job_spec, on, planning_round
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.beside import Beside
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.node_views import start_statements
+from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.planning import Planner, news_of, propose
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
+from wattfold.coordinator.adapters.views import job_without_spec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job, JobKind
-from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
+from wattfold.coordinator.core.plan import Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.models.pass_model import SizeUnit, default_profile
 from wattfold.coordinator.models.power_curve import PowerCurve
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -67,6 +71,38 @@ def test_the_news_of_a_plan_do_what_the_plan_would() -> None:
         assert shown(whole.core.state.jobs) == shown(news.core.state.jobs)
     assert named[0] != (0, 0)
     assert named[-1] <= (0, 1), "only when the first in the queue may start has changed"
+
+
+def test_a_start_that_has_moved_is_news_and_one_that_has_not_is_none() -> None:
+    stage = busy()
+
+    def plan(start_s: float) -> Plan:
+        waiting = Waiting(job_id=JobId("a"), reason="w", start_ns=round(start_s * S))
+        return Plan(assignments=(), waiting=(waiting,))
+
+    take(stage, plan(50))
+    state, job = stage.core.state, stage.job("a")
+    assert (job.reason, job.expected_start_ns) == ("w", 50 * S)
+    assert [bool(news_of(plan(s), state).waiting) for s in (0, 48.9, 49, 50, 51, 51.1)] == [
+        *(True, True, False),
+        *(False, False, True),
+    ]
+    stage.need_plan()
+    take(stage, plan(0))
+    assert job.expected_start_ns == 0
+
+
+def test_what_starts_is_expected_no_more() -> None:
+    stage = busy()
+    waiting = Waiting(job_id=JobId("a"), reason="w", start_ns=5 * S)
+    take(stage, Plan(assignments=(), waiting=(waiting,)))
+    message = job_without_spec(stage.job("a"), Observations(), Clock(), 0)
+    assert message.expected_start_at_s > 0
+    (said,) = start_statements(stage.job("a"), 1 * S)
+    assert said.startswith("Expected to start in 4 s")
+    stage.need_plan()
+    take(stage, Plan(assignments=(on("a", "n0:0-1"),)))
+    assert stage.job("a").expected_start_ns == 0
 
 
 class Says:

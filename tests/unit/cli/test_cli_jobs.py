@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W
 
+from wattfold.coordinator.cli.shared import formatting
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import ProcessorElement
@@ -53,6 +56,19 @@ def cluster(fake: FakeCoordinator) -> None:
             progress=common.Progress(done=3, total=4),
         )
     )
+
+
+def test_expected_starts(wattfold: Command, fake: FakeCoordinator) -> None:
+    soon, later = time.time() + 65.5, time.time() + 7205
+    fake.add(job("d", pb.JOB_STATE_PENDING, reason="behind", expected_start_at_s=later))
+    fake.add(job("e", pb.JOB_STATE_PENDING, reason="first", expected_start_at_s=soon))
+    rows = wattfold("queue", "--start").stdout.splitlines()
+    assert [row.split()[0] for row in rows] == ["ID", "e", "d", "b"], "who runs is not there"
+    assert "START" in rows[0]
+    assert f"{formatting.clock(soon)} (in 1m" in rows[1]
+    assert "(in 2h" in rows[2]
+    assert f"{formatting.clock(soon)}" in wattfold("show", "e").stdout
+    assert [one["job_id"] for one in wattfold.json("queue", "--start")["jobs"]] == ["e", "d", "b"]
 
 
 def test_queue_shows_what_waits_and_runs(wattfold: Command) -> None:

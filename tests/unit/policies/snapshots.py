@@ -141,6 +141,11 @@ def reasons(plan: Plan) -> dict[str, str]:
     return {w.job_id: w.reason for w in plan.waiting}
 
 
+def starts_s(plan: Plan) -> dict[str, float]:
+    """When those that wait are expected to start, as far as that is told."""
+    return {w.job_id: w.start_ns / S for w in plan.waiting if w.start_ns}
+
+
 def faults(plan: Plan, seen: Snapshot) -> list[str]:
     """What is wrong with a plan, independently of the applier. Empty = valid."""
     out: list[str] = []

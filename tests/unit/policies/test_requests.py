@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.policies.snapshots import faults, held, job, node, reasons, sizes, snapshot
+from unit.policies.snapshots import faults, held, job, node, reasons, sizes, snapshot, starts_s
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.amounts import Amounts, memory_text
@@ -149,4 +149,5 @@ def test_nodes_that_are_alike_but_for_their_memory_are_not_counted() -> None:
     ]
     out = plan(machine, jobs, FifoEasy())
     assert [a.shares[0].node_id for a in out.assignments] == ["n1"]
-    assert reasons(out) == {"b": "first in the queue; expected to start in 3600 s"}
+    assert reasons(out) == {"b": "first in the queue"}
+    assert starts_s(out) == {"b": 3600}

@@ -106,6 +106,7 @@ _QUEUE = {
     "nodes_max": Setting(kind=int, low=0, high=1_000_000),
     "wait_expected_s": _TIME,
     "wait_max_s": _TIME,
+    "preempts": Setting(kind=list),
 }
 
 
@@ -333,7 +334,24 @@ def _queues(source: _Source, tables: Any) -> tuple[Queue, ...]:
         if not valid_name(name) or name in out:
             raise ConfigError(f"{where}: queue {name!r} needs a name of its own")
         out[name] = _queue(where, given)
+    for index, queue in enumerate(out.values()):
+        _check_preempts(source.at("preempts", "queue", index), queue, out)
     return tuple(out.values())
+
+
+def _check_preempts(where: str, queue: Queue, queues: dict[str, Queue]) -> None:
+    """Two queues that pre-empt each other, over others as well, would end each other's jobs."""
+    unknown = [name for name in queue.preempts if name not in queues]
+    if unknown:
+        raise ConfigError(f"{where}: queue {queue.name} pre-empts {unknown[0]!r}, which is none")
+    reached, look = set[str](), list(queue.preempts)
+    while look:
+        name = look.pop()
+        if name not in reached:
+            reached.add(name)
+            look += queues[name].preempts if name in queues else ()
+    if queue.name in reached:
+        raise ConfigError(f"{where}: queue {queue.name} pre-empts itself, or one that pre-empts it")
 
 
 def _queue(where: str, given: dict[str, Any]) -> Queue:
@@ -343,8 +361,12 @@ def _queue(where: str, given: dict[str, Any]) -> Queue:
             raise ConfigError(
                 f"{where}: queue {given['name']}: {low} = {least:g} s is above {high} = {most:g} s"
             )
+    preempts = given.get("preempts", [])
+    if not all(isinstance(name, str) for name in preempts):
+        raise ConfigError(f"{where}: queue {given['name']}: preempts = {preempts!r} must be names")
     return Queue(
         name=given["name"],
+        preempts=tuple(dict.fromkeys(preempts)),
         priority=given.get("priority", 1.0),
         weight=given.get("weight", 1.0),
         time_limit_ns=ns_from_s(given.get("time_limit_s", 0.0)),

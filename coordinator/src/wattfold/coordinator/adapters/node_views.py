@@ -69,6 +69,14 @@ def outside_statements(state: State) -> list[str]:
     ]
 
 
+def start_statements(job: Job, now_ns: int) -> list[str]:
+    """When a job that waits is expected to start, for people."""
+    if job.state is not JobState.PENDING or not job.expected_start_ns:
+        return []
+    left_s = max(job.expected_start_ns - now_ns, 0) / 1e9
+    return [f"Expected to start in {left_s:.0f} s: when those before it end as they are taken to."]
+
+
 def attempt_statements(job: Job) -> list[str]:
     """What there is to say of the starts of a job, for people."""
     said = [f"Attempt {before.number} ended: {before.why}." for before in job.attempts]

@@ -22,6 +22,7 @@ from wattfold.coordinator.adapters.node_views import (
     attempt_statements,
     ending_reason,
     outside_statements,
+    start_statements,
 )
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.ownership import access_of, public
@@ -245,6 +246,7 @@ class Pictures:
             reply.summary = found.summary
             reply.lines.extend([*found.lines, *map_statements(message)])
             reply.lines.extend(outside_statements(self._state))
+            reply.lines.extend(start_statements(job, self._now_ns))
         elif job.state is JobState.HELD:
             reply.summary = "Held by its user."
             reply.lines.append(f"`wattfold release {job_id}` lets it start.")

@@ -38,6 +38,10 @@ from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 log = logging.getLogger("wattfold.planning")
 
 
+START_NEWS_NS = 1_000_000_000
+"""A start that is expected so much earlier or later is news."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """What the worker answers: a plan without what it leaves as it is, and the round's figures."""
@@ -101,7 +105,10 @@ def news_of(plan: Plan, state: State) -> Plan:
         waiting=tuple(
             waiting
             for waiting in plan.waiting
-            if (job := jobs.get(waiting.job_id)) is None or job.reason != waiting.reason
+            if (job := jobs.get(waiting.job_id)) is None
+            or job.reason != waiting.reason
+            or bool(job.expected_start_ns) != bool(waiting.start_ns)
+            or abs(job.expected_start_ns - waiting.start_ns) > START_NEWS_NS
         ),
     )
 

@@ -68,4 +68,5 @@ def queue_messages(state: State) -> Iterable[pb.Queue]:
             wait_ns_max=queue.wait_max_ns,
             jobs_waiting=waiting.get(queue.name, 0),
             jobs_running=running.get(queue.name, 0),
+            preempts=queue.preempts,
         )

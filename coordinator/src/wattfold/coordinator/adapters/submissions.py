@@ -150,6 +150,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         snapshot_signal=_end_signal(message.snapshot_signal),
         snapshot_grace_ns=_end_grace_ns(message.snapshot_grace_ns),
         reservation=message.reservation,
+        preemptable=message.preemptable,
     )
 
 
@@ -172,7 +173,8 @@ def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
 
 def _restartable(message: pb.JobSpec) -> bool:
     asked = (message.snapshot_dir, message.snapshot_signal, message.snapshot_grace_ns)
-    return message.restartable or message.requeue_max > 0 or any(asked)
+    able = message.restartable or message.preemptable or message.requeue_max > 0
+    return able or any(asked)
 
 
 def _requeue_max(message: pb.JobSpec) -> int:

@@ -70,6 +70,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         weight=spec.weight,
         queue=spec.queue,
         reservation=spec.reservation,
+        preemptable=spec.preemptable,
         requeue_max=spec.requeue_max,
         restartable=spec.restarts,
         snapshot_dir=spec.snapshot_dir,
@@ -137,6 +138,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         suspended_s=job.suspended_for_ns(now_ns) / 1e9,
         size_ordered=job.size_asked,
         next_size=_next_size(job),
+        expected_start_at_s=_expected_start_s(job, clock),
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
@@ -167,6 +169,11 @@ def _next_size(job: Job) -> int:
     if job.following is not None:
         return job.following.size
     return job.target.size if job.target and job.ordered_ns >= 0 else 0
+
+
+def _expected_start_s(job: Job, clock: Clock) -> float:
+    waits = job.state is JobState.PENDING and job.expected_start_ns
+    return clock.wall_s(job.expected_start_ns) if waits else 0.0
 
 
 def _attempt(attempt: Attempt, clock: Clock) -> pb.JobAttempt:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core import preemption
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
 from wattfold.coordinator.core.following import firm, immovable, restarts
 from wattfold.coordinator.core.job import KEEPS_STATES, Assignment, Job, JobState, Share, SizeUnit
-from wattfold.coordinator.core.plan import Plan, Refusal
+from wattfold.coordinator.core.plan import Plan, Preemption, Refusal
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.core.snapshot import without_jobs
 from wattfold.coordinator.core.state import State
@@ -30,6 +31,7 @@ class Accepted:
     changes: tuple[Assignment, ...]
     starts: tuple[Assignment, ...]
     refusals: tuple[Refusal, ...]
+    preemptions: tuple[Preemption, ...] = ()
 
 
 def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
@@ -48,17 +50,33 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
             reason = "a process of it runs already, which this journal has not started"
         if reason or job is None:
             refusals[assignment.job_id] = reason
+        elif not job.ranks and preemption.yields(state, job):
+            refusals[assignment.job_id] = f"it was pre-empted for job {job.yields_to}, which waits"
         elif not job.ranks:
             starts.append(assignment)
         else:
             changes.append(assignment)
     changes = _without_clashes(changes, state, refusals)
     accepted = _starts(starts, changes, state, now_ns, refusals)
+    preempted = _preemptions(plan, state, refusals)
     return Accepted(
         changes=tuple(changes),
         starts=tuple(accepted),
         refusals=tuple(Refusal(job_id=job, reason=why) for job, why in refusals.items()),
+        preemptions=tuple(preempted),
     )
+
+
+def _preemptions(plan: Plan, state: State, refusals: dict[JobId, str]) -> list[Preemption]:
+    """Those of a plan that still hold, each job once."""
+    good: dict[JobId, Preemption] = {}
+    for one in plan.preemptions:
+        reason = preemption.refusal(state, one)
+        if reason:
+            refusals[one.job_id] = f"cannot be pre-empted: {reason}"
+        else:
+            good.setdefault(one.job_id, one)
+    return list(good.values())
 
 
 class _Claims:

@@ -10,7 +10,7 @@ from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec
-from wattfold.coordinator.core.plan import Plan, PlanningRound, Refusal, Waiting
+from wattfold.coordinator.core.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -462,6 +462,7 @@ class PlanAccepted:
     refusals: tuple[Refusal, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     revisit_ns: int = 0
+    preemptions: tuple[Preemption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,7 @@ class JobSpec:
     weight: float = 1.0
     reservation: str = ""
     """Where it runs alone; empty = outside of all."""
+    preemptable: bool = False
 
     @property
     def requests(self) -> bool:
@@ -146,7 +147,12 @@ class JobSpec:
     @property
     def restarts(self) -> bool:
         """Whether it may be started more than once: it can go on from a snapshot, or anew."""
-        return self.restartable or self.requeue_max > 0 or self.mode is ResizeMode.RESTART
+        return (
+            self.restartable
+            or self.requeue_max > 0
+            or self.preemptable
+            or self.mode is ResizeMode.RESTART
+        )
 
     @property
     def least_size(self) -> int:
@@ -277,6 +283,8 @@ class Job:
     exit_code: int = 0
     message: str = ""
     reason: str = ""
+    expected_start_ns: int = 0
+    """When the last plan expected it to start; 0 = it did not say, or it does not wait."""
     ended_by: Ender = Ender.NOBODY
     over_since_ns: int = -1
     """Since when it has run longer than its model said, as of the last change of its speed."""
@@ -288,6 +296,10 @@ class Job:
     """The ones before."""
     requeue: Requeue | None = None
     """Why it is ended, where it is to wait again after that."""
+    yields_to: JobId = JobId("")  # noqa: RUF009 - a string
+    """The job it was pre-empted for last."""
+    preempts: bool = False
+    """Whether others were pre-empted for it since it waits."""
     suspended_ns: int = -1
     paused_ns: int = 0
     """How long this attempt was suspended before ``suspended_ns``."""

@@ -18,6 +18,7 @@ from wattfold.coordinator.core import (
     job_events,
     node_events,
     node_orders,
+    preemption,
     reservation_events,
 )
 from wattfold.coordinator.core import events as ev
@@ -236,6 +237,7 @@ def _judged(state: State, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepte
         starts=accepted.starts,
         refusals=accepted.refusals,
         waiting=event.plan.waiting,
+        preemptions=accepted.preemptions,
         revisit_ns=event.plan.revisit_ns,
     )
 
@@ -246,7 +248,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
     state.solving, state.last_round = 0, event.round
     state.revisit_ns = event.revisit_ns
     for waiting in event.waiting:
-        _explain(state, waiting.job_id, waiting.reason)
+        _explain(state, waiting.job_id, waiting.reason, waiting.start_ns)
     for refusal in event.refusals:
         _explain(state, refusal.job_id, f"left out of the last plan: {refusal.reason}")
     if event.refusals:
@@ -264,8 +266,10 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         job = state.index.open.get(assignment.job_id)
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
+            job.expected_start_ns = 0
             state.index.place(job)
-    return out
+            preemption.started(state, job)
+    return out + preemption.carry_out(state, event.preemptions, now_ns)
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
@@ -278,10 +282,10 @@ def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
             state.index.displace(job)
 
 
-def _explain(state: State, job_id: JobId, reason: str) -> None:
+def _explain(state: State, job_id: JobId, reason: str, start_ns: int = 0) -> None:
     job = state.jobs.get(job_id)
-    if job is not None and job.reason != reason:
-        job.reason = reason
+    if job is not None and (job.reason, job.expected_start_ns) != (reason, start_ns):
+        job.reason, job.expected_start_ns = reason, start_ns
         state.index.show_job(job_id)
 
 

@@ -14,6 +14,8 @@ from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
+NOBODY = JobId("")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
@@ -63,6 +65,10 @@ class JobView:
     restart_ns: int = 0
     size_asked: int = 0
     """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""
+    preemptable: bool = False
+    """Whether a plan may put it back into the queue now, for a job of a queue that pre-empts it."""
+    yields_to: JobId = NOBODY
+    """The job that waits and that it was pre-empted for: it does not start before that one."""
 
     @property
     def greatest_size(self) -> int:
@@ -82,6 +88,8 @@ class Snapshot:
     jobs: tuple[JobView, ...]
     queues: tuple[Queue, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    clearing: tuple[JobId, ...] = ()
+    """Jobs that wait and for which others, that were pre-empted, are being ended."""
 
     @property
     def spendable_uw(self) -> int:
@@ -91,11 +99,28 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Why a job is not in a plan. ``never``: no change of load alone will let it start."""
+    """Why a job is not in a plan. ``never``: no change of load alone will let it start.
+
+    ``start_ns``: when the policy expects it to start, 0 = it does not say.
+    """
 
     job_id: JobId
     reason: str
     never: bool = False
+    start_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """A running job that is to go back to the queue, so that one that waits can start.
+
+    ``grace_ns`` 0: what it was submitted with, or the usual grace time.
+    """
+
+    job_id: JobId
+    for_job: JobId
+    reason: str
+    grace_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +135,7 @@ class Refusal:
 class Plan:
     """Assignments of all jobs that run or start; the others wait, with their reasons.
 
+    Jobs in ``preemptions`` run until they are ended, so what they have is not given away yet.
     ``revisit_ns``: plan again then even if nothing happens (0 = no need).
     """
 
@@ -120,6 +146,7 @@ class Plan:
     bound: float = 0.0
     solver: str = ""
     outcome: str = ""
+    preemptions: tuple[Preemption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

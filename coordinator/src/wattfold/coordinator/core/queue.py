@@ -13,7 +13,8 @@ class Queue:
     """What a site says of a queue; in all limits and waits 0 = none.
 
     ``priority`` multiplies that of its jobs when they are submitted, and the limits are checked
-    then. ``weight`` and the waits, expected and at most, are for policies to come.
+    then. ``weight`` and the waits, expected and at most, are for policies to come. ``preempts`` are
+    the queues of which jobs may be put back to let one of this start.
     """
 
     name: str
@@ -25,3 +26,4 @@ class Queue:
     nodes_max: int = 0
     wait_expected_ns: int = 0
     wait_max_ns: int = 0
+    preempts: tuple[str, ...] = ()

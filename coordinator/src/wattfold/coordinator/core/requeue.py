@@ -47,7 +47,7 @@ def back_to_queue(
     job.ranks.clear()
     job.target, job.following, job.requeue, job.ended_by = None, None, None, Ender.NOBODY
     job.state = JobState.HELD if held else JobState.PENDING
-    job.reason = f"attempt {number} ended: {why}"
+    job.reason, job.expected_start_ns = f"attempt {number} ended: {why}", 0
     job.started_ns = job.resized_ns = job.over_since_ns = job.wanted_ns = -1
     job.suspended_ns, job.paused_ns = -1, 0
     job.ordered_ns, job.ran_ns, job.saved, job.told, job.owed = -1, 0, 0.0, False, -1.0

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.core import preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
@@ -13,7 +14,7 @@ from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.outside import counted_uw
-from wattfold.coordinator.core.plan import JobView, NodeView, Snapshot
+from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.restart_cost import expected_ns
 from wattfold.coordinator.core.state import State, profile_key
 
@@ -52,6 +53,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         jobs=(),
         queues=tuple(state.queues.values()),
         reservations=tuple(state.reservations.values()),
+        clearing=preemption.clearing(state),
     )
 
 
@@ -140,4 +142,6 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         nodes_may_change=movable and job.restarted and not immovable(job),
         restart_ns=expected_ns(state.restarts, key) if job.restarted else 0,
         size_asked=job.size_asked,
+        preemptable=not waits and not preemption.victim_refusal(job),
+        yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
     )

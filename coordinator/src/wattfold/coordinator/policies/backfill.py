@@ -19,6 +19,7 @@ as one that may end at any moment, but holds what it has.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from heapq import heappop, heappush
 
 Waiting = tuple[int, int, int]
 """Number, size and estimate (ns) of a job in the queue."""
@@ -131,6 +132,31 @@ class EasyQueue:
     def shadow(self) -> int:
         """Time at which the first of the queue is expected to start, by the last decision."""
         return self._shadow
+
+    def starts(self, now: int, most: int) -> dict[int, int]:
+        """When the first of the queue start, by their turn and the estimates; so many at most.
+
+        None before those before it, so backfilling may have one start earlier; the first, at its
+        shadow time, is delayed by nobody.
+        """
+        found: dict[int, int] = {}
+        free, time, running, begun = self.free, now, 0, list[tuple[int, int]]()
+        for number, size, estimate in self.queue[:most]:
+            while free < size and (begun or running < len(self.running)):
+                if running < len(self.running) and (
+                    not begun or self.running[running][0] <= begun[0][0]
+                ):
+                    ends, _, freed = self.running[running]
+                    running += 1
+                else:
+                    ends, freed = heappop(begun)
+                free, time = free + freed, max(time, ends)
+            if free < size:
+                break
+            found[number] = time
+            free -= size
+            heappush(begun, (time + estimate, size))
+        return found
 
     def _start(self, number: int, size: int, ends: int) -> None:
         entry = (ends, number, size)

@@ -20,7 +20,7 @@ from typing import cast
 
 from wattfold.coordinator.core.charge import held_uw, node_uw
 from wattfold.coordinator.policies.backfill import EasyQueue
-from wattfold.coordinator.policies.easy_search import BEHIND, Search, Wish, expected_in, never
+from wattfold.coordinator.policies.easy_search import BEHIND, FIRST, STARTS_MAX, Search, Wish, never
 from wattfold.coordinator.policies.reservations import ConservativeQueue
 from wattfold.coordinator.policies.scheduler import (
     Ask,
@@ -83,6 +83,8 @@ class EasyScheduler(NamedScheduler):
         self._search: Search | None = None
         self._told_all = False
         self._first = -1
+        self._starts: dict[int, int] = {}
+        """What `reasons` has told of the starts of the first in the queue."""
         self._now_ns = 0
 
     @property
@@ -157,22 +159,26 @@ class EasyScheduler(NamedScheduler):
         return [(job, entered.pop(job)[0], asks[job].cap_uw or cap_uw) for job in started]
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
-        """Why these jobs wait and all whose reason is another since the last call."""
+        """Why these jobs wait and all whose reason or start is another since the last call."""
         if self._search is not None:
             return self._search.reasons
         assert isinstance(self._queue, EasyQueue), "promises are not for the service"
         first = self._queue.queue[0][0] if self._queue.queue else -1
-        named = dict.fromkeys((self._first, first, *jobs)) if self._told_all else self._entered
-        self._told_all, self._first = True, first
+        told, starts = self._starts, self._queue.starts(self._now_ns, STARTS_MAX)
+        moved = {job for job, _ in told.items() ^ starts.items()}
+        shown = (self._first, first, *sorted(moved), *jobs)
+        named = dict.fromkeys(shown) if self._told_all else self._entered
+        self._told_all, self._first, self._starts = True, first, starts
         return [self._reason(job, first) for job in named if job in self._entered]
+
+    def preemptions(self) -> Sequence[tuple[int, int]]:
+        """Running jobs that make way for the first of a queue that pre-empts theirs."""
+        return self._search.preemptions if self._search is not None else ()
 
     def _reason(self, job: int, first: int) -> Reason:
         if not self._entered[job][0]:
             return Reason(job, never(f"{self._asks[job].least} nodes"), never=True)
-        assert isinstance(self._queue, EasyQueue)
-        if job == first:
-            return Reason(job, expected_in(self._queue.shadow() - self._now_ns))
-        return Reason(job, BEHIND)
+        return Reason(job, FIRST if job == first else BEHIND, start_ns=self._starts.get(job, 0))
 
     def _searched(self, now_ns: int) -> Sequence[Decision]:
         """Decides by looking at every node."""

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from heapq import heapify, heappop, heappush
+from itertools import count, groupby
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.amounts import Amounts
@@ -27,21 +28,23 @@ from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
+from wattfold.coordinator.policies.requests import yielding
 from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
 
 Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...], tuple[int, str, str, str] | None]
+FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
+
+STARTS_MAX = 16
+"""So many of a queue are told when they are expected to start."""
+LOOKS_MAX = 64
+"""A search for these starts, beyond that of the first, tries so many times."""
 
 
 def never(asked: str) -> str:
     """Why a job will not start, whatever else ends."""
     return f"asks for {asked} at full power, more than the machine or its budget has"
-
-
-def expected_in(left_ns: int) -> str:
-    """Why the first in the queue waits."""
-    return f"first in the queue; expected to start in {max(left_ns, 0) / 1e9:.0f} s"
 
 
 def size_of(view: JobView, site: Site, wish: str, cap_uw: int) -> int:
@@ -81,10 +84,16 @@ class Wish:
 class _Running:
     """What a running job gives back, and when."""
 
+    job: int
+    view: JobView
     ends_ns: int
     shares: tuple[Share, ...]
     power_uw: int
     alone: bool
+
+
+_Moment = tuple[int, int, _Running | None]
+"""When something ends, a number that orders equal times, and what a job gives back then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +145,9 @@ class Search:
         self._site, self._wish, self._now_ns = site, wish, now_ns
         self._cap_uw = wish.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
+        self.preemptions: list[tuple[int, int]] = []
+        """Running jobs that are to make way, and the one for which."""
+        self._preempted = {queue.name: queue.preempts for queue in site.queues}
         self._windows = Windows(site.reservations)
         self._room = Room(site.nodes, site.spendable_uw, self._windows, now_ns)
         # What nodes out of reach hold will be there again: "never" does not count it as gone. So
@@ -151,8 +163,9 @@ class Search:
             assert view.current is not None
             began_ns = view.started_ns if view.started_ns >= 0 else now_ns
             current = view.current
-            self._book(view, current.shares, current.size, current.cap_uw, began_ns)
+            self._book(job, view, current.shares, current.size, current.cap_uw, began_ns)
         self._waiting = [self._sized(job, jobs.view(job)) for job in waiting]
+        self._waits = {one.view.job_id for one in self._waiting}
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""
@@ -182,6 +195,11 @@ class Search:
 
     def _may_start(self, one: _Waiting) -> bool:
         """Whether it could start on an empty machine; says why not."""
+        if one.view.yields_to in self._waits:
+            self._wait(one, yielding(one.view))
+            return False
+        if one.view.job_id in self._site.clearing:
+            return True  # What is blocked is so for its sake.
         if one.view.spec.reservation:
             return self._may_start_inside(one)
         shape = one.shape
@@ -206,7 +224,7 @@ class Search:
             self.reasons.append(Reason(one.job, told or never(asked), never=True))
             return False
         if told := self._windows.why(one.view.spec, (), self._now_ns, self._now_ns + one.takes_ns):
-            self._wait(one, told)
+            self._wait(one, told, own.start_ns if own.start_ns > self._now_ns else 0)
             return False
         return True
 
@@ -217,7 +235,13 @@ class Search:
         return one.place(Room(nodes, self._empty.power_uw)) is not None
 
     def _book(
-        self, view: JobView, shares: tuple[Share, ...], size: int, cap_uw: int, began_ns: int
+        self,
+        job: int,
+        view: JobView,
+        shares: tuple[Share, ...],
+        size: int,
+        cap_uw: int,
+        began_ns: int,
     ) -> None:
         """Takes what a job holds, and notes when it gives it back."""
         power_uw = self._room.power_of(shares, cap_uw)
@@ -225,7 +249,9 @@ class Search:
         self._room.take(shares, power_uw, alone)
         ends_ns = max(began_ns + self._duration_ns(view, shares, size, cap_uw), self._now_ns)
         self._running.append(
-            _Running(ends_ns=ends_ns, shares=shares, power_uw=power_uw, alone=alone)
+            _Running(
+                job=job, view=view, ends_ns=ends_ns, shares=shares, power_uw=power_uw, alone=alone
+            )
         )
 
     def _duration_ns(self, view: JobView, shares: Iterable[Share], size: int, cap_uw: int) -> int:
@@ -237,19 +263,88 @@ class Search:
         if shares is None:
             return False
         cap_uw = self._room.held_uw(shares, one.cap_uw)
-        self._book(one.view, shares, one.size, cap_uw, self._now_ns)
+        self._book(one.job, one.view, shares, one.size, cap_uw, self._now_ns)
         self._decisions.append((one.job, one.size, one.cap_uw))
         return True
 
     def _reserve_and_backfill(self, head: _Waiting, later: Sequence[_Waiting]) -> None:
-        shadow_ns, future = self._shadow(head)
-        self._wait(head, head.kept(self._room) or expected_in(shadow_ns - self._now_ns))
-        for one in later:
-            if not (self._wish.backfill and self._backfill(one, head, shadow_ns, future)):
-                self._wait(one, one.kept(self._room) or BEHIND)
+        cleared = self._cleared(head)
+        shadow_ns, future = (self._now_ns, cleared) if cleared else self._shadow(head)
+        if cleared is None:
+            self._wait(head, head.kept(self._room) or FIRST, shadow_ns)
+        left = [
+            one
+            for one in later
+            if not (self._wish.backfill and self._backfill(one, head, shadow_ns, future))
+        ]
+        starts = {} if cleared else self._starts(head, shadow_ns, left)
+        for one in left:
+            self._wait(one, one.kept(self._room) or BEHIND, starts.get(one.job, 0))
+
+    def _cleared(self, head: _Waiting) -> Room | None:
+        """What is free once all have left that make way for the first, so that it fits; else None.
+
+        Says why it waits then. While some are on their way out no others are asked to.
+        """
+        if head.view.job_id in self._site.clearing:
+            victims: list[_Running] = []
+            room = self._unblocked()
+            told = "starts when the jobs that were pre-empted for it have ended"
+        else:
+            victims = self._victims(head)
+            if not victims:
+                return None
+            room = self._room.copy()
+            for entry in victims:
+                room.give_back(entry.shares, entry.power_uw, entry.alone)
+            names = ", ".join(entry.view.job_id for entry in victims)
+            told = f"starts when it has been made way for by job {names}"
+        if head.place(room) is None:
+            return None
+        self.preemptions += [(entry.job, head.job) for entry in victims]
+        self._wait(head, told)
+        return room
+
+    def _victims(self, head: _Waiting) -> list[_Running]:
+        """Running jobs without which the first would start now, the youngest that will do."""
+        queues = self._preempted.get(head.view.spec.queue, ())
+        doomed = {job for job, _ in self.preemptions}
+        able = [
+            entry
+            for entry in self._running
+            if entry.view.preemptable and entry.view.spec.queue in queues
+            if entry.job not in doomed
+        ]
+        able.sort(key=lambda e: (e.view.started_ns < 0, e.view.started_ns, e.job), reverse=True)
+        room, chosen = self._room.copy(), list[_Running]()
+        for entry in able:
+            room.give_back(entry.shares, entry.power_uw, entry.alone)
+            chosen.append(entry)
+            if head.place(room) is not None:
+                break
+        else:
+            return []
+        for entry in reversed(chosen[:-1]):
+            room.take(entry.shares, entry.power_uw, entry.alone)
+            if head.place(room) is None:
+                room.give_back(entry.shares, entry.power_uw, entry.alone)
+            else:
+                chosen.remove(entry)
+        return chosen
+
+    def _unblocked(self) -> Room:
+        """What is free once nothing is on its way out any more."""
+        nodes = [
+            replace(node, blocked=CpuSet(), blocked_bytes=0, blocked_gpus=())
+            for node in self._site.nodes
+        ]
+        room = Room(nodes, self._site.most_uw, self._windows, self._now_ns)
+        for entry in self._running:
+            room.take(entry.shares, entry.power_uw, entry.alone)
+        return room
 
     def _shadow(self, head: _Waiting) -> tuple[int, Room]:
-        """When the first job will fit, and all that is free then."""
+        """When the first job will fit, and all that is free then; 0 = by no end that is known."""
         future = self._room.copy()
         ordered = sorted(self._running, key=lambda e: e.ends_ns)
         ends = {ns: list(entries) for ns, entries in groupby(ordered, key=lambda e: e.ends_ns)}
@@ -261,7 +356,42 @@ class Search:
             if head.place(future) is not None:
                 return time_ns, future
         future.at_ns = self._now_ns
-        return self._now_ns, future
+        return 0, future
+
+    def _starts(self, head: _Waiting, shadow_ns: int, left: Sequence[_Waiting]) -> dict[int, int]:
+        """When those behind the first start, by their turn and the estimates, where that is cheap.
+
+        None before those before it, so backfilling may have one start earlier.
+        """
+        found: dict[int, int] = {}
+        if not shadow_ns or not left:
+            return found
+        future, numbers, looks = self._room.copy(), count(), 0
+        ends = [(entry.ends_ns, next(numbers), entry) for entry in self._running]
+        overs = [one.end_ns for one in self._windows.reservations if one.end_ns > self._now_ns]
+        moments: list[_Moment] = [*ends, *((time_ns, next(numbers), None) for time_ns in overs)]
+        heapify(moments)
+        _pass(moments, shadow_ns, future)
+        for one in (head, *left[: STARTS_MAX - 1]):
+            while (shares := one.place(future)) is None:
+                looks += 1
+                if looks > LOOKS_MAX or not moments:
+                    return found
+                _pass(moments, moments[0][0], future)
+            found[one.job] = future.at_ns
+            takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
+            power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
+            future.take(shares, power_uw, alone)
+            begun = _Running(
+                job=one.job,
+                view=one.view,
+                ends_ns=future.at_ns + takes_ns,
+                shares=shares,
+                power_uw=power_uw,
+                alone=alone,
+            )
+            heappush(moments, (begun.ends_ns, next(numbers), begun))
+        return found
 
     def _backfill(self, one: _Waiting, head: _Waiting, shadow_ns: int, future: Room) -> bool:
         """Starts a later job if it ends before the first one starts, or leaves it its place."""
@@ -280,5 +410,14 @@ class Search:
         future.take(shares, power_uw, alone)
         return self._start(one)
 
-    def _wait(self, one: _Waiting, reason: str) -> None:
-        self.reasons.append(Reason(one.job, reason))
+    def _wait(self, one: _Waiting, reason: str, start_ns: int = 0) -> None:
+        self.reasons.append(Reason(one.job, reason, start_ns=start_ns))
+
+
+def _pass(moments: list[_Moment], time_ns: int, future: Room) -> None:
+    """Takes a room on to a time: what has ended by then is free."""
+    while moments and moments[0][0] <= time_ns:
+        entry = heappop(moments)[2]
+        if entry is not None:
+            future.give_back(entry.shares, entry.power_uw, entry.alone)
+    future.at_ns = max(future.at_ns, time_ns)

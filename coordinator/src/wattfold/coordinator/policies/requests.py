@@ -28,7 +28,8 @@ def startable(snapshot: Snapshot) -> tuple[Snapshot, tuple[Waiting, ...]]:
     asking = [
         view
         for view in snapshot.jobs
-        if view.current is None and (view.spec.requests or windows.concern(view.spec))
+        if view.current is None
+        and (view.spec.requests or windows.concern(view.spec) or view.yields_to)
     ]
     if not asking:
         return snapshot, ()
@@ -37,6 +38,11 @@ def startable(snapshot: Snapshot) -> tuple[Snapshot, tuple[Waiting, ...]]:
     gone = {one.job_id for one in waiting}
     jobs = tuple(view for view in snapshot.jobs if view.job_id not in gone)
     return replace(snapshot, jobs=jobs), tuple(waiting)
+
+
+def yielding(view: JobView) -> str:
+    """Why a job waits that was pre-empted for one that has not started."""
+    return f"pre-empted for job {view.yields_to}, which has not started"
 
 
 def beside(plan: Plan, postponed: tuple[Waiting, ...]) -> Plan:
@@ -62,7 +68,7 @@ def _told(one: Waiting, asking: dict[JobId, JobView], stock: Stock, snapshot: Sn
     missing = stock.missing(view.spec) if view else ""
     if view is None or not missing:
         return one
-    return Waiting(job_id=one.job_id, reason=missing, never=_never(view, snapshot))
+    return replace(one, reason=missing, never=_never(view, snapshot))
 
 
 def _after(snapshot: Snapshot) -> Room:
@@ -89,6 +95,8 @@ def _shrinks(view: JobView) -> bool:
 def _obstacle(view: JobView, room: Room, snapshot: Snapshot) -> Waiting | None:
     """Why a job cannot start now whatever is chosen; None if that is not so."""
     spec, job_id = view.spec, view.job_id
+    if view.yields_to:
+        return Waiting(job_id=job_id, reason=yielding(view))
     missing = room.stock.missing(spec)
     if missing:
         return Waiting(job_id=job_id, reason=missing, never=_never(view, snapshot))

@@ -16,7 +16,7 @@ from dataclasses import replace
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import Assignment, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
+from wattfold.coordinator.core.plan import JobView, Plan, Preemption, Snapshot, Waiting
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, nothing_in_reach, takes_whole_nodes
 from wattfold.coordinator.policies.requests import with_missing
@@ -92,13 +92,17 @@ class Rounds(NamedJobs):
         started = self._placed(decisions, world, now_ns) if decisions else []
         reasons = list(self._scheduler.reasons(self._named))
         waiting = tuple(
-            Waiting(job_id=self._views[job].job_id, reason=text, never=never)
-            for job, text, never in reasons
+            Waiting(job_id=self._views[job].job_id, reason=text, never=never, start_ns=start_ns)
+            for job, text, never, start_ns in reasons
         )
         plan = Plan(
-            assignments=(*kept, *started), waiting=waiting, solver="none", outcome="optimal"
+            assignments=(*kept, *started),
+            waiting=waiting,
+            solver="none",
+            outcome="optimal",
+            preemptions=tuple(self._preempted(*pair) for pair in self._scheduler.preemptions()),
         )
-        named = tuple(self._views[job] for job, _, _ in reasons)
+        named = tuple(self._views[job] for job, _, _, _ in reasons)
         return with_missing(plan, replace(world, jobs=named))
 
     # What the scheduler asks for.
@@ -113,7 +117,8 @@ class Rounds(NamedJobs):
             priority=spec.priority,
             submitted_ns=view.submitted_ns,
             cap_uw=spec.cap_uw,
-            whole=spec.unit is SizeUnit.NODES and not spec.requests and not spec.reservation,
+            whole=spec.unit is SizeUnit.NODES
+            and not (spec.requests or spec.reservation or view.yields_to),
         )
 
     def held(self, job: int) -> Held | None:
@@ -172,6 +177,11 @@ class Rounds(NamedJobs):
             self._given.pop(job, None)
             del self._views[job]
 
+    def _preempted(self, job: int, for_job: int) -> Preemption:
+        waits = self._views[for_job].job_id
+        reason = f"pre-empted for job {waits}"
+        return Preemption(job_id=self._views[job].job_id, for_job=waits, reason=reason)
+
     def _current(self, job: int) -> Assignment:
         current = self._views[job].current
         assert current is not None
@@ -211,15 +221,19 @@ def site_of(world: Snapshot) -> Site:
     """The nodes of a snapshot for a scheduler."""
     nodes = world.nodes
     kinds: dict[int, NodeKind] = {id(node.spec.kind): node.spec.kind for node in nodes}
-    alike = len(kinds) == 1 and not any(node.blocked for node in nodes) and not world.reservations
+    alike = len(kinds) == 1 and not any(node.blocked for node in nodes)
+    # Who may be where, or end whom, depends on jobs and nodes that are not counted.
+    apart = world.reservations or any(queue.preempts for queue in world.queues)
     return Site(
         count=len(nodes),
         spendable_uw=world.spendable_uw,
-        kind=nodes[0].spec.kind if alike else None,
+        kind=nodes[0].spec.kind if alike and not apart else None,
         most_uw=world.spendable_uw + world.reserved_uw,
         names=tuple(node.spec.node_id for node in nodes),
         nodes=nodes,
         reservations=world.reservations,
+        queues=world.queues,
+        clearing=world.clearing,
     )
 
 

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.dram_model import DramModel
 
@@ -50,11 +51,15 @@ class Held(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why a job waits. ``never``: no change of load alone will let it start."""
+    """Why a job waits. ``never``: no change of load alone will let it start.
+
+    ``start_ns`` is when it is expected to start; 0 = not known.
+    """
 
     job: int
     text: str
     never: bool = False
+    start_ns: int = 0
 
 
 class Jobs(Protocol):
@@ -97,6 +102,9 @@ class Site:
     nodes: tuple[NodeView, ...] = field(default=(), compare=False)
     """Empty where nodes are only counted."""
     reservations: tuple[Reservation, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    clearing: tuple[JobId, ...] = ()
+    """Jobs that wait and for which others are being ended."""
 
 
 class Scheduler(Protocol):
@@ -169,7 +177,14 @@ class NamedScheduler(Scheduler, Protocol):
         """
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
-        """Why these jobs wait and all whose reason is another since the last call."""
+        """Why these jobs wait and all whose reason or start is another since the last call."""
+
+    def preemptions(self) -> Sequence[tuple[int, int]]:
+        """Running jobs that the last decision wants back in the queue, each with the one for which.
+
+        They run on until they are gone; what they have is not decided about before.
+        """
+        return ()
 
 
 @runtime_checkable

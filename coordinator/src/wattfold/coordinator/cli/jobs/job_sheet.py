@@ -17,6 +17,7 @@ from wattfold.coordinator.cli.jobs.job_tables import (
     left_s,
     note,
     owner,
+    start,
 )
 from wattfold.coordinator.cli.jobs.map_fields import sheet_fields
 from wattfold.coordinator.cli.shared import formatting as f
@@ -37,6 +38,8 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
         fields.append(("ending", ending(job) or f.NONE))
     elif job.reason:
         fields.append(("waits for", job.reason))
+    if job.expected_start_at_s:
+        fields.append(("expected start", start(job, now_s)))
     if note(job):
         fields.append(("note", note(job)))
     return field_table(fields)
@@ -107,7 +110,8 @@ def _attempt_fields(job: pb.Job) -> Fields:
     found: Fields = []
     if job.spec.restartable:
         more = f", {job.spec.requeue_max} more after lost nodes" if job.spec.requeue_max else ""
-        found.append(("attempt", f"{job.attempt}{more}"))
+        may = ", may be pre-empted" if job.spec.preemptable else ""
+        found.append(("attempt", f"{job.attempt}{more}{may}"))
     for before in job.attempts:
         where = ", ".join(before.node_ids)
         used = f"{_when(before.started_at_s)} to {_when(before.ended_at_s)} on {where}"

@@ -26,11 +26,13 @@ def queue_table(
     now_s: float,
     marks: Mapping[str, Text] | None = None,
     narrow: bool = False,
+    starts: bool = False,
 ) -> Table:
     """One row a job: what it holds, how far it is, why it waits.
 
-    Marks lead the rows by job id. A narrow table has neither the cap nor what is left. Whose jobs
-    they are is shown where not all are one's own.
+    Marks lead the rows by job id. A narrow table has neither the cap nor what is left, one of
+    ``starts`` has when they are expected to start instead. Whose jobs they are is shown where not
+    all are one's own.
     """
     jobs = list(jobs)
     owners = any(job.access in _OF_OTHERS for job in jobs) or len({owner(job) for job in jobs}) > 1
@@ -41,10 +43,10 @@ def queue_table(
         flexible("NAME"),
         left("STATE"),
         right("SIZE"),
-        *([] if narrow else [right("CAP W")]),
+        *([] if narrow or starts else [right("CAP W")]),
         right("TIME"),
-        right("DONE"),
-        *([] if narrow else [right("LEFT")]),
+        *([right("START")] if starts else [right("DONE")]),
+        *([] if narrow or starts else [right("LEFT")]),
         flexible("WHERE (REASON)"),
     )
     for job in jobs:
@@ -56,13 +58,26 @@ def queue_table(
             name_of(job),
             f.styled_job_state(job.state),
             f.size(job),
-            *([] if narrow else [f.watts(job.cap_uw)]),
+            *([] if narrow or starts else [f.watts(job.cap_uw)]),
             f.duration(elapsed_s(job, now_s)),
-            done(job),
-            *([] if narrow else [left_s(job)]),
+            start(job, now_s) if starts else done(job),
+            *([] if narrow or starts else [left_s(job)]),
             where_or_reason(job),
         )
     return table
+
+
+def waits(job: pb.Job) -> bool:
+    """Whether it has not started, or waits to be started again."""
+    return job.state in (pb.JOB_STATE_PENDING, pb.JOB_STATE_HELD)
+
+
+def start(job: pb.Job, now_s: float) -> str:
+    """When it is expected to start, by the clock here, and in how long."""
+    if not job.expected_start_at_s:
+        return f.NONE
+    left = f.duration(max(job.expected_start_at_s - now_s, 0.0))
+    return f"{f.clock(job.expected_start_at_s)} (in {left})"
 
 
 def owner(job: pb.Job) -> str:

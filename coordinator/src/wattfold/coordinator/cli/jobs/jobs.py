@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import click
 
 from wattfold.coordinator.cli.jobs.job_sheet import job_sheet
-from wattfold.coordinator.cli.jobs.job_tables import owner, queue_table
+from wattfold.coordinator.cli.jobs.job_tables import owner, queue_table, waits
 from wattfold.coordinator.cli.shared.errors import NotFoundError
 from wattfold.coordinator.cli.shared.json_output import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
@@ -27,25 +28,35 @@ LIMIT_MAX = 100_000
 )
 @click.option("--user", default="", metavar="ACCOUNT", help="Only the jobs of this account.")
 @click.option("--mine", is_flag=True, help="Only your own jobs.")
+@click.option(
+    "--start", "starts", is_flag=True, help="Only jobs that wait, with their expected starts."
+)
 @session_command
-def queue(session: Session, include_ended: bool, limit: int, user: str, mine: bool) -> None:
+def queue(
+    session: Session, include_ended: bool, limit: int, user: str, mine: bool, starts: bool
+) -> None:
     """List jobs: size, cap, place, progress, and why they wait.
 
     SIZE is the present size over the size asked for, with an n for whole nodes. TIME is the run
     time, or the wait of a job that has not started. USER is there where not all jobs are
-    yours. The names of other people's jobs are not shown.
+    yours. The names of other people's jobs are not shown. The START of --start is by the estimates
+    of all jobs before it; a policy may know it of the first few only, or of none.
     """
-    chosen = bool(user) or mine
+    chosen = bool(user) or mine or starts
     with session.connect() as client:
         asked = LIMIT_MAX if chosen else limit
         answer = client.list_jobs(include_ended=include_ended, limit=asked)
     if chosen:
         jobs = [job for job in answer.jobs if _wanted(job, user, mine)]
+        if starts:
+            jobs = sorted(filter(waits, jobs), key=lambda job: job.expected_start_at_s or math.inf)
         answer = pb.ListJobsResponse(jobs=jobs[-limit:])
     if session.json:
         session.print_json(as_dict(answer))
     elif answer.jobs:
-        session.print(queue_table(answer.jobs, now_s=time.time()))
+        session.print(queue_table(answer.jobs, now_s=time.time(), starts=starts))
+    elif starts:
+        click.echo("No jobs wait.")
     elif chosen:
         whose = f"of {user}" if user else "of yours"
         click.echo(f"No jobs {whose}{'' if include_ended else ' wait or run; --all lists ended'}.")

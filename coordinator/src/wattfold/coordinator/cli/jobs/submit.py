@@ -145,6 +145,11 @@ from wattfold.v1 import coordinator_pb2 as pb
     help="It may be started again (`wattfold requeue`); so may a job with an option beside this.",
 )
 @click.option(
+    "--preemptable",
+    is_flag=True,
+    help="It may be put back for a job of a queue that pre-empts its own (`wattfold queues`).",
+)
+@click.option(
     "--snapshot-dir",
     default="",
     metavar="DIR",
@@ -312,6 +317,7 @@ def _spec(
         resource_limits=request.soft_limits(),
         requeue_max=options["requeue_max"],
         restartable=options["restartable"],
+        preemptable=options["preemptable"],
         snapshot_dir=options["snapshot_dir"],
         snapshot_signal=options["snapshot_signal"] or 0,
         snapshot_grace_ns=options["snapshot_grace_ns"] or 0,

@@ -21,7 +21,8 @@ def queues(session: Session) -> None:
     """List queues: priority, time limits, greatest sizes, waits, and their jobs.
 
     LIMIT is of jobs that ask for none, MAX the greatest that is taken. WAIT is how long a job
-    should wait and how long at most; no policy goes by it yet.
+    should wait and how long at most; no policy goes by it yet. PREEMPTS are queues of which jobs
+    submitted with --preemptable may be put back to let one of this start.
     """
     with session.connect() as client:
         answer = client.list_queues()
@@ -45,6 +46,7 @@ def _table(listed: Iterable[pb.Queue]) -> Table:
         right("WAIT"),
         right("WAITING"),
         right("RUNNING"),
+        left("PREEMPTS"),
     )
     for queue in listed:
         add_row(
@@ -59,6 +61,7 @@ def _table(listed: Iterable[pb.Queue]) -> Table:
             f"{_time(queue.wait_ns_expected)}/{_time(queue.wait_ns_max)}",
             str(queue.jobs_waiting),
             str(queue.jobs_running),
+            " ".join(queue.preempts) or f.NONE,
         )
     return table
 
