@@ -55,7 +55,8 @@ def propose(
 ) -> Proposal:
     """Called in the worker: has a policy plan on the copy of the state there."""
     if isinstance(policy, Scheduled):
-        jobs, world, plan = replica.companion(Standing).plan(policy, now_ns, residual)
+        standing = replica.companion(Standing)
+        jobs, world, plan = standing.plan(policy, now_ns, residual, deadline_s)
     else:
         replica.companion(Standing).forget()
         world = with_cores(snapshot(replica.state, now_ns), residual)

@@ -38,7 +38,11 @@ class Standing:
         self._replica.take_touched()
 
     def plan(
-        self, policy: Scheduled, now_ns: int, residual: Mapping[NodeId, CpuSet]
+        self,
+        policy: Scheduled,
+        now_ns: int,
+        residual: Mapping[NodeId, CpuSet],
+        deadline_s: float,
     ) -> tuple[int, Snapshot, Plan]:
         """How many jobs there are, nodes and power as they are, and the policy's plan."""
         rounds, self._rounds = self._rounds, None
@@ -49,7 +53,7 @@ class Standing:
             everything = False
         world = with_cores(without_jobs(self._replica.state, now_ns), residual)
         self._tell(rounds, world, everything)
-        plan = rounds.plan(now_ns)
+        plan = rounds.plan(now_ns, deadline_s)
         self._policy, self._rounds = policy, rounds
         return len(rounds), world, plan
 
