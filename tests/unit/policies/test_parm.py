@@ -7,6 +7,8 @@ from unit.policies.snapshots import W, caps_w, faults, held, job, node, reasons,
 
 from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
+from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 
@@ -17,6 +19,10 @@ def plan(seen: Snapshot, policy: Parm = WSE) -> Plan:
     out = policy.propose(seen, seen.now_ns, 5.0)
     assert faults(out, seen) == []
     return out
+
+
+def profile_of(seen: Snapshot) -> PassProfile:
+    return estimate(seen.jobs[0], seen.nodes[0].spec.kind).profile
 
 
 def test_names_and_fallbacks() -> None:
@@ -92,7 +98,8 @@ def test_a_resized_job_is_locked_for_a_while_and_then_looked_at_again() -> None:
     locked = plan(snapshot([node("n0")], [view], now_s=1099.9))
     assert (sizes(locked), locked.revisit_ns) == ({"a": 2}, 1100 * 10**9)
     free = plan(snapshot([node("n0")], [view], now_s=1100))
-    assert (sizes(free), free.revisit_ns) == ({"a": 4}, 0)
+    # It is resized in this very round.
+    assert (sizes(free), free.revisit_ns) == ({"a": 4}, 1600 * 10**9)
 
 
 def test_a_rigid_job_has_one_size() -> None:
@@ -122,7 +129,7 @@ def test_weights_are_those_of_equation_8() -> None:
     )
     menu = Parm(alpha=0.5).menus(seen, seen.now_ns)[0]
     least_cap_w = min(o.cap_uw for o in menu.options) / W
-    remaining_s = menu.estimate.profile.time_s(2, least_cap_w)
+    remaining_s = profile_of(seen).time_s(2, least_cap_w)
     assert menu.weight == pytest.approx(3 * (remaining_s + 20) ** 0.5)
     slowest = min(menu.options, key=lambda o: o.speedup)
     assert slowest.speedup == pytest.approx(1)
@@ -134,7 +141,7 @@ def test_what_is_done_takes_weight_away() -> None:
     seen = snapshot([node("n0")], [half])
     menu = Parm(alpha=1.0).menus(seen, 0)[0]
     levels = min(o.cap_uw for o in menu.options) / W
-    assert menu.weight == pytest.approx(0.5 * menu.estimate.profile.time_s(1, levels))
+    assert menu.weight == pytest.approx(0.5 * profile_of(seen).time_s(1, levels))
 
 
 def test_a_job_being_started_keeps_its_cores_and_its_power() -> None:
@@ -170,8 +177,7 @@ def test_a_job_placed_smaller_than_chosen_expects_the_time_of_its_size() -> None
     seen = snapshot([node("n0", 8, blocked="4-7"), node("n1", 8, blocked="0-3")], [job("a", 1, 8)])
     out = plan(seen)
     assert sizes(out) == {"a": 4}
-    menu = WSE.menus(seen, 0)[0]
-    expected = menu.estimate.profile.time_s(4, out.assignments[0].cap_uw / W)
+    expected = profile_of(seen).time_s(4, out.assignments[0].cap_uw / W)
     assert out.assignments[0].expected_total_s == pytest.approx(expected)
 
 
@@ -185,7 +191,7 @@ def test_a_full_machine_is_no_never() -> None:
     busy = job("a", 4, 4, current=held("a", "n0:0-3"), started_s=0)
     out = plan(snapshot([node("n0")], [busy, job("b", 4, 4)], now_s=1))
     assert not out.waiting[0].never
-    assert "needs 4 cores, 0 are free" in reasons(out)["b"]
+    assert "needs 4 cores and 0.0 W above idle" in reasons(out)["b"]
 
 
 @pytest.mark.parametrize("policy", [WSE, Parm(solver="greedy"), FifoEasy()])
@@ -197,12 +203,35 @@ def test_without_nodes_what_runs_goes_on_and_the_others_wait(policy: Policy) -> 
     assert reasons(out) == {"a": "no node is in reach"}
 
 
-def test_a_budget_below_what_runs_keeps_the_running_jobs() -> None:
-    busy = job("a", 4, 4, current=held("a", "n0:0-3"), started_s=0, cap_uw=45 * W)
-    seen = snapshot([node("n0")], [busy, job("b")], budget_w=30, now_s=1)
+def test_a_budget_below_what_runs_lifts_locks_first() -> None:
+    # Each of its cores takes 1.6 W above the floor at least.
+    busy = job("a", current=held("a", "n0:0-3"), started_s=0, resized_s=0.5)
+    seen = snapshot([node("n0", floor_w=9)], [busy], budget_w=19 + 5, now_s=1)
+    out = plan(seen)
+    assert out.outcome == "optimal"
+    assert sizes(out) == {"a": 3}
+
+
+def test_a_budget_below_what_runs_leaves_it_the_least_power() -> None:
+    jobs = [
+        job("a", 2, 2, current=held("a", "n0:0-1"), started_s=0),
+        job("b", 1, 2, current=held("b", "n0:2-3"), started_s=0),
+        job("c"),
+    ]
+    seen = snapshot([node("n0", floor_w=9)], jobs, budget_w=19 + 2, now_s=1)
     out = WSE.propose(seen, seen.now_ns, 5.0)
-    assert out.assignments == (busy.current,)
-    assert "fill the budget" in reasons(out)["b"]
+    assert out.outcome == "infeasible"
+    assert (sizes(out), caps_w(out)) == ({"a": 2, "b": 1}, {"a": 15.375, "b": 15.375})
+    assert "fill the budget" in reasons(out)["c"]
+
+
+def test_what_runs_stays_as_it_is_where_cores_are_short() -> None:
+    busy = job("a", 4, 4, current=held("a", "n0:0-3"), started_s=0)
+    malleable = job("b", 1, 4, current=held("b", "n1:0-3"), started_s=0)
+    seen = snapshot([node("n0", blocked="3"), node("n1")], [busy, malleable, job("c")], now_s=1)
+    out = WSE.propose(seen, seen.now_ns, 5.0)
+    assert out.outcome == "infeasible"
+    assert set(out.assignments) == {busy.current, malleable.current}
 
 
 def test_a_wish_bounds_the_size() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
-from wattfold.coordinator.policies.scheduler import Decision
+from wattfold.coordinator.policies.parm_scheduler import ParmScheduler
+from wattfold.coordinator.policies.parm_settings import ParmSettings
+from wattfold.coordinator.policies.scheduler import Ask, Decision
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
+from wattfold.coordinator.simulation.pool.pool_parm import dram_levels, pool_parm, resize_price
 
 S = 1_000_000_000
 W = 1_000_000
@@ -51,9 +53,26 @@ def job_table(requests: Sequence[Request]) -> JobTable:
 
 @dataclass
 class Shares:
-    """Progress that a test states."""
+    """The jobs of a table, and progress that a test states."""
 
+    table: JobTable
     of: dict[int, float] = field(default_factory=dict)
+
+    def ask(self, job: int) -> Ask:
+        table = self.table
+        return Ask(
+            int(table.size_min[job]),
+            int(table.size_max[job]),
+            float(table.priority[job]),
+            int(table.submit_ns[job]),
+            resizable=bool(table.malleable[job]),
+        )
+
+    def held(self, job: int) -> None:
+        """A pool has its scheduler remember what it has given out."""
+
+    def profile(self, job: int, kind: object) -> PassProfile:
+        return self.table.profiles[job]
 
     def done(self, job: int, now_ns: int) -> float:
         return self.of.get(job, 0.0)
@@ -67,7 +86,7 @@ class Pool:
     machine: Machine
     nodes: int
     spendable_uw: int
-    shares: Shares = field(default_factory=Shares)
+    shares: Shares
     runs: dict[int, tuple[int, int]] = field(default_factory=dict)
     told: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
@@ -118,9 +137,22 @@ class Pool:
 def pool(
     requests: Sequence[Request], *, nodes: int = 8, power_w: float = 1e6, **settings: Any
 ) -> Pool:
-    machine = Machine.of_watts(nodes)
-    scheduler = ParmScheduler(job_table(requests), machine, **settings)
-    return Pool(scheduler, machine, nodes, round(power_w * W))
+    machine, table = Machine.of_watts(nodes), job_table(requests)
+    scheduler = parm_on(table, machine, **settings)
+    return Pool(scheduler, machine, nodes, round(power_w * W), Shares(table))
+
+
+def parm_on(
+    table: JobTable,
+    machine: Machine,
+    *,
+    price_resizes: bool = False,
+    dram_levels_uw: tuple[int, ...] = (),
+    **settings: Any,
+) -> ParmScheduler:
+    price = resize_price(machine) if price_resizes else None
+    dram = dram_levels(machine, dram_levels_uw)
+    return pool_parm(table, machine, ParmSettings(resize_price=price, dram=dram, **settings))
 
 
 def random_requests(rng: random.Random, count: int, nodes: int) -> list[Request]:

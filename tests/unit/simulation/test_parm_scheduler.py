@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.simulation.parm_pools import JACOBI, Request, S, W, job_table, pool
+from unit.simulation.parm_pools import JACOBI, Request, S, Shares, W, job_table, parm_on, pool
 
 from wattfold.coordinator.policies.parm import Variant
 from wattfold.coordinator.policies.scheduler import DramScheduler
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
 
 CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
 
@@ -55,9 +54,9 @@ def test_power_above_idle_is_what_jobs_are_charged_with() -> None:
     assert one.decide() == [(0, 4, 36 * W)]
     # An idle node that is charged nothing leaves base and DRAM power to the job.
     machine = Machine.of_watts(8, idle_w=0)
-    dark = pool([Request(low=4, high=4)], power_w=4 * (36 + 56), caps_uw=CAPS)
-    scheduler = ParmScheduler(job_table([Request(low=4, high=4)]), machine, caps_uw=CAPS)
-    scheduler.attach(dark.shares)
+    table = job_table([Request(low=4, high=4)])
+    scheduler = parm_on(table, machine, caps_uw=CAPS)
+    scheduler.attach(Shares(table))
     scheduler.site(machine.site(4 * (36 + 56) * W))
     scheduler.submit(0, 0)
     assert scheduler.decide(0) == [(0, 4, 36 * W)]
@@ -263,10 +262,10 @@ def test_dram_caps_are_above_what_dram_draws_at_rest() -> None:
 def test_jobs_need_profiles() -> None:
     bare = replace(job_table([Request()]), profiles=())
     with pytest.raises(ValueError, match="profiles"):
-        ParmScheduler(bare, Machine.of_watts(4))
+        parm_on(bare, Machine.of_watts(4))
 
 
 @pytest.mark.parametrize("caps", [(), (10 * W, 30 * W), (30 * W, 70 * W)])
 def test_caps_are_ones_that_nodes_can_hold(caps: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="caps must lie"):
-        ParmScheduler(job_table([Request()]), Machine.of_watts(4), caps_uw=caps)
+        parm_on(job_table([Request()]), Machine.of_watts(4), caps_uw=caps)

@@ -6,13 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from unit.simulation.parm_pools import S, W, job_table, random_requests
+from unit.simulation.parm_pools import S, W, job_table, parm_on, random_requests
 
 from wattfold.coordinator.policies.parm import Variant
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
 
 NODES = 12
 
@@ -27,7 +26,7 @@ def test_a_run_under_a_budget_that_falls_and_rises(variant: Variant, price: bool
     full_uw, least_uw = machine.full_uw, NODES * machine.busy_uw(machine.cap_uw_min)
     budgets = ((0, full_uw), (300, least_uw), (900, least_uw + 100 * W), (2000, full_uw))
     budget = Budget(steps=tuple(BudgetStep(at_ns=s * S, budget_uw=uw) for s, uw in budgets))
-    scheduler = ParmScheduler(table, machine, variant=variant, price_resizes=price)
+    scheduler = parm_on(table, machine, variant=variant, price_resizes=price)
     record = simulate(table, machine, scheduler, budget)
     assert np.all(record.columns.end_ns > record.columns.start_ns)
     assert record.over_budget_ns == 0

@@ -62,7 +62,8 @@ def propose(
 ) -> Proposal:
     """Called in the worker: has a policy plan on the copy of the state there."""
     if isinstance(policy, Scheduled):
-        jobs, world, plan = replica.companion(Standing).plan(policy, now_ns, beside)
+        standing = replica.companion(Standing)
+        jobs, world, plan = standing.plan(policy, now_ns, beside, deadline_s)
     else:
         replica.companion(Standing).forget()
         world = beside.told(snapshot(replica.state, now_ns))

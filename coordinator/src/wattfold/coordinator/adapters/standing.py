@@ -35,7 +35,9 @@ class Standing:
         self._rounds = None
         self._replica.take_touched()
 
-    def plan(self, policy: Scheduled, now_ns: int, beside: Beside) -> tuple[int, Snapshot, Plan]:
+    def plan(
+        self, policy: Scheduled, now_ns: int, beside: Beside, deadline_s: float
+    ) -> tuple[int, Snapshot, Plan]:
         """How many jobs there are, nodes and power as they are, and the policy's plan."""
         rounds, self._rounds = self._rounds, None
         if rounds is None or policy != self._policy:
@@ -45,7 +47,7 @@ class Standing:
             everything = False
         world = beside.told(without_jobs(self._replica.state, now_ns))
         self._tell(rounds, world, everything)
-        plan = rounds.plan(now_ns)
+        plan = rounds.plan(now_ns, deadline_s)
         self._policy, self._rounds = policy, rounds
         return len(rounds), world, plan
 

@@ -6,7 +6,7 @@ is true now, not what was true when the last plan was made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.amounts import memory_text
@@ -62,7 +62,8 @@ def _kind(snapshot: Snapshot, view: JobView) -> NodeKind:
 def _menu(snapshot: Snapshot, view: JobView, policy: Policy) -> Menu | None:
     if not isinstance(policy, Parm):
         return None
-    menus = policy.menus(snapshot, snapshot.now_ns)
+    beside = (v for v in snapshot.jobs if v.current is not None and v is not view)
+    menus = policy.menus(replace(snapshot, jobs=(*beside, view)), snapshot.now_ns)
     return next((menu for menu in menus if menu.view.job_id == view.job_id), None)
 
 

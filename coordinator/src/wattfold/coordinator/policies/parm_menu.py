@@ -1,7 +1,7 @@
-"""The jobs of a snapshot as PARM sees them: their options, weights and estimates.
+"""Which nodes there are for a job as PARM sees them: kinds and counts, and the sizes on each.
 
-A snapshot names every node; a round needs to know only how many kinds there are. `Nodes` is what
-is gathered from all of them, once a round; nothing done per job or per option looks at them again.
+A site may name every node; a decision needs to know only how many kinds there are. `Nodes` is what
+is gathered from all of them; nothing done per job or per option looks at them again.
 
 Where nodes are unlike, a job that waits has alternatives (`Place`): nodes of one kind, whichever,
 at levels that they can take; or, for more nodes than one kind has empty, one kind filled up from
@@ -11,33 +11,17 @@ the others. Nodes of a running job stand. With one kind there is one alternative
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import JobSpec, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
-from wattfold.coordinator.core.plan import JobView, Snapshot
-from wattfold.coordinator.policies.estimates import Estimate
-from wattfold.coordinator.policies.parm_options import Charge, Options
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.parm_options import Charge
+from wattfold.coordinator.policies.scheduler import Ask, Site
 
 Sizes = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One way to run a job: size, cap level, what it costs and what it is worth.
-
-    ``place`` is the index of its alternative.
-    """
-
-    size: int
-    cap_uw: int
-    units: int
-    power_uw: int
-    speedup: float
-    total_s: float
-    place: int
+SizesUpTo = Callable[[int], Sizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,105 +31,79 @@ class Place:
     kinds: tuple[NodeKind, ...]
     nodes: tuple[int, ...] = ()
 
-    def charge(self, spec: JobSpec) -> Charge:
+    def charge(self, ask: Ask) -> Charge:
         """How a job is charged there."""
-        return Charge(kinds=self.kinds, unit=spec.unit, exclusive=spec.exclusive, nodes=self.nodes)
+        return Charge(kinds=self.kinds, unit=ask.unit, exclusive=ask.exclusive, nodes=self.nodes)
 
 
 Offer = tuple[Place, Sizes]
 """An alternative, and the sizes a job may have there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Menu:
-    """The options of one job and its weight (Eq. 8)."""
-
-    view: JobView
-    table: Options
-    weight: float
-    estimate: Estimate
-    places: tuple[Place, ...]
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """All of them, one by one: for people."""
-        return tuple(option_at(self.table, index) for index in range(len(self.table)))
-
-
-def option_at(table: Options, index: int) -> Option:
-    """One row of a table."""
-    return Option(
-        size=int(table.size[index]),
-        cap_uw=int(table.cap_uw[index]),
-        units=int(table.units[index]),
-        power_uw=int(table.power_uw[index]),
-        speedup=float(table.speedup[index]),
-        total_s=float(table.total_s[index]),
-        place=int(table.place[index]),
-    )
-
-
 class Nodes:
-    """What a round needs to know of its nodes. There is at least one."""
+    """What a decision needs to know of the nodes of a site. There is at least one."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        nodes = snapshot.nodes
-        self.count = len(nodes)
+    def __init__(self, site: Site) -> None:
+        self.count = site.count
         # Equal kinds are one object in nearly every case: looked at by identity first.
-        some = {id(node.spec.kind): node.spec.kind for node in nodes}
-        self.kinds: tuple[NodeKind, ...] = tuple(dict.fromkeys(some.values()))
-        self.alike = len(self.kinds) == 1
-        self._cores_most = max(kind.cores for kind in self.kinds)
-        self._places = {kind: Place(kinds=(kind,)) for kind in self.kinds}
+        some = {id(node.spec.kind): node.spec.kind for node in site.nodes}
+        kinds = (site.kind,) if site.kind else tuple(dict.fromkeys(some.values()))
+        self.kinds: tuple[NodeKind, ...] = kinds
+        self.alike = len(kinds) == 1
+        self._nodes = site.nodes
+        self._cores_most = max(kind.cores for kind in kinds)
+        self._places = {kind: Place(kinds=(kind,)) for kind in kinds}
         self._kind_of: dict[NodeId, NodeKind] = {}
-        self._count: Counter[NodeKind] = Counter()
         self._empty: Counter[NodeKind] = Counter()
         if not self.alike:
-            self._tell_apart(snapshot)
-
-    def _tell_apart(self, snapshot: Snapshot) -> None:
-        self._kind_of = {node.spec.node_id: node.spec.kind for node in snapshot.nodes}
+            self._kind_of = {node.spec.node_id: node.spec.kind for node in site.nodes}
         self._count = Counter(self._kind_of.values())
-        currents = [view.current for view in snapshot.jobs if view.current is not None]
-        used = {share.node_id for current in currents for share in current.shares}
-        self._empty = Counter(
-            node.spec.kind
-            for node in snapshot.nodes
-            if node.spec.node_id not in used and not node.blocked
+
+    def like(self, other: Nodes | None) -> bool:
+        """Whether jobs have the same options on these, but for nodes that jobs are on."""
+        return (
+            other is not None
+            and self.kinds == other.kinds
+            and self.count == other.count
+            and self._count == other._count
         )
 
-    def largest_size(self, spec: JobSpec) -> int:
-        """The most a job of this kind could ever get."""
-        return self.count if spec.unit is SizeUnit.NODES else self._cores_most
+    def occupy(self, used: Collection[NodeId]) -> Counter[NodeKind]:
+        """Which nodes jobs are on, of unlike ones. Answers how many of each kind are empty."""
+        self._empty = Counter(
+            node.spec.kind
+            for node in self._nodes
+            if node.spec.node_id not in used and not node.blocked
+        )
+        return self._empty
 
-    def offers(self, view: JobView, sizes_up_to: Callable[[int], Sizes]) -> list[Offer]:
-        """The alternatives of a job, at least one. ``sizes_up_to`` offers sizes up to a most."""
+    def largest_size(self, unit: SizeUnit) -> int:
+        """The most a job of this kind could ever get."""
+        return self.count if unit is SizeUnit.NODES else self._cores_most
+
+    def offers(self, unit: SizeUnit, sizes_up_to: SizesUpTo) -> list[Offer]:
+        """The alternatives of a waiting job, at least one."""
         first = self._places[self.kinds[0]]
         if self.alike:
-            return [(first, sizes_up_to(self.largest_size(view.spec)))]
-        if view.current is not None:
-            return [self._present(view, sizes_up_to)]
-        found = self._pure(view.spec, sizes_up_to)
-        if view.spec.unit is SizeUnit.NODES:
+            return [(first, sizes_up_to(self.largest_size(unit)))]
+        found = self._pure(unit, sizes_up_to)
+        if unit is SizeUnit.NODES:
             found += self._mixed(sizes_up_to(self.count))
         return found or [(first, ())]
 
-    def _present(self, view: JobView, sizes_up_to: Callable[[int], Sizes]) -> Offer:
+    def present(self, unit: SizeUnit, on: Iterable[NodeId], sizes_up_to: SizesUpTo) -> Offer:
         """The nodes a running job is on."""
-        assert view.current is not None
-        under = Counter(
-            self._kind_of[share.node_id]
-            for share in view.current.shares
-            if share.node_id in self._kind_of
-        )
+        if self.alike:
+            return self._places[self.kinds[0]], sizes_up_to(self.largest_size(unit))
+        under = Counter(self._kind_of[node_id] for node_id in on if node_id in self._kind_of)
         kinds = tuple(under) or self.kinds[:1]
-        if view.spec.unit is SizeUnit.NODES:
+        if unit is SizeUnit.NODES:
             nodes = tuple(under.values()) if len(kinds) > 1 else ()
             return Place(kinds=kinds, nodes=nodes), sizes_up_to(self.count)
         return self._places[kinds[0]], sizes_up_to(kinds[0].cores)
 
-    def _pure(self, spec: JobSpec, sizes_up_to: Callable[[int], Sizes]) -> list[Offer]:
-        whole = spec.unit is SizeUnit.NODES
+    def _pure(self, unit: SizeUnit, sizes_up_to: SizesUpTo) -> list[Offer]:
+        whole = unit is SizeUnit.NODES
         offers = [(k, sizes_up_to(self._count[k] if whole else k.cores)) for k in self.kinds]
         return [(self._places[kind], sizes) for kind, sizes in offers if sizes]
 

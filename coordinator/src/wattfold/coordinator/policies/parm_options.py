@@ -142,6 +142,11 @@ class Options:
         keep: Bools = np.equal(self.size, size)
         return self._taken(keep)
 
+    def up_to(self, size: int) -> Options:
+        """Only sizes that are no greater."""
+        keep: Bools = np.less_equal(self.size, size)
+        return self._taken(keep)
+
     def _taken(self, keep: Bools) -> Options:
         return Options(
             size=self.size[keep],

@@ -1,8 +1,10 @@
 """The service's driver of a scheduler: planning rounds over nodes and jobs with names.
 
 It turns what has changed since the last round into calls of the scheduler, and the scheduler's
-decisions into a plan: nodes and cores by `placement`. Only jobs that are named to it, and those
+decisions into a plan: nodes and cores by `placing`. Only jobs that are named to it, and those
 that run, cost anything in a round; the core keeps for all others what the last plan said.
+
+Cores of running jobs may change where their mode allows; nodes of jobs on whole nodes do not.
 
 A decision is not yet so: until the core says that a job has what the plan gave it, the next round
 asks the core again what it has.
@@ -10,25 +12,35 @@ asks the core again what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import Assignment, SizeUnit
+from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Plan, Preemption, Snapshot, Waiting
-from wattfold.coordinator.policies.estimates import duration_ns
+from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.policies.estimates import duration_ns, estimate
 from wattfold.coordinator.policies.placement import Room, nothing_in_reach, takes_whole_nodes
-from wattfold.coordinator.policies.requests import with_missing
+from wattfold.coordinator.policies.placing import Wanted, placed, resized
+from wattfold.coordinator.policies.requests import startable, with_missing
 from wattfold.coordinator.policies.scheduler import (
     Ask,
+    ChoosingScheduler,
     Decision,
+    Found,
     Held,
     NamedJobs,
     NamedScheduler,
+    Reason,
     Scheduled,
     Site,
 )
+
+DEADLINE_S = 20.0
+"""Of a round, where the caller says nothing."""
+NODES_MAY_CHANGE = False
+"""Whether jobs on whole nodes may get other nodes while they run: they would have to restart."""
 
 
 class Rounds(NamedJobs):
@@ -36,6 +48,7 @@ class Rounds(NamedJobs):
 
     def __init__(self, scheduler: NamedScheduler) -> None:
         self._scheduler = scheduler
+        self._chooser = scheduler if isinstance(scheduler, ChoosingScheduler) else None
         self._numbers: dict[JobId, int] = {}
         self._next = 0
         self._views: dict[int, JobView] = {}
@@ -47,6 +60,7 @@ class Rounds(NamedJobs):
         self._names: frozenset[NodeId] = frozenset()
         self._named: dict[int, None] = {}
         """Jobs that this round has named."""
+        self._room: Room | None = None
         scheduler.attach(self)
 
     def __len__(self) -> int:
@@ -63,7 +77,7 @@ class Rounds(NamedJobs):
         All jobs that run or start are among those ``changed``, new ones in order of submission;
         ``gone`` neither wait nor run, and need not be known. Jobs of ``world`` are not looked at.
         """
-        self._world, site = world, site_of(world)
+        self._world, self._room, site = world, None, site_of(world)
         if site.names != self._site.names:
             self._names = frozenset(site.names)
         if site != self._site or site.kind is None or site.nodes != self._site.nodes:
@@ -78,32 +92,36 @@ class Rounds(NamedJobs):
             self._changed(job, view, world.now_ns)
         self._given.clear()
 
-    def plan(self, now_ns: int) -> Plan:
-        """Has the scheduler decide, and places its decisions.
+    def plan(self, now_ns: int, deadline_s: float = DEADLINE_S) -> Plan:
+        """Has the scheduler decide within about so many seconds, and places its decisions.
 
         Names all that runs or starts, and of the others those whose reason may be another.
         """
-        world = self._world
+        world, scheduler = self._world, self._scheduler
         assert world is not None
         if not world.nodes:
             return nothing_in_reach(replace(world, jobs=tuple(self._views.values())))
-        decisions = self._scheduler.decide(now_ns)
-        kept = [self._current(job) for job in sorted(self._running)]
-        started = self._placed(decisions, world, now_ns) if decisions else []
-        reasons = list(self._scheduler.reasons(self._named))
+        if self._chooser is not None:
+            self._chooser.deadline_s = deadline_s
+        decisions = scheduler.decide(now_ns)
+        assignments, homeless = self._placed(decisions)
+        named = {one.job: one for one in scheduler.reasons(self._named)} | homeless
         waiting = tuple(
             Waiting(job_id=self._views[job].job_id, reason=text, never=never, start_ns=start_ns)
-            for job, text, never, start_ns in reasons
+            for job, text, never, start_ns in named.values()
         )
+        found = self._chooser.found if self._chooser is not None else Found()
         plan = Plan(
-            assignments=(*kept, *started),
+            assignments=tuple(assignments),
             waiting=waiting,
-            solver="none",
-            outcome="optimal",
-            preemptions=tuple(self._preempted(*pair) for pair in self._scheduler.preemptions()),
+            revisit_ns=scheduler.revisit_ns,
+            objective=found.objective,
+            bound=found.bound,
+            solver=found.solver,
+            outcome=found.outcome,
+            preemptions=tuple(self._preempted(*pair) for pair in scheduler.preemptions()),
         )
-        named = tuple(self._views[job] for job, _, _, _ in reasons)
-        return with_missing(plan, replace(world, jobs=named))
+        return with_missing(plan, replace(world, jobs=tuple(self._views[job] for job in named)))
 
     # What the scheduler asks for.
 
@@ -111,14 +129,20 @@ class Rounds(NamedJobs):
         """What it asks for now."""
         view = self._views[job]
         spec = view.spec
+        beyond = bool(spec.requests or spec.reservation or view.yields_to)
         return Ask(
             least=spec.least_size,
             greatest=view.greatest_size,
             priority=spec.priority,
             submitted_ns=view.submitted_ns,
             cap_uw=spec.cap_uw,
-            whole=spec.unit is SizeUnit.NODES
-            and not (spec.requests or spec.reservation or view.yields_to),
+            whole=spec.unit is SizeUnit.NODES and not beyond,
+            unit=spec.unit,
+            exclusive=spec.exclusive,
+            requests=beyond,
+            resizable=spec.kind.resized
+            and spec.mode is not ResizeMode.FIXED
+            and (spec.unit is SizeUnit.CORES or NODES_MAY_CHANGE),
         )
 
     def held(self, job: int) -> Held | None:
@@ -128,13 +152,24 @@ class Rounds(NamedJobs):
         if current is None:
             return None
         here = all(share.node_id in self._names for share in current.shares)
-        return Held(current.size, current.cap_uw, view.started_ns, here=here)
+        return Held(
+            current.size,
+            current.cap_uw,
+            view.started_ns,
+            here=here,
+            resized_ns=lock_from_ns(view),
+            movable=view.movable,
+        )
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
         """Its user's word, or what its profile says of nodes of the site's kind."""
         kind = self._site.kind
         assert kind is not None
         return duration_ns(self._views[job], (kind,), size, cap_uw)
+
+    def profile(self, job: int, kind: NodeKind) -> PassProfile:
+        """What is known of it, scaled to its user's estimate."""
+        return estimate(self._views[job], kind).profile
 
     def done(self, job: int, now_ns: int) -> float:  # noqa: ARG002 - as of the round
         """Share of its work that is done."""
@@ -143,6 +178,25 @@ class Rounds(NamedJobs):
     def view(self, job: int) -> JobView:
         """All there is to know of a job."""
         return self._views[job]
+
+    def room(self) -> Room:
+        """What is free beside the jobs of which nothing may change now."""
+        if self._room is None:
+            world = self._world
+            assert world is not None
+            self._room = Room.of(world, world.now_ns)
+            for job in self._running:
+                if not self._views[job].movable:
+                    _keep(self._views[job], self._room)
+        return self._room
+
+    def lacking(self, jobs: Sequence[int]) -> Mapping[int, Reason]:
+        """Those of these waiting jobs that cannot have memory or GPUs now, and why."""
+        assert self._world is not None
+        views = tuple(self._views[job] for job in (*self._running, *jobs))
+        _, waiting = startable(replace(self._world, jobs=views))
+        numbers = self._numbers
+        return {numbers[w.job_id]: Reason(numbers[w.job_id], w.reason, w.never) for w in waiting}
 
     def _take(self, view: JobView, now_ns: int) -> None:
         job = self._numbers.get(view.job_id)
@@ -182,39 +236,54 @@ class Rounds(NamedJobs):
         reason = f"pre-empted for job {waits}"
         return Preemption(job_id=self._views[job].job_id, for_job=waits, reason=reason)
 
-    def _current(self, job: int) -> Assignment:
-        current = self._views[job].current
-        assert current is not None
-        return current
+    def _placed(self, decisions: Sequence[Decision]) -> tuple[list[Assignment], dict[int, Reason]]:
+        """All that runs or starts, and why jobs that were chosen do not."""
+        decided = {decision[0]: self._wanted(*decision) for decision in decisions}
+        kept = [self._views[job] for job in sorted(self._running) if job not in decided]
+        assignments = [view.current for view in kept if view.current is not None]
+        if not decided:
+            return assignments, {}
+        room, self._room = self.room(), None
+        for view in kept:
+            if view.movable:
+                _keep(view, room)
+        assignments += resized([one for job, one in decided.items() if job in self._running], room)
+        starts = [one for job, one in decided.items() if job not in self._running]
+        started, homeless = placed(starts, room)
+        for given in started:
+            job = self._numbers[given.job_id]
+            view = self._given[job] = self._views[job]
+            self._views[job] = replace(view, current=given, started_ns=-1)
+            self._running[job] = None
+        reasons = {}
+        for one in homeless:
+            assert self._chooser is not None, "other schedulers start what fits"
+            job = self._numbers[one.view.job_id]
+            self._given[job] = one.view
+            least = f"{one.view.spec.least_size} {one.view.spec.unit.value}"
+            reasons[job] = Reason(job, f"chosen, but no node has {least} free in one piece")
+        return assignments + started, reasons
 
-    def _placed(
-        self, decisions: Sequence[Decision], world: Snapshot, now_ns: int
-    ) -> list[Assignment]:
-        room = Room.of(world, now_ns)
-        for job in self._running:
-            view, current = self._views[job], self._current(job)
-            power_uw = room.power_of(current.shares, current.cap_uw)
-            room.take(current.shares, power_uw, takes_whole_nodes(view.spec))
-        return [self._start(room, *decision) for decision in decisions]
+    def _wanted(self, job: int, size: int, cap_uw: int) -> Wanted:
+        placing = self._chooser.placing(job) if self._chooser is not None else None
+        return Wanted(view=self._views[job], size=size, cap_uw=cap_uw, placing=placing)
 
-    def _start(self, room: Room, job: int, size: int, cap_uw: int) -> Assignment:
-        view = self._views[job]
-        shares = room.find_fed(view.spec, size, cap_uw, room.takes_ns(view, size, cap_uw))
-        assert shares is not None, "a scheduler starts what fits"
-        held_uw = room.held_uw(shares, cap_uw)
-        room.take(shares, room.power_of(shares, held_uw), takes_whole_nodes(view.spec))
-        takes_ns = duration_ns(view, room.kinds_under(shares), size, cap_uw)
-        given = Assignment(
-            job_id=view.job_id,
-            size=size,
-            cap_uw=held_uw,
-            shares=shares,
-            expected_total_s=takes_ns / 1e9,
-        )
-        self._given[job] = view
-        self._views[job] = replace(view, current=given, started_ns=-1)
-        self._running[job] = None
-        return given
+
+def _keep(view: JobView, room: Room) -> None:
+    """A running job keeps what it has."""
+    assert view.current is not None
+    power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+    room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
+
+
+def lock_from_ns(view: JobView) -> int:
+    """The resize after which a job is left alone for a while; -1 = there is none.
+
+    A program that has asked for another size since is not kept waiting.
+    """
+    if view.wanted_ns > view.resized_ns and view.spec.kind is JobKind.EVOLVING:
+        return -1
+    return view.resized_ns
 
 
 def site_of(world: Snapshot) -> Site:
@@ -237,8 +306,10 @@ def site_of(world: Snapshot) -> Site:
     )
 
 
-def planned(policy: Scheduled, snapshot: Snapshot, now_ns: int) -> Plan:
+def planned(
+    policy: Scheduled, snapshot: Snapshot, now_ns: int, deadline_s: float = DEADLINE_S
+) -> Plan:
     """A plan of all jobs by a scheduler that is made for it."""
     rounds = Rounds(policy.scheduler())
     rounds.tell(snapshot, snapshot.jobs, ())
-    return rounds.plan(now_ns)
+    return rounds.plan(now_ns, deadline_s)

@@ -11,7 +11,7 @@ decides as one that was told of every change; memory that breaks this is named w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -21,6 +21,8 @@ from wattfold.coordinator.core.plan import JobView, NodeView, Policy
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.dram_model import DramModel
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.policies.placement import Room
 
 Decision = tuple[int, int, int]
 """A job, its size, its package cap a node in microwatts."""
@@ -37,6 +39,13 @@ class Ask(NamedTuple):
     """The level it must have; 0 leaves it to the policy."""
     whole: bool = True
     """Whether its sizes count nodes, which it has to itself, and it asks for nothing else."""
+    unit: SizeUnit = SizeUnit.NODES
+    exclusive: bool = False
+    """Whether nobody else may be on its node."""
+    requests: bool = False
+    """Whether it asks for anything of a node but cores."""
+    resizable: bool = False
+    """Whether its size may change while it runs. Of whole nodes that is up to the driver."""
 
 
 class Held(NamedTuple):
@@ -48,6 +57,10 @@ class Held(NamedTuple):
     """-1 = it is only about to start."""
     here: bool = True
     """Whether all its nodes are among those of the site."""
+    resized_ns: int = -1
+    """The resize after which it is to be left alone for a while; -1 = there is none."""
+    movable: bool = True
+    """Whether anything of it may change now."""
 
 
 class Reason(NamedTuple):
@@ -74,8 +87,11 @@ class Jobs(Protocol):
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
         """How long all of it is taken to run on like nodes at a size and a level."""
 
+    def profile(self, job: int, kind: NodeKind) -> PassProfile:
+        """How it runs at other sizes and levels, on nodes of a kind."""
+
     def done(self, job: int, now_ns: int) -> float:
-        """Share of a running job's work that is done, 0..1."""
+        """Share of a job's work that is done, 0..1."""
 
 
 class NamedJobs(Jobs, Protocol):
@@ -83,6 +99,12 @@ class NamedJobs(Jobs, Protocol):
 
     def view(self, job: int) -> JobView:
         """All there is to know of a job."""
+
+    def room(self) -> Room:
+        """What is free beside the jobs of which nothing may change now. Not to be taken from."""
+
+    def lacking(self, jobs: Sequence[int]) -> Mapping[int, Reason]:
+        """Those of these waiting jobs that cannot have memory or GPUs now, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +188,28 @@ class DramScheduler(Scheduler, Protocol):
         """
 
 
+class Placing(NamedTuple):
+    """What a decision says of nodes, beside a size and a cap."""
+
+    kinds: tuple[NodeKind, ...] = ()
+    """Of its nodes; empty = any."""
+    nodes: tuple[int, ...] = ()
+    """How many of each kind; empty = all of the first."""
+    sizes: tuple[int, ...] = ()
+    """What it may have where there is no place for its size: those below it count."""
+    expected_s: float = 0.0
+    """Time of the whole job as decided."""
+
+
+class Found(NamedTuple):
+    """How a decision was found."""
+
+    solver: str = "none"
+    outcome: str = "optimal"
+    objective: float = 0.0
+    bound: float = 0.0
+
+
 class NamedScheduler(Scheduler, Protocol):
     """A scheduler that also serves nodes with names, which change and are shared by cores."""
 
@@ -185,6 +229,25 @@ class NamedScheduler(Scheduler, Protocol):
         They run on until they are gone; what they have is not decided about before.
         """
         return ()
+
+
+@runtime_checkable
+class ChoosingScheduler(NamedScheduler, Protocol):
+    """A scheduler that weighs all jobs by counts, and leaves nodes and cores to the driver.
+
+    A job for which the driver finds none waits on. The driver sets ``deadline_s``, the time of a
+    decision in seconds. Named in a decision is also every job of which the driver has said what it
+    has since the one before.
+    """
+
+    deadline_s: float
+
+    @property
+    def found(self) -> Found:
+        """How the last decision was found."""
+
+    def placing(self, job: int) -> Placing:
+        """How a job of the last decision is to be put on nodes."""
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.descriptions import (
     Description,
+    Place,
     PolicySetting,
     Pool,
     Values,
@@ -25,6 +26,7 @@ def _made(variant: str, values: Values) -> Policy:
         resize_interval_ns=ns_from_s(float(values["resize_interval_s"])),
         gap=float(values["gap"]),
         solver=str(values["solver"]),
+        nomm_size=str(values["nomm_size"]),
     )
 
 
@@ -93,6 +95,13 @@ DESCRIPTION = Description(
             default="lagrangian",
             choices=("lagrangian", "glpk", "highs", "greedy"),
             help="the first asks glpk, the reference, when it cannot prove the gap",
+        ),
+        PolicySetting(
+            key="nomm_size",
+            default="min",
+            choices=("min", "max"),
+            places=(Place.SIMULATOR,),
+            help="which end of its range parm-nomm gives a job",
         ),
     ),
 )

@@ -104,7 +104,9 @@ class Machine:
         """
         beside_uw = self.base_uw + self.dram_uw
         floor_uw = self.idle_uw - beside_uw
-        return interned(NodeKind(cores=1, floor_uw=floor_uw, most_uw=self.cap_uw_max))
+        return interned(
+            NodeKind(cores=1, floor_uw=floor_uw, most_uw=self.cap_uw_max, least_uw=self.cap_uw_min)
+        )
 
     def site(self, spendable_uw: int, nodes: int | None = None) -> Site:
         """Its nodes, or so many, and what jobs may add to their charge. Budgets may rise again."""

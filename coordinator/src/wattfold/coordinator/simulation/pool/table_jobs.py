@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.scheduler import Ask, Held, Jobs
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
@@ -12,7 +14,8 @@ class TableJobs(Jobs):
     """Jobs by their position in the table.
 
     Estimates of jobs with profiles are scaled to the size and cap they get; the service takes its
-    users at their word.
+    users at their word. Malleable jobs may change their nodes while they run; in the service none
+    does.
     """
 
     def __init__(self, table: JobTable, running: Running) -> None:
@@ -23,11 +26,19 @@ class TableJobs(Jobs):
         self._submit_ns: list[int] = table.submit_ns.tolist()
         self._estimate_ns: list[int] = table.estimate_ns.tolist()
         self._run_ns: list[int] = table.run_ns.tolist()
+        self._malleable: list[bool] = table.malleable.tolist()
+        self._profiles = table.profiles
         self._times = RunTimes(table, RunTimeModel.PASS) if table.profiles else None
 
     def ask(self, job: int) -> Ask:
         """What it asks for."""
-        return Ask(self._least[job], self._greatest[job], self._priority[job], self._submit_ns[job])
+        return Ask(
+            self._least[job],
+            self._greatest[job],
+            self._priority[job],
+            self._submit_ns[job],
+            resizable=self._malleable[job],
+        )
 
     def held(self, job: int) -> Held | None:
         """What it has; None while it waits."""
@@ -44,6 +55,10 @@ class TableJobs(Jobs):
         total_ns = self._times.total_ns(job, size, cap_uw)
         return max(-(-estimate_ns * total_ns // max(self._run_ns[job], 1)), total_ns)
 
+    def profile(self, job: int, kind: NodeKind) -> PassProfile:  # noqa: ARG002 - all are alike
+        """As annotated, whatever its user's estimate."""
+        return self._profiles[job]
+
     def done(self, job: int, now_ns: int) -> float:
         """Share of its work that is done."""
-        return self._running.done_by(job, now_ns)
+        return self._running.done_by(job, now_ns) if job in self._running.jobs else 0.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.scheduler import Scheduler
@@ -46,25 +46,20 @@ def _uniform(case: SimulationCase, table: JobTable) -> Scheduler:
 
 
 def _parm(case: SimulationCase, table: JobTable) -> Scheduler:
-    choice, values = case.policy, case.policy.values()
-    _check_least_power(case, table, int(values["levels"]))
-    from wattfold.coordinator.policies.parm import Variant
-    from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
+    choice, machine = case.policy, case.machine
+    from wattfold.coordinator.policies.parm_settings import ParmSettings
+    from wattfold.coordinator.simulation.pool.pool_parm import dram_levels, pool_parm, resize_price
 
-    return ParmScheduler(
-        table,
-        case.machine,
-        variant=Variant(choice.name.removeprefix("parm-")),
-        alpha=float(values["alpha"]),
-        sizes_count=int(values["sizes"]),
-        levels_count=int(values["levels"]),
+    settings = choice.entry.service(choice.values())
+    assert isinstance(settings, ParmSettings), "a policy of this family"
+    _check_least_power(case, table, settings.levels_max)
+    beyond = replace(
+        settings,
         caps_uw=choice.caps_uw,
-        resize_interval_ns=ns_from_s(float(values["resize_interval_s"])),
-        gap=float(values["gap"]),
-        solver=str(values["solver"]),
-        price_resizes=choice.price_resizes,
-        dram_levels_uw=choice.dram_levels_uw,
+        resize_price=resize_price(machine) if choice.price_resizes else None,
+        dram=dram_levels(machine, choice.dram_levels_uw),
     )
+    return pool_parm(table, machine, beyond)
 
 
 def _with_snapshots(case: SimulationCase, table: JobTable) -> Scheduler:

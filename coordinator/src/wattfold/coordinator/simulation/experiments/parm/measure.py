@@ -6,7 +6,7 @@ import numpy as np
 
 from wattfold.contract.units import NS_PER_S, ns_from_s, uw_from_w
 from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.parm import Variant
+from wattfold.coordinator.policies.parm_settings import ParmSettings, Variant
 from wattfold.coordinator.policies.scheduler import Scheduler
 from wattfold.coordinator.simulation.experiments.parm.case import BASELINE_MIN, PRICED, ParmCase
 from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
@@ -21,7 +21,7 @@ from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.parm_scheduler import ParmScheduler
+from wattfold.coordinator.simulation.pool.pool_parm import pool_parm, resize_price
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.results.metrics import metrics_of
 from wattfold.coordinator.simulation.sweep.case import Case, Values
@@ -88,17 +88,16 @@ def scheduler_of(case: ParmCase, table: JobTable, machine: Machine) -> Scheduler
         size = "min" if case.policy == BASELINE_MIN else "max"
         return EasyScheduler(cap_uw=caps_uw[0], size=size)
     priced = case.policy == PRICED
-    return ParmScheduler(
-        table,
-        machine,
+    settings = ParmSettings(
         variant=Variant.WSE if priced else Variant(case.policy.lower()),
-        price_resizes=priced,
+        resize_price=resize_price(machine) if priced else None,
         revisits=priced,
         alpha=case.alpha,
-        sizes_count=SIZES,
+        sizes_max=SIZES,
         caps_uw=caps_uw,
         resize_interval_ns=ns_from_s(RESIZE_INTERVAL_S),
     )
+    return pool_parm(table, machine, settings)
 
 
 def values_of(record: RunRecord) -> Values:

@@ -1,0 +1,539 @@
+"""PARM at work: one scheduler for the service and for simulated pools (ADR 31).
+
+Each time something has happened, all jobs are weighed against each other: the sum of their weighted
+power-aware speedups is maximised under the nodes there are and the power budget.
+
+    s[j,n,p] = t[j, min N_j, min P_j] / t[j,n,p]                                    (7)
+    w_j = priority * (remaining time at (min N_j, min P_j) + now - arrival) ^ alpha (8)
+
+Three versions: **wSE** may choose the size of a job at its start and change it while it runs,
+**noSE** only at its start, **noMM** takes the least size always. Caps are free in all of them. A
+job that cannot change, or was resized less than an interval ago, is offered its present size only
+(6); its start is no resize. Locks are lifted where the jobs that run do not fit otherwise (a budget
+just lowered). If their power is too much even so, each gets its option of least power, and the
+driver scales caps to what there is; if it is anything else that does not fit, they stay as they
+are. In both cases nothing starts.
+
+What goes beyond the paper: idle nodes are charged, so an option costs only what it adds to them; a
+job may count cores of one node, and the cores of a node are then one more constraint for the jobs
+that run there; a user's priority scales the weight. Where nodes are unlike, a job has options for
+every kind of them, and the nodes of each kind are one more constraint (`parm_menu`).
+
+What does not change between two decisions is kept: the options of every job, laid out once. The
+decision itself is `parm_choice`. It leaves open which nodes of its kind a new job gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from wattfold.contract.ids import NodeId
+from wattfold.contract.units import NS_PER_S, w_from_uw
+from wattfold.coordinator.core.charge import held_uw
+from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.models.dram_model import DramModel
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.policies import parm_choice
+from wattfold.coordinator.policies.parm_choice import Choice, Limits, Shared, Solving
+from wattfold.coordinator.policies.parm_menu import Nodes, Offer
+from wattfold.coordinator.policies.parm_options import (
+    Alternative,
+    Floats,
+    Options,
+    joined,
+    options_of,
+    remembered_options,
+    spaced_caps,
+    spaced_sizes,
+)
+from wattfold.coordinator.policies.parm_settings import ParmSettings, Variant
+from wattfold.coordinator.policies.parm_stall import stalled, stalls_s
+from wattfold.coordinator.policies.scheduler import (
+    Ask,
+    ChoosingScheduler,
+    Decision,
+    DramScheduler,
+    Found,
+    Jobs,
+    NamedJobs,
+    Placing,
+    Reason,
+    Site,
+)
+from wattfold.coordinator.solvers.deadline import Deadline
+
+FULL = "the running jobs alone fill the budget"
+DEADLINE_S = 20.0
+"""Of a decision, where the driver says nothing."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Entry:
+    """A job in the queue or running; ``size`` 0 = it has not started."""
+
+    job: int
+    ask: Ask
+    done: float
+    """While it waits."""
+    profiles: tuple[PassProfile, ...]
+    """On nodes of each kind."""
+    offers: tuple[Offer, ...] = ()
+    """What its options are laid out from."""
+    options: Options | None = None
+    """With all sizes; None: to be laid out."""
+    size: int = 0
+    cap_uw: int = 0
+    dram_cap_uw: int = 0
+    started_ns: int = -1
+    resized_ns: int = -1
+    movable: bool = True
+    told: bool = False
+    """Whether the driver has said what it has since the last decision."""
+    here: Options | None = None
+    """Its present size alone, while it runs."""
+    stall_s: Floats | None = None
+    """Of each option, from the present size; None until asked for."""
+    given: tuple[Options, int] | None = None
+    """The table of its last decision, and which row of it."""
+
+    @property
+    def table(self) -> Options:
+        """All its sizes."""
+        assert self.options is not None, "laid out before each decision"
+        return self.options
+
+
+class ParmScheduler(ChoosingScheduler, DramScheduler):
+    """PARM with its settings. Decides once for all events of an instant.
+
+    ``times_ns`` takes the time of every decision, if it is wanted.
+    """
+
+    each_event = False
+    revisit_ns = 0
+
+    def __init__(self, settings: ParmSettings, times_ns: list[int] | None = None) -> None:
+        self._settings = settings
+        self.deadline_s = DEADLINE_S
+        self._times_ns = times_ns
+        self._jobs: Jobs
+        self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
+        self._nodes: Nodes | None = None
+        self._entries: dict[int, Entry] = {}
+        self._running: dict[int, Entry] = {}
+        self._queued: dict[int, Entry] = {}
+        """In order of submission, but for what `_unordered` says."""
+        self._unordered = False
+        self._stale: dict[int, Entry] = {}
+        """To be laid out."""
+        self._mixed_of: object = None
+        """Empty nodes of each kind that options were laid out for."""
+        self._asking: dict[int, None] = {}
+        """Jobs that ask for more than cores,"""
+        self._lacking: dict[int, Reason] = {}
+        """and those of them that cannot have it now."""
+        self._found = Found()
+        self._full = False
+        self._renamed: dict[int, None] | None = None
+        """Waiting jobs whose reason may be another; None: all of them."""
+
+    @property
+    def name(self) -> str:
+        """``parm-wse``, ``parm-nose`` or ``parm-nomm``."""
+        return self._settings.name
+
+    @property
+    def solver_ns(self) -> Sequence[int]:
+        """Time of each decision with jobs, laying out and solving, where it is wanted."""
+        return self._times_ns or ()
+
+    @property
+    def found(self) -> Found:
+        """How the last decision was found."""
+        return self._found
+
+    @property
+    def dram_model(self) -> DramModel:
+        """What a DRAM cap does to run times."""
+        return self._settings.dram.model if self._settings.dram else DramModel()
+
+    # What it is told.
+
+    def attach(self, jobs: Jobs) -> None:
+        """Called once before anything else."""
+        self._jobs = jobs
+
+    def site(self, site: Site) -> None:
+        """Nodes and power from now on."""
+        beyond_uw = self._settings.beyond_uw
+        if beyond_uw and site.kind is not None:
+            # DRAM caps chosen count as higher package caps.
+            site = replace(site, kind=replace(site.kind, most_uw=site.kind.most_uw + beyond_uw))
+        self._site = site
+        before, self._nodes = self._nodes, Nodes(site) if site.count else None
+        if self._nodes is not None and not self._nodes.like(before):
+            self._mixed_of = None
+            for one in self._entries.values():
+                one.profiles = self._profiles(one.job)
+                self._lay_anew(one)
+
+    def submit(self, job: int, now_ns: int) -> None:
+        """A job enters the queue, or comes back to it."""
+        self.change(job, now_ns)
+
+    def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
+        """A job has ended, or waits no more."""
+        for part in (self._entries, self._running, self._queued, self._stale, self._asking):
+            part.pop(job, None)
+
+    def change(self, job: int, now_ns: int) -> None:
+        """A job is new, or other than it was: its wish, its estimate, or what it has."""
+        ask, held, profiles = self._jobs.ask(job), self._jobs.held(job), self._profiles(job)
+        one = self._entries.get(job)
+        if one is None:
+            one = self._entries[job] = Entry(job=job, ask=ask, done=0.0, profiles=profiles)
+            self._stale[job] = one
+        elif ask != one.ask or profiles != one.profiles:
+            one.ask, one.profiles = ask, profiles
+            self._lay_anew(one)
+        if ask.requests:
+            self._asking[job] = None
+        if held is None:
+            one.done = self._jobs.done(job, now_ns)
+            self._running.pop(job, None)
+            if job not in self._queued:
+                self._queue(one)
+            return
+        self._queued.pop(job, None)
+        self._running[job] = one
+        one.started_ns, one.resized_ns, one.movable = held.started_ns, held.resized_ns, held.movable
+        one.cap_uw, one.told = held.cap_uw, True
+        if held.size != one.size:
+            self._size(one, held.size)
+        if self._nodes is not None and one.movable and self._offers(one) != one.offers:
+            self._lay_anew(one)
+
+    def _queue(self, one: Entry) -> None:
+        if one.size:
+            one.size = one.cap_uw = one.dram_cap_uw = 0
+            one.started_ns, one.resized_ns, one.given = -1, -1, None
+            one.movable = True
+            self._lay_anew(one)
+        if self._queued and _place(next(reversed(self._queued.values()))) > _place(one):
+            self._unordered = True
+        self._queued[one.job] = one
+
+    def _size(self, one: Entry, size: int) -> None:
+        """What it has from now on."""
+        one.size, one.stall_s = size, None
+        one.here = one.options.of_size(size) if one.options else None
+
+    # What it answers.
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        """Starts, and running jobs whose size or cap changes."""
+        deadline = self._solving.deadline()
+        began_ns = deadline.clock()
+        jobs = self._planned()
+        self._found, full = Found(), False
+        if jobs:
+            offers, choice, limits = self._choose(jobs, now_ns, deadline)
+            if self._times_ns is not None:
+                self._times_ns.append(deadline.clock() - began_ns)
+            solution, full = choice.solution, not choice.usable
+            worth = (0.0, 0.0) if full else (solution.objective, solution.bound)
+            self._found = Found(choice.solver, solution.outcome.value, *worth)
+            picks = self._least(jobs, offers, limits) if full else choice.picks.tolist()
+            decisions = list(self._taken(zip(jobs, offers, picks, strict=True), now_ns))
+        else:
+            decisions = []
+        if full is not self._full:
+            self._full, self._renamed = full, None
+        unlocks = (self.locked_until_ns(one) for one in self._running.values() if one.movable)
+        if self._settings.revisits:
+            self.revisit_ns = min((at for at in unlocks if at > now_ns), default=0)
+        return decisions
+
+    def dram_cap_uw(self, job: int) -> int:
+        """DRAM cap of a node of a running job, microwatts; 0 = the standing cap."""
+        return self._entries[job].dram_cap_uw
+
+    def placing(self, job: int) -> Placing:
+        """How a job of the last decision is to be put on nodes."""
+        one = self._entries[job]
+        assert one.given is not None, "it is of the last decision"
+        table, at = one.given
+        place = one.offers[int(table.place[at])][0]
+        sizes = tuple(one.table.sizes.tolist())
+        return Placing(place.kinds, place.nodes, sizes, float(table.total_s[at]))
+
+    def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
+        """Why these jobs wait and all whose reason is another since the last call."""
+        renamed, self._renamed = self._renamed, {}
+        named = self._queued if renamed is None else {**renamed, **dict.fromkeys(jobs)}
+        queued = self._queued
+        every = dict.fromkeys((*named, *self._asked()))
+        return [self._reason(queued[job]) for job in every if job in queued]
+
+    def offered(self, now_ns: int) -> list[tuple[int, Options, float]]:
+        """Every job that is planned for, its options and its weight: for people."""
+        jobs = self._planned()
+        weights = self._weights(jobs, now_ns).tolist()
+        tables = [self._open(one, now_ns, locks=True) for one in jobs]
+        return [(o.job, t, w) for o, t, w in zip(jobs, tables, weights, strict=True)]
+
+    def locked_until_ns(self, one: Entry) -> int:
+        """Until when the last resize forbids another one; 0 = it does not."""
+        return one.resized_ns + self._settings.resize_interval_ns if one.resized_ns >= 0 else 0
+
+    def _reason(self, one: Entry) -> Reason:
+        lacks = self._lacking.get(one.job)
+        if lacks is not None:
+            return lacks
+        table = one.table
+        if not len(table):
+            unit = one.ask.unit.value
+            text = f"asks for {one.ask.least} {unit}, more than there are in reach"
+            return Reason(one.job, text, never=True)
+        if self._full:
+            return Reason(one.job, FULL)
+        units, power_w = int(table.units.min()), int(table.power_uw.min()) / 1e6
+        return Reason(
+            one.job,
+            f"needs {units} cores and {power_w:.1f} W above idle at least, from which the jobs "
+            "that run or start gain more",
+        )
+
+    # Choosing.
+
+    @property
+    def _solving(self) -> Solving:
+        rules = self._settings
+        return Solving(solver=rules.solver, gap=rules.gap, deadline_s=self.deadline_s)
+
+    def _planned(self) -> list[Entry]:
+        """The jobs that are weighed, laid out: those that run in order of their starts, then the
+        others in order of submission."""
+        self._lay_out()
+        if self._unordered:
+            self._queued = dict(sorted(self._queued.items(), key=lambda pair: _place(pair[1])))
+            self._unordered = False
+        asking = [job for job in self._asked() if job in self._queued]
+        self._lacking = dict(cast("NamedJobs", self._jobs).lacking(asking)) if asking else {}
+        running = [one for one in self._running.values() if one.movable]
+        running.sort(key=lambda one: (one.started_ns, *_place(one)))
+        return running + [one for one in self._queued.values() if one.job not in self._lacking]
+
+    def _asked(self) -> Iterable[int]:
+        """Jobs of which the driver is asked whether anything but cores and power keeps them."""
+        return self._queued if self._site.reservations else self._asking
+
+    def _choose(
+        self, jobs: list[Entry], now_ns: int, deadline: Deadline
+    ) -> tuple[list[Options], Choice, Limits]:
+        weight = self._weights(jobs, now_ns)
+        must_run = [one.size > 0 for one in jobs]
+        limits = self._limits(jobs)
+        locked = any(self._resizable(one) and self._locked(one, now_ns) for one in jobs)
+        for locks in (True, False):
+            offers = [self._offered(one, now_ns, locks=locks) for one in jobs]
+            choice = parm_choice.choose(offers, weight, must_run, limits, self._solving, deadline)
+            if choice.usable or not locked:
+                break
+        return offers, choice, limits
+
+    def _weights(self, jobs: list[Entry], now_ns: int) -> Floats:
+        return parm_choice.weights(
+            [one.table.slowest_s for one in jobs],
+            [self._jobs.done(one.job, now_ns) if one.size else one.done for one in jobs],
+            [(now_ns - one.ask.submitted_ns) / NS_PER_S for one in jobs],
+            [one.ask.priority for one in jobs],
+            self._settings.alpha,
+        )
+
+    def _limits(self, jobs: list[Entry]) -> Limits:
+        site = self._site
+        if not site.nodes:
+            assert site.kind is not None, "nodes that are only counted are alike"
+            return Limits(units=site.count * site.kind.cores, power_uw=site.spendable_uw)
+        known = cast("NamedJobs", self._jobs)
+        room = known.room()
+        on: dict[NodeId, list[int]] = {}
+        for index, one in enumerate(jobs):
+            if one.size and one.ask.unit is SizeUnit.CORES:
+                on.setdefault(_nodes_of(known, one.job)[0], []).append(index)
+        return Limits(
+            units=sum(len(cpus) for cpus in room.free.values()),
+            power_uw=room.power_uw,
+            # The cores of a node bound the jobs that run there, which cannot go elsewhere.
+            shared=tuple(
+                Shared(jobs=tuple(own), units_max=len(room.free.get(node_id, ())))
+                for node_id, own in on.items()
+            ),
+            units_by_kind=room.units_by_kind(),
+        )
+
+    def _offered(self, one: Entry, now_ns: int, *, locks: bool) -> Options:
+        """The options of a job in this decision that may be in a best one."""
+        options = self._open(one, now_ns, locks=locks)
+        price = self._settings.resize_price
+        if price is None or not one.size or options is one.here:
+            return options.efficient
+        # With a price on changes an option that others beat may be the best: it is the present one.
+        if one.stall_s is None:
+            data_mb = price.memory_mb * one.ask.least
+            one.stall_s = stalls_s(options.size, one.size, data_mb, price.link_mb_per_s)
+        return stalled(options, one.stall_s, self._jobs.done(one.job, now_ns))
+
+    def _open(self, one: Entry, now_ns: int, *, locks: bool) -> Options:
+        """The options of a job in this decision: Eq. 6 where it may not change its size."""
+        if one.here is not None and (
+            not self._resizable(one) or (locks and self._locked(one, now_ns))
+        ):
+            return one.here
+        # A job that has more than its program asks for gives it back.
+        return one.table if one.size <= one.ask.greatest else one.table.up_to(one.ask.greatest)
+
+    def _resizable(self, one: Entry) -> bool:
+        return self._settings.variant is Variant.WSE and one.ask.resizable and one.size > 0
+
+    def _locked(self, one: Entry, now_ns: int) -> bool:
+        return now_ns < self.locked_until_ns(one)
+
+    def _least(self, jobs: list[Entry], offers: list[Options], limits: Limits) -> list[int]:
+        """Where no choice is usable: the option of least power of every running job, if that is
+        what is short; -1 = it stays as it is."""
+        least = [o.cheapest if one.size else -1 for one, o in zip(jobs, offers, strict=True)]
+        needed_uw = sum(int(o.power_uw[at]) for o, at in zip(offers, least, strict=True) if at >= 0)
+        short = needed_uw > limits.power_uw
+        return [
+            at if short and at >= 0 and o.power_uw[at] <= self._charged_uw(one) else -1
+            for one, o, at in zip(jobs, offers, least, strict=True)
+        ]
+
+    def _charged_uw(self, one: Entry) -> int:
+        """What a running job is charged with."""
+        dram = self._settings.dram
+        beyond_uw = one.dram_cap_uw - dram.standing_uw if dram and one.dram_cap_uw else 0
+        charge = one.offers[0][0].charge(one.ask)
+        return int(charge.power_uw((one.size,), (one.cap_uw + beyond_uw,))[0, 0])
+
+    def _taken(
+        self, picks: Iterable[tuple[Entry, Options, int]], now_ns: int
+    ) -> Iterable[Decision]:
+        """Notes what jobs get, and tells of those that get something else than they have."""
+        for one, offered, pick in picks:
+            if pick < 0:
+                continue
+            size, cap_uw = int(offered.size[pick]), int(offered.cap_uw[pick])
+            dram_uw = int(offered.dram_cap_uw[pick])
+            told, one.told = one.told, False
+            if not told and (size, cap_uw, dram_uw) == (one.size, one.cap_uw, one.dram_cap_uw):
+                continue
+            if one.size == 0:
+                self._running[one.job] = self._queued.pop(one.job)
+                one.started_ns = now_ns
+            elif size != one.size:
+                one.resized_ns = now_ns
+            if size != one.size:
+                self._size(one, size)
+            one.cap_uw, one.dram_cap_uw, one.given = cap_uw, dram_uw, (offered, pick)
+            yield one.job, size, cap_uw
+
+    # Laying out.
+
+    def _profiles(self, job: int) -> tuple[PassProfile, ...]:
+        kinds = self._nodes.kinds if self._nodes else ()
+        return tuple(self._jobs.profile(job, kind) for kind in kinds)
+
+    def _lay_anew(self, one: Entry) -> None:
+        self._stale[one.job] = one
+
+    def _lay_out(self) -> None:
+        """The options of all jobs whose options are not laid out as they are now."""
+        nodes = self._nodes
+        assert nodes is not None, "there are nodes"
+        if not nodes.alike:
+            known = cast("NamedJobs", self._jobs)
+            used = {node_id for job in self._running for node_id in _nodes_of(known, job)}
+            empty = nodes.occupy(used)
+            if empty != self._mixed_of:
+                self._mixed_of = empty
+                # Which nodes can be joined for a large job has changed.
+                waits = self._queued.values()
+                self._stale |= {o.job: o for o in waits if o.ask.unit is SizeUnit.NODES}
+        for one in self._stale.values():
+            offers = self._offers(one)
+            one.options, one.offers = self._table(nodes, one, offers), offers
+            one.here = one.options.of_size(one.size) if one.size else None
+            one.stall_s = None
+            if self._renamed is not None:
+                self._renamed[one.job] = None
+        self._stale.clear()
+
+    def _offers(self, one: Entry) -> tuple[Offer, ...]:
+        nodes, unit = self._nodes, one.ask.unit
+        assert nodes is not None, "there are nodes"
+        if not one.size:
+            return tuple(nodes.offers(unit, lambda most: self._sizes(one, most)))
+        on = () if nodes.alike else _nodes_of(cast("NamedJobs", self._jobs), one.job)
+        return (nodes.present(unit, on, lambda most: self._sizes(one, most)),)
+
+    def _sizes(self, one: Entry, most: int) -> tuple[int, ...]:
+        """N_j, and the present size."""
+        ask, rules = one.ask, self._settings
+        if rules.variant is Variant.NOMM:
+            only = ask.least if rules.nomm_size == "min" else ask.greatest
+            sizes: tuple[int, ...] = (only,) if only <= most else ()
+        else:
+            sizes = spaced_sizes(ask.least, min(ask.greatest, most), rules.sizes_max)
+        if not one.size or one.size in sizes:
+            return sizes
+        return tuple(sorted((*sizes, one.size)))
+
+    def _table(self, nodes: Nodes, one: Entry, offers: tuple[Offer, ...]) -> Options:
+        ask = one.ask
+        least = max(min(ask.least, nodes.largest_size(ask.unit)), 1)
+        if not nodes.alike:
+            return joined(tuple(self._alternative(one, o) for o in offers), least, nodes.kinds)
+        ((place, sizes),) = offers
+        (profile,), (kind,) = one.profiles, nodes.kinds
+        caps_uw, charge = self._levels(ask, profile, kind), place.charge(ask)
+        if self._settings.dram:
+            return options_of(profile, sizes, caps_uw, least, charge, self._settings.dram)
+        return remembered_options(profile, sizes, caps_uw, least, charge)
+
+    def _alternative(self, one: Entry, offer: Offer) -> Alternative:
+        place, sizes = offer
+        assert self._nodes is not None
+        by_kind = dict(zip(self._nodes.kinds, one.profiles, strict=True))
+        both = [(by_kind[kind], kind) for kind in place.kinds]
+        levels_uw = {level for pair in both for level in self._levels(one.ask, *pair)}
+        return Alternative(
+            profiles=tuple(profile for profile, _ in both),
+            sizes=sizes,
+            caps_uw=tuple(sorted(levels_uw)),
+            charge=place.charge(one.ask),
+        )
+
+    def _levels(self, ask: Ask, profile: PassProfile, kind: NodeKind) -> tuple[int, ...]:
+        """P_j in microwatts, ascending: levels that such a node can hold."""
+        rules = self._settings
+        if ask.cap_uw:
+            return (held_uw(kind, ask.cap_uw),)
+        if rules.caps_uw is not None:
+            return rules.caps_uw
+        low_uw, high_uw = max(kind.floor_uw, kind.least_uw), kind.most_uw - rules.beyond_uw
+        return spaced_caps(profile, rules.levels_max, w_from_uw(low_uw), w_from_uw(high_uw))
+
+
+def _place(one: Entry) -> tuple[int, int]:
+    """Order of submission."""
+    return one.ask.submitted_ns, one.job
+
+
+def _nodes_of(jobs: NamedJobs, job: int) -> list[NodeId]:
+    current = jobs.view(job).current
+    return [share.node_id for share in current.shares] if current else []

@@ -1,0 +1,130 @@
+"""From sizes and caps to nodes and cores: how decisions of schedulers become assignments.
+
+Running jobs stay where they are and are resized first. New jobs are placed one after the other; one
+that finds no place at its size takes the greatest smaller one that does, if it may. Where nodes are
+unlike it looks among those of the kind that was decided, then, after all others, anywhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.policies.estimates import duration_ns, run_time_s
+from wattfold.coordinator.policies.placement import Room, resize_in_place, takes_whole_nodes
+from wattfold.coordinator.policies.scheduler import Placing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A decision on a job. ``placing`` None: the size fits on any nodes, as said."""
+
+    view: JobView
+    size: int
+    cap_uw: int
+    placing: Placing | None = None
+
+
+Finds = Callable[[Wanted, int, Room], tuple[Share, ...] | None]
+
+
+def resized(running: Sequence[Wanted], room: Room) -> list[Assignment]:
+    """What running jobs have after a decision. ``room`` is free beside them, and is taken from."""
+    shares = resize_in_place([(one.view, one.size) for one in running], room)
+    assignments = []
+    for one in running:
+        own = shares[one.view.job_id]
+        whole = one.view.spec.unit is SizeUnit.NODES
+        assignments.append(_assigned(one, one.size if whole else len(own[0].cpus), own, room))
+        room.power_uw -= room.power_of(own, one.cap_uw)
+    return assignments
+
+
+def placed(starts: Iterable[Wanted], room: Room) -> tuple[list[Assignment], list[Wanted]]:
+    """New jobs on nodes, and those for which there are none. ``room`` is taken from.
+
+    Jobs that fit as decided are placed in their order; of others those on whole nodes and the large
+    ones come first.
+    """
+    homeless = sorted(starts, key=_turn)
+    assignments: list[Assignment] = []
+    # Those without room on nodes of the kind decided get what the others have left.
+    for finds in (_of_its_kind, _anywhere):
+        left, homeless = homeless, []
+        for one in left:
+            found = _placed(one, room, finds)
+            if found is None:
+                homeless.append(one)
+            else:
+                assignments.append(found)
+        if not homeless or room.alike:
+            break
+    return assignments, homeless
+
+
+def _turn(one: Wanted) -> tuple[bool, int]:
+    if one.placing is None:
+        return False, 0
+    return not takes_whole_nodes(one.view.spec), -one.size
+
+
+def _placed(one: Wanted, room: Room, finds: Finds) -> Assignment | None:
+    sizes = one.placing.sizes if one.placing else (one.size,)
+    for size in reversed(sizes[: bisect_right(sizes, one.size)]):
+        shares = finds(one, size, room)
+        if shares is None:
+            continue
+        power_uw = room.power_of(shares, one.cap_uw)
+        if power_uw <= room.power_uw:
+            room.take(shares, power_uw, takes_whole_nodes(one.view.spec))
+            return _assigned(one, size, shares, room)
+    return None
+
+
+def _of_its_kind(one: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
+    """Nodes of the kind, or as many of each kind, as decided."""
+    spec, placing = one.view.spec, one.placing
+    if placing is None:
+        return _anywhere(one, size, room)
+    takes_ns = room.takes_ns_at_most(one.view)
+    if not placing.nodes:
+        return room.find(spec, size, room.of_kind(placing.kinds[0]), takes_ns)
+    if size != one.size:
+        return None
+    parts = [
+        room.find(spec, count, room.of_kind(kind), takes_ns)
+        for kind, count in zip(placing.kinds, placing.nodes, strict=True)
+    ]
+    found = [part for part in parts if part is not None]
+    return tuple(share for part in found for share in part) if len(found) == len(parts) else None
+
+
+def _anywhere(one: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
+    """Any nodes that can be fed at the level."""
+    view, cap_uw = one.view, one.cap_uw
+    exactly = one.placing is None
+    takes_ns = room.takes_ns(view, size, cap_uw) if exactly else room.takes_ns_at_most(view)
+    return room.find_fed(view.spec, size, cap_uw, takes_ns)
+
+
+def _assigned(one: Wanted, size: int, shares: tuple[Share, ...], room: Room) -> Assignment:
+    cap_uw, placing = one.cap_uw, one.placing
+    kinds = room.kinds_under(shares)
+    if placing is None:
+        cap_uw = room.held_uw(shares, cap_uw)
+        total_s = duration_ns(one.view, kinds, size, one.cap_uw) / 1e9
+    elif size == one.size and set(kinds or placing.kinds) == set(placing.kinds):
+        total_s = placing.expected_s
+    else:
+        cap_uw = room.held_uw(shares, cap_uw)
+        total_s = run_time_s(one.view, kinds or placing.kinds, size, cap_uw)
+    return Assignment(
+        job_id=one.view.job_id,
+        size=size,
+        cap_uw=cap_uw,
+        shares=shares,
+        expected_total_s=total_s,
+    )
