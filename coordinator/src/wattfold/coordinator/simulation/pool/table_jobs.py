@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wattfold.coordinator.policies.scheduler import Ask, Held, Jobs
 from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.progress import Progress
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
-from wattfold.coordinator.simulation.pool.running import Running
 
 
 class TableJobs(Jobs):
@@ -15,7 +15,7 @@ class TableJobs(Jobs):
     users at their word.
     """
 
-    def __init__(self, table: JobTable, running: Running) -> None:
+    def __init__(self, table: JobTable, running: Progress) -> None:
         self._running = running
         self._least: list[int] = table.size_min.tolist()
         self._greatest: list[int] = table.size_max.tolist()
