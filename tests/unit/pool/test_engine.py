@@ -159,7 +159,7 @@ def test_nodes_of_jobs_are_their_own():
     clashes = []
 
     def look(simulation: PoolSimulation, job: int) -> None:
-        now = {number: set(nodes) for number, nodes in simulation._nodes.items()}
+        now = {number: set(nodes) for number, nodes in simulation._holdings._nodes.items()}
         for number, nodes in now.items():
             assert len(nodes) == jobs.size_max[number]
             clashes.extend(nodes & other for n, other in now.items() if n != number)

@@ -1,13 +1,16 @@
 """The simulation of a pool: jobs, a scheduler and a power budget on virtual time.
 
+Who holds what is the matter of its *holdings*: like nodes that are counted and given whole
+(`counted`), or every node by its number, of several classes and shared by cores (`by_node`).
+
 One instant of time after the other: first the budget changes, then jobs are submitted, in order,
 then jobs end, those that started first first. A scheduler that decides after every event is asked
 each time (the published EASY results depend on it), another one at the end of the instant. Only
 then do jobs get their nodes, so a start may count on nodes of a job whose end is of this instant.
 
-What it checks in every instant: no node is held twice, none too many are held, committed power is
-within the budget. Caps are scaled down when a lower budget leaves no other way, as the coordinator
-core does it; jobs are never ended for power.
+What is checked in every instant: nothing is held twice and not more than there is, committed power
+is within the budget. Caps are scaled down when a lower budget leaves no other way, as the
+coordinator core does it; jobs are never ended for power.
 
 Not simulated here: agents, messages, averaging windows, leases (`simulation.cluster` does).
 Everything follows from the inputs: two runs give the same record, and a run that was stopped and
@@ -24,23 +27,21 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.models.resize_cost import Resize, charge_s
-from wattfold.coordinator.models.torus import bisection_links
-from wattfold.coordinator.policies.node_selection.selector import NodeSelector, Strategy, joined
-from wattfold.coordinator.policies.node_selection.strategies import node_selector
-from wattfold.coordinator.policies.scheduler import Decision, DramScheduler, Scheduler
+from wattfold.coordinator.policies.scheduler import DramScheduler, Scheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.by_node import NodeHoldings, check_by_node
+from wattfold.coordinator.simulation.pool.counted import CountedHoldings, check_counted
+from wattfold.coordinator.simulation.pool.holdings import Holdings, Nodes, SimulationError
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.progress import JobFacts, whole_numbers
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
-from wattfold.coordinator.simulation.pool.running import JobFacts, Running, whole_numbers
-from wattfold.coordinator.simulation.pool.table_jobs import TableJobs
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+
+__all__ = ["PoolSimulation", "SimulationError", "Turn", "simulate"]
 
 NEVER = 1 << 62
-Nodes = Any
-"""What a selector hands out: numbers of nodes, as a list or an array."""
 INSTANTS_A_TURN = 2048
 """At most so many between two looks at a wish to stop,"""
 SOLVED_A_TURN = 8
@@ -58,17 +59,13 @@ class Turn:
     events: int
 
 
-class SimulationError(Exception):
-    """The simulation contradicts itself: a defect of a scheduler or of the engine."""
-
-
 class PoolSimulation:
     """One run. ``on_end`` is told each job as it ends, in order."""
 
     def __init__(
         self,
         table: JobTable,
-        machine: Machine,
+        machine: Machine | NodeMachine,
         scheduler: Scheduler,
         budget: Budget,
         *,
@@ -77,29 +74,38 @@ class PoolSimulation:
         resize_costs: bool = True,
         seed: int = 0,
     ) -> None:
-        _check(table, machine, budget)
         if model is None:
             model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
+        dram = scheduler if isinstance(scheduler, DramScheduler) else None
+        self._holdings: Holdings
+        if isinstance(machine, NodeMachine):
+            if dram is not None:
+                raise ValueError(f"{scheduler.name} chooses DRAM caps: not where nodes have names")
+            check_by_node(table, machine, budget)
+            self._holdings = NodeHoldings(table, machine, model=model, resize_costs=resize_costs)
+        else:
+            check_counted(table, machine, budget)
+            self._holdings = CountedHoldings(
+                table,
+                machine,
+                model=model,
+                dram=dram,
+                placement=placement,
+                resize_costs=resize_costs,
+            )
+        self._running = self._holdings.running
+        self._idle_uw = machine.idle_total_uw
         self.table, self.machine, self.scheduler, self.budget = table, machine, scheduler, budget
         self.seed = seed
         self.events = 0
         self.ended = 0
         self.on_end: Callable[[PoolSimulation, int], None] | None = None
-        self._resize_costs = resize_costs
-        self._dram = scheduler if isinstance(scheduler, DramScheduler) else None
-        dram_model = self._dram.dram_model if self._dram else None
-        self._running = Running(table, machine, RunTimes(table, model, dram_model))
-        strategy = Strategy(placement)
-        self._selector: NodeSelector[Nodes] = node_selector(strategy, machine.nodes, machine.torus)
-        self._nodes: dict[int, Nodes] = {}
-        self._unplaced: dict[int, None] = {}
         self._submit_ns: list[int] = [*table.submit_ns.tolist(), NEVER]
         self._next = 0
         self._start_ns = self._submit_ns[0] if len(table) else 0
         self._steps = [(self._start_ns + s.at_ns, s.budget_uw) for s in budget.steps]
         self._step = 0
         self._budget_uw = self._steps[0][1]
-        self._wanted_uw: dict[int, int] = {}
         self._now_ns = self._start_ns
         self._energy = 0
         self._over_ns = 0
@@ -107,7 +113,7 @@ class PoolSimulation:
         self._rounds = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
-        scheduler.attach(TableJobs(table, self._running))
+        scheduler.attach(self._holdings.jobs)
 
     @property
     def finished(self) -> bool:
@@ -116,7 +122,7 @@ class PoolSimulation:
 
     def nodes_of(self, job: int) -> Nodes:
         """The nodes a running job holds."""
-        return self._nodes[job]
+        return self._holdings.nodes_of(job)
 
     def facts_of(self, job: int) -> JobFacts:
         """What has become of a job, by the names of `JobColumns`."""
@@ -178,7 +184,7 @@ class PoolSimulation:
         span_ns = now_ns - self._now_ns
         if span_ns:
             running = self._running
-            idle_uw = self.machine.idle_total_uw
+            idle_uw = self._idle_uw
             self._energy += (idle_uw + running.drawn_uw) * span_ns
             if idle_uw + running.committed_uw > self._budget_uw:
                 self._over_ns += span_ns
@@ -191,8 +197,7 @@ class PoolSimulation:
             self._budget_uw = self._steps[self._step][1]
             self._step += 1
             self.events += 1
-            spendable_uw = self._budget_uw - self.machine.idle_total_uw
-            scheduler.site(self.machine.site(spendable_uw))
+            scheduler.site(self._holdings.site(self._budget_uw - self._idle_uw))
             if each:
                 self._apply(scheduler.decide(now_ns), now_ns)
         while submit_ns[self._next] == now_ns:
@@ -207,97 +212,28 @@ class PoolSimulation:
                 self._apply(scheduler.decide(now_ns), now_ns)
         if not each or scheduler.revisit_ns == now_ns:
             self._apply(scheduler.decide(now_ns), now_ns)
-        if self._unplaced:
-            self._place()
+        self._holdings.settle()
         self._settle(now_ns)
 
     def _ended(self, job: int, now_ns: int) -> None:
         self.events += 1
         self.ended += 1
-        nodes = self._nodes.pop(job, None)
-        if nodes is not None:
-            self._selector.give_back(nodes)
-        self._unplaced.pop(job, None)
-        self._wanted_uw.pop(job, None)
+        self._holdings.end(job)
         self.scheduler.end(job, now_ns)
         if self.on_end is not None:
             self.on_end(self, job)
 
-    def _apply(self, decisions: Sequence[Decision], now_ns: int) -> None:
-        if not decisions:
-            return
-        self._rounds += 1
-        running = self._running
-        resized: list[tuple[int, int, int]] = []
-        dram = self._dram
-        for job, size, cap_uw in decisions:
-            dram_uw = dram.dram_cap_uw(job) if dram is not None else 0
-            if job not in running.jobs:
-                running.start(job, size, cap_uw, now_ns, dram_uw)
-                self._unplaced[job] = None
-                continue
-            before = running.size[job]
-            self._wanted_uw.pop(job, None)
-            running.change(job, size, cap_uw, now_ns, dram_uw)
-            if before != size:
-                resized.append((job, before, size))
-        if resized:
-            self._resize(resized, now_ns)
-
-    def _resize(self, resized: list[tuple[int, int, int]], now_ns: int) -> None:
-        """Nodes given up come free now, nodes gained are taken at the end of the instant."""
-        running = self._running
-        for job, before, size in resized:
-            if job not in self._nodes:
-                continue  # It started in this very instant.
-            if size < before:
-                kept, _ = self._selector.shrink(self._nodes[job], before - size)
-                self._nodes[job] = kept
-            else:
-                self._unplaced[job] = None
-        charge_ns = round(self._charge_s(resized) * NS_PER_S) if self._resize_costs else 0
-        for job, _, _ in resized:
-            running.resizes[job] += 1
-            running.stall(job, charge_ns, now_ns)
-
-    def _charge_s(self, resized: list[tuple[int, int, int]]) -> float:
-        """2 max(t_se) of PARM, with the links of the nodes that jobs really hold on a torus."""
-        machine, least = self.machine, self.table.size_min
-        return charge_s(
-            Resize(
-                data_mb=machine.data_mb(int(least[job])),
-                nodes_from=before,
-                nodes_to=size,
-                link_mb_per_s=machine.link_mb_per_s,
-                bisection_links=self._links(job),
-            )
-            for job, before, size in resized
-        )
-
-    def _links(self, job: int) -> float | None:
-        if not self.machine.torus or job not in self._nodes:
-            return None
-        return float(bisection_links(self.machine.torus, self._nodes[job]))
-
-    def _place(self) -> None:
-        running, selector = self._running, self._selector
-        if running.nodes > self.machine.nodes:
-            raise SimulationError(f"{running.nodes} of {self.machine.nodes} nodes are given away")
-        for job in self._unplaced:
-            held = self._nodes.get(job)
-            if held is None:
-                self._nodes[job] = selector.take(running.size[job])
-            elif running.size[job] > len(held):
-                added = selector.grow(held, running.size[job] - len(held))
-                self._nodes[job] = joined(held, added)
-        self._unplaced.clear()
+    def _apply(self, decisions: Sequence[Any], now_ns: int) -> None:
+        if decisions:
+            self._rounds += 1
+            self._holdings.take(decisions, now_ns)
 
     def _settle(self, now_ns: int) -> None:
         """The end of an instant: power within the budget, and an entry of the series."""
         running = self._running
-        idle_uw = self.machine.idle_total_uw
-        if self._wanted_uw or idle_uw + running.committed_uw > self._budget_uw:
-            self._scale_caps(now_ns)
+        idle_uw, holdings = self._idle_uw, self._holdings
+        if holdings.scaled or idle_uw + running.committed_uw > self._budget_uw:
+            holdings.fit(self._budget_uw - idle_uw, now_ns)
         committed_uw, drawn_uw = idle_uw + running.committed_uw, idle_uw + running.drawn_uw
         if committed_uw > self._budget_uw:
             raise SimulationError(
@@ -318,26 +254,6 @@ class PoolSimulation:
         committed.append(committed_uw)
         drawn.append(drawn_uw)
         budget.append(self._budget_uw)
-
-    def _scale_caps(self, now_ns: int) -> None:
-        """Caps as decided if they fit, else their part above the floor scaled alike."""
-        running, floor_uw = self._running, self.machine.cap_uw_min
-        wanted = {job: self._wanted_uw.get(job, running.cap_uw[job]) for job in running.jobs}
-        above_uw = fixed_uw = 0
-        for job, cap_uw in wanted.items():
-            least_uw = min(floor_uw, cap_uw)
-            fixed_uw += running.size[job] * (running.beside_uw[job] + least_uw)
-            above_uw += running.size[job] * (cap_uw - least_uw)
-        room_uw = max(self._budget_uw - self.machine.idle_total_uw - fixed_uw, 0)
-        self._wanted_uw.clear()
-        for job, cap_uw in wanted.items():
-            scaled_uw = cap_uw
-            if above_uw > room_uw:
-                least_uw = min(floor_uw, cap_uw)
-                scaled_uw = least_uw + (cap_uw - least_uw) * room_uw // above_uw
-                self._wanted_uw[job] = cap_uw
-            if scaled_uw != running.cap_uw[job]:
-                running.change(job, running.size[job], scaled_uw, now_ns)
 
     def record(self) -> RunRecord:
         """What the run left behind; for one that was stopped, what it has so far."""
@@ -363,7 +279,7 @@ class PoolSimulation:
 
 def simulate(
     table: JobTable,
-    machine: Machine,
+    machine: Machine | NodeMachine,
     scheduler: Scheduler,
     budget: Budget,
     *,
@@ -386,22 +302,3 @@ def simulate(
     )
     run.run(on_turn)
     return run.record()
-
-
-def _check(table: JobTable, machine: Machine, budget: Budget) -> None:
-    large = np.flatnonzero(table.size_min > machine.nodes)
-    if len(large):
-        job = int(large[0])
-        raise ValueError(
-            f"{len(large)} jobs ask for more than the {machine.nodes} nodes of the machine; the "
-            f"first is job {table.job_ids[job]} with {table.size_min[job]}"
-        )
-    least_uw = machine.idle_total_uw + machine.dynamic_uw(machine.cap_uw_min)
-    if not budget.is_constant:
-        least_uw = machine.nodes * max(machine.busy_uw(machine.cap_uw_min), machine.idle_uw)
-    if budget.least_uw < least_uw:
-        raise ValueError(
-            f"the budget of {budget.least_uw / 1e6:.0f} W is below the {least_uw / 1e6:.0f} W that "
-            f"{machine.nodes} nodes need"
-            + ("" if budget.is_constant else " when all of them run at their least cap")
-        )

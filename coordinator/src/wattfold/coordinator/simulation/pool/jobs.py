@@ -17,8 +17,19 @@ from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitColumns:
+    """What each unit of a job asks of one node; one entry a job."""
+
+    cores: Ints
+    """0 = a whole node."""
+    memory_bytes: Ints
+    gpus: Ints
+    features: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobTable:
-    """One entry a job; times in nanoseconds of the log, sizes in nodes."""
+    """One entry a job; times in nanoseconds of the log, sizes in nodes, or in ``units``."""
 
     job_ids: Ints
     submit_ns: Ints
@@ -35,6 +46,8 @@ class JobTable:
     """Whether its size may change while it runs."""
     profiles: tuple[PassProfile, ...] = ()
     """Empty, or one a job."""
+    units: UnitColumns | None = None
+    """None: a unit is a whole node, and asks for nothing else."""
 
     def __len__(self) -> int:
         return len(self.job_ids)

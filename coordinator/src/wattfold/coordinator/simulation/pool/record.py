@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints
 
 
@@ -54,7 +55,7 @@ class RunRecord:
 
     policy: str
     seed: int
-    machine: Machine
+    machine: Machine | NodeMachine
     jobs: JobTable
     columns: JobColumns
     series: Series

@@ -1,51 +1,21 @@
-"""The jobs that run: what they hold, how far they are, when they will end, what they draw.
-
-Amounts are whole numbers: nanoseconds, microwatts, and microwatts times nanoseconds (1e-15 J) for
-energies, which are exact sums however often a job changes.
-"""
+"""The jobs that run on a pool of like nodes that are given whole: what they hold and draw."""
 
 from __future__ import annotations
 
 import heapq
-import math
-from array import array
-from typing import TypedDict
-
-import numpy as np
 
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.record import JobColumns
+from wattfold.coordinator.simulation.pool.progress import Progress
 from wattfold.coordinator.simulation.pool.run_times import RunTimes
-from wattfold.coordinator.simulation.workloads.workload import Ints
-
-NOT_YET = -1
-_FJ_PER_UJ = 1_000_000_000
 
 
-class JobFacts(TypedDict):
-    """What has become of a job: one entry of each of the columns of `JobColumns`."""
-
-    start_ns: int
-    end_ns: int
-    first_size: int
-    last_size: int
-    resizes: int
-    stalled_ns: int
-    node_ns: int
-    energy_uj: int
-    first_cap_uw: int
-    mean_cap_uw: float
-
-
-class Running:
-    """State of every job by its position in the table; sums over the running ones.
-
-    ``committed_uw`` and ``drawn_uw`` are above the charge of idle nodes.
-    """
+class Running(Progress):
+    """Counted nodes, each with the charge of its job's cap."""
 
     def __init__(self, table: JobTable, machine: Machine, times: RunTimes) -> None:
         count = len(table)
+        super().__init__(count)
         self.times = times
         self._standing_uw = machine.dram_uw
         self._base_uw = machine.base_uw
@@ -54,32 +24,6 @@ class Running:
         self.beside_uw = [machine.base_uw + machine.dram_uw - machine.idle_uw] * count
         self.dram_uw = [0] * count
         """DRAM cap a scheduler chose; 0 = the machine's standing cap."""
-        self.jobs: dict[int, None] = {}
-        self.size = [0] * count
-        self.cap_uw = [0] * count
-        self.drawn_cap_uw = [0] * count
-        self.total_ns = [0] * count
-        self.done = [0.0] * count
-        self.since_ns = [0] * count
-        self.held_since_ns = [0] * count
-        self.stalled_until_ns: dict[int, int] = {}
-        self.committed_uw = 0
-        self.drawn_uw = 0
-        self.nodes = 0
-        self.ends: list[tuple[int, int, int, int]] = []
-        """Heap of (end, order of start, ticket, job); an entry with an old ticket is void."""
-        self._ticket = [0] * count
-        self._order = [0] * count
-        self._orders = 0
-        self._tickets = 0
-        empty = array("q", [NOT_YET]) * count
-        zeros = array("q", [0]) * count
-        self.start_ns, self.end_ns = empty[:], empty[:]
-        self.first_size, self.last_size, self.first_cap_uw = zeros[:], zeros[:], zeros[:]
-        self.resizes, self.stalled_ns = zeros[:], zeros[:]
-        self.node_ns = [0] * count
-        self.energy = [0] * count
-        self.cap_ns = [0] * count
 
     def start(self, job: int, size: int, cap_uw: int, now_ns: int, dram_uw: int = 0) -> None:
         """A job begins on so many nodes."""
@@ -87,29 +31,13 @@ class Running:
             self._set_dram(job, dram_uw)
         drawn_uw = self.times.useful_cap_uw(job, cap_uw)
         total_ns = self.times.total_ns(job, size, cap_uw, dram_uw)
-        self.jobs[job] = None
         self.size[job], self.cap_uw[job], self.drawn_cap_uw[job] = size, cap_uw, drawn_uw
-        self.total_ns[job] = total_ns
-        self.since_ns[job] = self.held_since_ns[job] = now_ns
         beside_uw = self.beside_uw[job]
         self.committed_uw += size * (beside_uw + cap_uw)
         self.drawn_uw += size * (beside_uw + drawn_uw)
         self.nodes += size
-        self.start_ns[job], self.first_size[job], self.first_cap_uw[job] = now_ns, size, cap_uw
-        self._orders += 1
-        self._tickets += 1
-        self._order[job], self._ticket[job] = self._orders, self._tickets
-        heapq.heappush(self.ends, (now_ns + total_ns, self._orders, self._tickets, job))
-
-    def next_end_ns(self) -> int | None:
-        """When the next job ends as things are, None without one."""
-        ends = self.ends
-        while ends:
-            entry = ends[0]
-            if self._ticket[entry[3]] == entry[2]:
-                return entry[0]
-            heapq.heappop(ends)
-        return None
+        self.first_size[job], self.first_cap_uw[job] = size, cap_uw
+        self._begin(job, total_ns, now_ns)
 
     def pop_ended(self, now_ns: int) -> int | None:
         """A job that ends at this time, those that started first first."""
@@ -122,11 +50,7 @@ class Running:
         self.committed_uw -= size * (beside_uw + self.cap_uw[job])
         self.drawn_uw -= size * (beside_uw + self.drawn_cap_uw[job])
         self.nodes -= size
-        self._ticket[job] = 0
-        self.end_ns[job], self.last_size[job] = now_ns, size
-        del self.jobs[job]
-        if self.stalled_until_ns:
-            self.stalled_until_ns.pop(job, None)
+        self._finish(job, now_ns)
         return job
 
     def change(
@@ -150,64 +74,6 @@ class Running:
         self.total_ns[job] = self.times.total_ns(job, size, cap_uw, self.dram_uw[job])
         self._renew_end(job, now_ns)
 
-    def stall(self, job: int, charge_ns: int, now_ns: int) -> None:
-        """A running job makes no progress for a while more."""
-        self._advance(job, now_ns)
-        begins_ns = max(self.stalled_until_ns.get(job, 0), now_ns)
-        self.stalled_until_ns[job] = begins_ns + charge_ns
-        self.stalled_ns[job] += charge_ns
-        self._renew_end(job, now_ns)
-
-    def done_by(self, job: int, now_ns: int) -> float:
-        """Share of its work that is done."""
-        begin_ns = self.since_ns[job]
-        if self.stalled_until_ns:
-            begin_ns = max(begin_ns, self.stalled_until_ns.get(job, 0))
-        if now_ns <= begin_ns:
-            return self.done[job]
-        return min(self.done[job] + (now_ns - begin_ns) / max(self.total_ns[job], 1), 1.0)
-
-    def facts_of(self, job: int) -> JobFacts:
-        """What has become of a job so far."""
-        start_ns, end_ns = self.start_ns[job], self.end_ns[job]
-        ran_ns = end_ns - start_ns
-        mean_cap_uw = self.cap_ns[job] / ran_ns if ran_ns > 0 else float(self.first_cap_uw[job])
-        return JobFacts(
-            start_ns=start_ns,
-            end_ns=end_ns,
-            first_size=self.first_size[job],
-            last_size=self.last_size[job],
-            resizes=self.resizes[job],
-            stalled_ns=self.stalled_ns[job],
-            node_ns=self.node_ns[job],
-            energy_uj=self.energy[job] // _FJ_PER_UJ,
-            first_cap_uw=self.first_cap_uw[job],
-            mean_cap_uw=mean_cap_uw,
-        )
-
-    def columns(self) -> JobColumns:
-        """`facts_of` all jobs."""
-        end_ns, start_ns = whole_numbers(self.end_ns), whole_numbers(self.start_ns)
-        first_cap_uw = whole_numbers(self.first_cap_uw)
-        ran_ns = end_ns - start_ns
-        mean_cap_uw = np.asarray(self.cap_ns, dtype=np.float64) / np.maximum(ran_ns, 1)
-        return JobColumns(
-            start_ns=start_ns,
-            end_ns=end_ns,
-            first_size=whole_numbers(self.first_size),
-            last_size=whole_numbers(self.last_size),
-            resizes=whole_numbers(self.resizes),
-            stalled_ns=whole_numbers(self.stalled_ns),
-            node_ns=np.asarray(self.node_ns, dtype=np.int64),
-            energy_uj=np.asarray([e // _FJ_PER_UJ for e in self.energy], dtype=np.int64),
-            first_cap_uw=first_cap_uw,
-            mean_cap_uw=np.where(ran_ns > 0, mean_cap_uw, first_cap_uw),
-        )
-
-    def _advance(self, job: int, now_ns: int) -> None:
-        self.done[job] = self.done_by(job, now_ns)
-        self.since_ns[job] = now_ns
-
     def _book(self, job: int, now_ns: int) -> None:
         """Adds what it held and drew since it was booked last."""
         span_ns = now_ns - self.held_since_ns[job]
@@ -221,16 +87,3 @@ class Running:
     def _set_dram(self, job: int, dram_uw: int) -> None:
         self.dram_uw[job] = dram_uw
         self.beside_uw[job] = self._base_uw + (dram_uw or self._standing_uw) - self._idle_uw
-
-    def _renew_end(self, job: int, now_ns: int) -> None:
-        begin_ns = max(self.stalled_until_ns.get(job, 0), now_ns)
-        left_ns = math.ceil((1.0 - self.done[job]) * self.total_ns[job])
-        self._tickets += 1
-        self._ticket[job] = self._tickets
-        entry = (begin_ns + left_ns, self._order[job], self._tickets, job)
-        heapq.heappush(self.ends, entry)
-
-
-def whole_numbers(values: array[int]) -> Ints:
-    """An array that owns its numbers."""
-    return np.frombuffer(values, dtype=np.int64).copy() if len(values) else np.empty(0, np.int64)

@@ -6,8 +6,8 @@ from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.scheduler import Ask, Held, Jobs
 from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.progress import Progress
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
-from wattfold.coordinator.simulation.pool.running import Running
 
 
 class TableJobs(Jobs):
@@ -18,7 +18,7 @@ class TableJobs(Jobs):
     does.
     """
 
-    def __init__(self, table: JobTable, running: Running) -> None:
+    def __init__(self, table: JobTable, running: Progress) -> None:
         self._running = running
         self._least: list[int] = table.size_min.tolist()
         self._greatest: list[int] = table.size_max.tolist()

@@ -1,0 +1,345 @@
+"""Holdings by node: jobs on parts of numbered nodes, of one class or several.
+
+A decision names nodes and cores (`Parts`). Where all nodes are alike, one that only counts is taken
+too, for jobs that ask for whole nodes: they get the first empty ones at the end of the instant, and
+a run is then the same as on a counted pool.
+
+A change of cores on the nodes a job has costs nothing; one of the number of its nodes moves its
+data, as `models.resize_cost` has it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.models.resize_cost import Resize, charge_s
+from wattfold.coordinator.policies.node_parts import Parts
+from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.ground import Ground, Held
+from wattfold.coordinator.simulation.pool.holdings import Nodes, SimulationError
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.part_running import PartRunning
+from wattfold.coordinator.simulation.pool.part_times import Mix, NodeTimes, PartTimes
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.simulation.pool.stocks import WHOLE, Stocks, request_of, units_on
+
+FRACTIONS = 1 << 20
+"""Steps in which caps are scaled down where power does not go with them in a straight line."""
+
+
+class NodeHoldings:
+    """What every job has of every node."""
+
+    def __init__(
+        self,
+        table: JobTable,
+        machine: NodeMachine,
+        *,
+        model: RunTimeModel,
+        resize_costs: bool,
+        times: PartTimes | None = None,
+    ) -> None:
+        """``times`` may take the place of what ``model`` says."""
+        times = times or NodeTimes(table, machine, model)
+        self.running = PartRunning(len(table), machine, times)
+        self._table, self._machine = table, machine
+        self._resize_costs = resize_costs
+        self._ground = Ground(machine)
+        self._stocks = Stocks(table, machine)
+        self._held: dict[int, Held] = {}
+        self._asked: dict[int, Held] = {}
+        """Cores asked for by node, of jobs that do not ask for whole nodes."""
+        self._unplaced: dict[int, None] = {}
+        """Jobs that are to have more nodes than they are on, by count."""
+        self._wanted_uw: dict[int, int] = {}
+        self._jobs = NodeTableJobs(
+            table, machine, self.running, self._ground, self._stocks, self._held
+        )
+
+    @property
+    def jobs(self) -> Jobs:
+        """What schedulers may ask."""
+        return self._jobs
+
+    @property
+    def scaled(self) -> bool:
+        """Whether jobs have lower caps than were decided, for want of power."""
+        return bool(self._wanted_uw)
+
+    def site(self, spendable_uw: int) -> Site:
+        """Nodes of one kind, or without one."""
+        return self._machine.site(spendable_uw)
+
+    def nodes_of(self, job: int) -> Nodes:
+        """The nodes of a running job."""
+        return list(self._held[job])
+
+    def take(self, decisions: Sequence[Any], now_ns: int) -> None:
+        """Starts and changes, in their order. Raises SimulationError for what cannot be."""
+        moved: list[tuple[int, int, int]] = []
+        running = self.running
+        for decision in decisions:
+            job = decision[0]
+            before = running.size[job] if job in running.jobs else 0
+            if isinstance(decision, Parts):
+                self._by_parts(decision, now_ns)
+            else:
+                self._by_count(decision, now_ns)
+            after = running.size[job]
+            if before not in (0, after):
+                moved.append((job, before, after))
+        if moved:
+            self._move_data(moved, now_ns)
+
+    def end(self, job: int) -> None:
+        """Its part of every node is free."""
+        held = self._held.pop(job)
+        self._ground.vacate(job, held)
+        if self._stocks.kept:
+            self._stocks.take(job, [(node, -self._units(job, node)) for node in held])
+        self._asked.pop(job, None)
+        self._unplaced.pop(job, None)
+        self._wanted_uw.pop(job, None)
+
+    def settle(self) -> None:
+        """Nodes for what was decided by count, and the checks. Raises SimulationError."""
+        ground, running = self._ground, self.running
+        for job in self._unplaced:
+            held = self._held[job]
+            lacks = running.size[job] - len(held)
+            nodes = ground.empty(lacks)
+            if len(nodes) < lacks:
+                raise SimulationError(f"{lacks} empty nodes are given away, of {len(nodes)}")
+            self._add(job, dict.fromkeys(nodes, self._machine.classes[0].cores))
+        self._unplaced.clear()
+        ground.check()
+        self._stocks.check()
+        running.nodes = ground.busy
+        for one, cores in zip(self._machine.classes, running.held_cores, strict=True):
+            if cores > one.count * one.cores:
+                raise SimulationError(
+                    f"{cores} cores of the {one.count * one.cores} of class {one.name} are held"
+                )
+
+    def fit(self, power_uw: int, now_ns: int) -> None:
+        """Caps as decided if jobs fit into so much above idle nodes, else scaled down alike."""
+        running = self.running
+        wanted, least = {}, {}
+        for job in running.jobs:
+            low_uw, high_uw = running.cap_range_uw(job)
+            wanted[job] = min(self._wanted_uw.get(job, running.cap_uw[job]), high_uw)
+            least[job] = min(wanted[job], low_uw)
+        fixed_uw = sum(running.power_uw(job, cap_uw) for job, cap_uw in least.items())
+        above_uw = sum(running.power_uw(job, cap) for job, cap in wanted.items()) - fixed_uw
+        room_uw = max(power_uw - fixed_uw, 0)
+        self._wanted_uw.clear()
+        caps = wanted
+        if above_uw > room_uw:
+            self._wanted_uw = wanted
+            # Like nodes have one floor and one greatest cap, so power goes with caps.
+            if len(self._machine.classes) == 1:
+                caps = _scaled(wanted, least, room_uw, above_uw)
+            else:
+                caps = self._bisected(wanted, least, power_uw)
+        for job, cap_uw in caps.items():
+            if cap_uw != running.cap_uw[job]:
+                running.change(job, running.mix[job], cap_uw, now_ns)
+
+    def _power_uw(self, caps: dict[int, int]) -> int:
+        return sum(self.running.power_uw(job, cap_uw) for job, cap_uw in caps.items())
+
+    def _bisected(
+        self, wanted: dict[int, int], least: dict[int, int], power_uw: int
+    ) -> dict[int, int]:
+        """The greatest part of every job's range at which all fit, or none of it."""
+        low, high = 0, FRACTIONS
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._power_uw(_scaled(wanted, least, middle, FRACTIONS)) <= power_uw:
+                low = middle
+            else:
+                high = middle
+        return _scaled(wanted, least, low, FRACTIONS)
+
+    def _by_parts(self, parts: Parts, now_ns: int) -> None:
+        job, nodes, cores, cap_uw = parts
+        if isinstance(cores, int):
+            given = dict.fromkeys(nodes, cores)
+        else:
+            given = dict(zip(nodes, cores, strict=True))
+        if len(given) != len(nodes) or not self._ground.known(nodes):
+            raise SimulationError(f"{self._name(job)}: nodes that are none, or named twice")
+        if job not in self.running.jobs:
+            if not given or min(given.values()) < 1:
+                raise SimulationError(f"{self._name(job)} starts without a core on a node")
+            self._held[job] = {}
+            self._add(job, given)
+            self.running.start(job, self._mix_of(job, given), cap_uw, now_ns)
+            return
+        self._wanted_uw.pop(job, None)
+        if self._unplaced and job in self._unplaced:
+            raise SimulationError(f"{self._name(job)} is given parts in the instant of a count")
+        mix = self._changed(job, given)
+        self.running.resizes[job] += bool(given)
+        self.running.change(job, mix, cap_uw, now_ns)
+
+    def _changed(self, job: int, given: Held) -> Mix:
+        """Moves a running job's parts; what it has then."""
+        held, ground, kind_of = self._held[job], self._ground, self._ground.kind_of
+        mix = Counter(self.running.mix[job])
+        gone, new = {}, {}
+        for node, cores in given.items():
+            had = held.get(node, 0)
+            if had:
+                asked = self._asked_on(job, node)
+                mix[kind_of[node], had, asked] -= 1
+                if not cores:
+                    gone[node] = had
+                elif cores > 0:
+                    mix[kind_of[node], cores, asked] += 1
+                    held[node] = cores
+                    ground.alter(job, node, cores)
+            elif cores:
+                new[node] = cores
+            if cores < 0:
+                raise SimulationError(f"{self._name(job)} gets {cores} cores of node {node}")
+        if gone:
+            self._drop(job, gone)
+        if new:
+            self._add(job, new)
+            mix.update(self._mix_of(job, new))
+        if not held:
+            raise SimulationError(f"{self._name(job)} runs and is left without a core")
+        return {key: nodes for key, nodes in mix.items() if nodes}
+
+    def _by_count(self, decision: Decision, now_ns: int) -> None:
+        """So many whole nodes of the one class; which ones is settled at the end of the instant."""
+        job, size, cap_uw = decision
+        classes = self._machine.classes
+        if len(classes) > 1 or self._stocks.request(job).cores:
+            raise SimulationError(
+                f"{self._name(job)} is given a number of nodes where they differ or are shared"
+            )
+        cores, running = classes[0].cores, self.running
+        if job not in running.jobs:
+            self._held[job] = {}
+            self._unplaced[job] = None
+            running.start(job, {(0, cores, cores): size}, cap_uw, now_ns)
+            return
+        self._wanted_uw.pop(job, None)
+        mix, before = running.mix[job], running.size[job]
+        if size != before:
+            if mix.keys() != {(0, cores, cores)}:
+                raise SimulationError(f"{self._name(job)} has parts of nodes and is given a number")
+            mix = {(0, cores, cores): size}
+            self._placed_before(job, size)
+            running.resizes[job] += 1
+        running.change(job, mix, cap_uw, now_ns)
+
+    def _placed_before(self, job: int, size: int) -> None:
+        """Gives up the last of its nodes, or notes that it is to get more."""
+        held = self._held[job]
+        if job in self._unplaced or size > len(held):
+            self._unplaced[job] = None
+        if size < len(held):
+            self._drop(job, {node: held[node] for node in sorted(held)[size:]})
+
+    def _add(self, job: int, given: Held) -> None:
+        """More nodes for a job."""
+        self._ground.occupy(job, given)
+        self._held[job].update(given)
+        request = self._stocks.request(job)
+        if request.cores:
+            asked = self._asked.setdefault(job, {})
+            for node, cores in given.items():
+                asked[node] = -(-cores // request.cores) * request.cores
+        if request != WHOLE:
+            kinds = {self._ground.kind_of[node] for node in given}
+            if not all(self._stocks.suits(job, kind) for kind in kinds):
+                raise SimulationError(f"{self._name(job)} is put on nodes that do not suit it")
+            if self._stocks.kept:
+                self._stocks.take(job, [(node, self._units(job, node)) for node in given])
+
+    def _drop(self, job: int, gone: Held) -> None:
+        """Nodes that a running job gives up."""
+        self._ground.vacate(job, gone)
+        if self._stocks.kept:
+            self._stocks.take(job, [(node, -self._units(job, node)) for node in gone])
+        for node in gone:
+            del self._held[job][node]
+        if job in self._asked:
+            for node in gone:
+                del self._asked[job][node]
+
+    def _mix_of(self, job: int, held: Held) -> Mix:
+        kind_of, asked = self._ground.kind_of, self._asked.get(job)
+        if asked is not None:
+            return dict(Counter((kind_of[n], cores, asked[n]) for n, cores in held.items()))
+        of_kind = self._ground.cores_of_kind
+        counts = Counter(zip(map(kind_of.__getitem__, held), held.values(), strict=True))
+        return {(kind, cores, of_kind[kind]): nodes for (kind, cores), nodes in counts.items()}
+
+    def _asked_on(self, job: int, node: int) -> int:
+        asked = self._asked.get(job)
+        return asked[node] if asked else self._ground.cores_of_kind[self._ground.kind_of[node]]
+
+    def _units(self, job: int, node: int) -> int:
+        asked = self._asked.get(job)
+        return asked[node] // self._stocks.request(job).cores if asked else 1
+
+    def _move_data(self, moved: list[tuple[int, int, int]], now_ns: int) -> None:
+        """2 max(t_se) of PARM: jobs that change their nodes in one round wait for each other."""
+        machine, least = self._machine, self._table.size_min
+        charge_ns = 0
+        if self._resize_costs:
+            seconds = charge_s(
+                Resize(
+                    data_mb=machine.data_mb(int(least[job])),
+                    nodes_from=before,
+                    nodes_to=after,
+                    link_mb_per_s=machine.link_mb_per_s,
+                    bisection_links=None,
+                )
+                for job, before, after in moved
+            )
+            charge_ns = round(seconds * NS_PER_S)
+        for job, _, _ in moved:
+            self.running.stall(job, charge_ns, now_ns)
+
+    def _name(self, job: int) -> str:
+        return f"job {self._table.job_ids[job]}"
+
+
+def _scaled(wanted: dict[int, int], least: dict[int, int], part: int, whole: int) -> dict[int, int]:
+    return {
+        job: least[job] + (cap_uw - least[job]) * part // whole for job, cap_uw in wanted.items()
+    }
+
+
+def check_by_node(table: JobTable, machine: NodeMachine, budget: Budget) -> None:
+    """Raises ValueError for jobs and budgets that a machine of classes cannot serve."""
+    room: dict[Any, int] = {}
+    for job in range(len(table)):
+        request = request_of(table.units, job)
+        if request not in room:
+            room[request] = sum(o.count * units_on(o, request) for o in machine.classes)
+        if table.size_min[job] > room[request]:
+            raise ValueError(
+                f"job {table.job_ids[job]} asks for {table.size_min[job]} units, of which the "
+                f"empty machine holds {room[request]}"
+            )
+    least_uw = machine.idle_total_uw + min(o.part_uw(1, o.cap_uw_min) for o in machine.classes)
+    if not budget.is_constant:
+        least_uw = sum(o.count * max(o.busy_uw(o.cap_uw_min), o.idle_uw) for o in machine.classes)
+    if budget.least_uw < least_uw:
+        raise ValueError(
+            f"the budget of {budget.least_uw / 1e6:.0f} W is below the {least_uw / 1e6:.0f} W that "
+            f"{machine.nodes} nodes need"
+            + ("" if budget.is_constant else " when all of them run at their least cap")
+        )

@@ -1,0 +1,118 @@
+"""The nodes of a machine by their numbers: what of each is free, who is there, which are empty.
+
+Costs go with the nodes that are touched. Cores are counted, not named. In the middle of an instant
+more may be given away than there is, as a job that ends later in it still holds its part; `check`
+looks at what was touched once it is over.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+
+from wattfold.coordinator.simulation.pool.holdings import SimulationError
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+
+Held = dict[int, int]
+"""Cores by node."""
+
+
+class Ground:
+    """Free cores of every node, and the empty ones of each class in order of their numbers."""
+
+    def __init__(self, machine: NodeMachine) -> None:
+        classes = machine.classes
+        self.kind_of: list[int] = []
+        self.free: list[int] = []
+        for place, one in enumerate(classes):
+            self.kind_of += repeat(place, one.count)
+            self.free += repeat(one.cores, one.count)
+        self.cores_of_kind = [one.cores for one in classes]
+        self.on: list[dict[int, int]] = [{} for _ in self.free]
+        """Cores by job of each node."""
+        self.empty_of_kind = [one.count for one in classes]
+        self._empty: list[list[int]] = [[] for _ in classes]
+        """Heaps; a node in use that is still there is dropped when it comes up."""
+        for node, place in enumerate(self.kind_of):
+            self._empty[place].append(node)
+        self._listed = bytearray(b"\1") * len(self.free)
+        self._touched: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self.free)
+
+    @property
+    def busy(self) -> int:
+        """Nodes with a job."""
+        return len(self.free) - sum(self.empty_of_kind)
+
+    def empty(self, count: int, kind: int | None = None) -> list[int]:
+        """The first so many empty nodes, of one class or all; fewer if there are not as many."""
+        if kind is not None:
+            return self._first(count, kind)
+        found: list[int] = []
+        for place in range(len(self._empty)):
+            if len(found) < count:
+                found += self._first(count - len(found), place)
+        return found
+
+    def occupy(self, job: int, held: Mapping[int, int]) -> None:
+        """A job that has nothing on these nodes gets so many cores of each."""
+        free, on, empty, kind_of = self.free, self.on, self.empty_of_kind, self.kind_of
+        for node, cores in held.items():
+            here = on[node]
+            if not here:
+                empty[kind_of[node]] -= 1
+            here[job] = cores
+            free[node] -= cores
+        self._touched.update(held)
+
+    def vacate(self, job: int, held: Mapping[int, int]) -> None:
+        """A job gives back all that it has of these nodes."""
+        free, on, listed, kind_of = self.free, self.on, self._listed, self.kind_of
+        for node, cores in held.items():
+            free[node] += cores
+            here = on[node]
+            del here[job]
+            if not here:
+                kind = kind_of[node]
+                self.empty_of_kind[kind] += 1
+                if not listed[node]:
+                    listed[node] = 1
+                    heapq.heappush(self._empty[kind], node)
+
+    def alter(self, job: int, node: int, cores: int) -> None:
+        """A job on a node has another number of cores there, above zero."""
+        here = self.on[node]
+        self.free[node] -= cores - here[job]
+        here[job] = cores
+        self._touched.add(node)
+
+    def check(self) -> None:
+        """The end of an instant. Raises SimulationError where a node is overfull."""
+        free = self.free
+        for node in self._touched:
+            if free[node] < 0:
+                raise SimulationError(
+                    f"node {node} has {self.cores_of_kind[self.kind_of[node]]} cores, and its jobs "
+                    f"hold {sum(self.on[node].values())}"
+                )
+        self._touched.clear()
+
+    def known(self, nodes: Iterable[int]) -> bool:
+        """Whether all of these are numbers of nodes."""
+        return min(nodes, default=0) >= 0 and max(nodes, default=0) < len(self.free)
+
+    def _first(self, count: int, kind: int) -> list[int]:
+        heap, on, listed = self._empty[kind], self.on, self._listed
+        found: list[int] = []
+        while heap and len(found) < count:
+            node = heapq.heappop(heap)
+            if on[node]:
+                listed[node] = 0
+            else:
+                found.append(node)
+        for node in found:
+            heapq.heappush(heap, node)
+        return found

@@ -1,0 +1,169 @@
+"""A machine whose nodes are told apart: several classes of them, each with what one of them has.
+
+Nodes are numbered from 0, class after class. Powers are microwatts and mean what they do in
+`Machine`; which part of a node's is whose job's is told by `core.charge`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from wattfold.contract.units import uw_from_w, w_from_uw
+from wattfold.coordinator.core.charge import share_uw
+from wattfold.coordinator.core.node import NodeKind, interned
+from wattfold.coordinator.policies.scheduler import Site
+from wattfold.coordinator.simulation.pool.machine import UNLIMITED_UW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeClass:
+    """So many like nodes."""
+
+    name: str
+    count: int
+    cores: int
+    base_uw: int = 38_000_000
+    """Power of a node outside packages and DRAM, in use."""
+    dram_uw: int = 18_000_000
+    """DRAM cap of a node in use."""
+    cap_uw_min: int = 25_000_000
+    """Floor of the packages of a node."""
+    cap_uw_max: int = 60_000_000
+    idle_uw: int = 81_000_000
+    """Charge of a node without a job."""
+    memory_bytes: int = 0
+    """What jobs may use together; 0 = not known: jobs that ask for memory do not go there."""
+    gpus: int = 0
+    features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"class {self.name!r}"
+        if self.count < 1 or self.cores < 1:
+            raise ValueError(
+                f"{where} needs at least one node of one core, got {self.count} of {self.cores}"
+            )
+        if not 0 < self.cap_uw_min <= self.cap_uw_max:
+            raise ValueError(
+                f"{where}: package caps need 0 < min <= max, got {w_from_uw(self.cap_uw_min):g} "
+                f"and {w_from_uw(self.cap_uw_max):g} W"
+            )
+        least_uw = self.busy_uw(self.cap_uw_min)
+        if self.base_uw < 0 or self.dram_uw < 0 or not 0 <= self.idle_uw <= least_uw:
+            raise ValueError(
+                f"{where}: an idle node draws between 0 and what a busy one does at its least cap "
+                f"({w_from_uw(least_uw):g} W), got {w_from_uw(self.idle_uw):g} W"
+            )
+        if self.memory_bytes < 0 or self.gpus < 0:
+            raise ValueError(f"{where}: memory and GPUs are not below zero")
+
+    @classmethod
+    def of_watts(
+        cls,
+        name: str,
+        count: int,
+        cores: int,
+        *,
+        base_w: float = 38.0,
+        dram_w: float = 18.0,
+        cap_w_min: float = 25.0,
+        cap_w_max: float = 60.0,
+        idle_w: float | None = None,
+        memory_bytes: int = 0,
+        gpus: int = 0,
+        features: tuple[str, ...] = (),
+    ) -> NodeClass:
+        """A class in watts; an idle node is charged like one at its floor unless said."""
+        base_uw, dram_uw, least_uw = uw_from_w(base_w), uw_from_w(dram_w), uw_from_w(cap_w_min)
+        return cls(
+            name=name,
+            count=count,
+            cores=cores,
+            base_uw=base_uw,
+            dram_uw=dram_uw,
+            cap_uw_min=least_uw,
+            cap_uw_max=uw_from_w(cap_w_max),
+            idle_uw=base_uw + dram_uw + least_uw if idle_w is None else uw_from_w(idle_w),
+            memory_bytes=memory_bytes,
+            gpus=gpus,
+            features=features,
+        )
+
+    def busy_uw(self, cap_uw: int) -> int:
+        """Charge of a node all of whose cores have jobs at a package cap."""
+        return self.base_uw + self.dram_uw + cap_uw
+
+    @property
+    def kind(self) -> NodeKind:
+        """One of its nodes, for `core.charge`; the floor is as that of `Machine.kind`."""
+        floor_uw = self.idle_uw - self.base_uw - self.dram_uw
+        return interned(
+            NodeKind(
+                cores=self.cores,
+                floor_uw=floor_uw,
+                most_uw=self.cap_uw_max,
+                least_uw=self.cap_uw_min,
+            )
+        )
+
+    def above_idle_uw(self, cap_uw: int) -> int:
+        """What a node with jobs on all cores draws at a cap beyond what an idle one is charged."""
+        return self.base_uw + self.dram_uw + min(cap_uw, self.cap_uw_max) - self.idle_uw
+
+    def part_uw(self, cores: int, cap_uw: int) -> int:
+        """What a job on so many cores at a level adds to the charge of an idle node.
+
+        Packages cannot be held below their floor, so lower levels count as that.
+        """
+        return share_uw(self.kind, cores, max(cap_uw, self.cap_uw_min))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMachine:
+    """Classes of nodes under one budget."""
+
+    classes: tuple[NodeClass, ...]
+    memory_mb: float = 2048.0
+    """Data of a job's least node, which a change of the number of its nodes moves."""
+    link_mb_per_s: float = 425.0
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            raise ValueError("a machine needs at least one class of nodes")
+        names = [one.name for one in self.classes]
+        if len(set(names)) < len(names):
+            raise ValueError(f"classes of nodes need names of their own, got {', '.join(names)}")
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of all classes."""
+        return sum(one.count for one in self.classes)
+
+    @property
+    def cores(self) -> int:
+        """Cores of all classes."""
+        return sum(one.count * one.cores for one in self.classes)
+
+    @property
+    def grain(self) -> int:
+        """A number that the cores of every class divide: shares of a node count in it."""
+        return math.lcm(*(one.cores for one in self.classes))
+
+    def site(self, spendable_uw: int) -> Site:
+        """As counted nodes; without a kind where they differ. Budgets may rise again."""
+        kind = self.classes[0].kind if len(self.classes) == 1 else None
+        return Site(count=self.nodes, spendable_uw=spendable_uw, kind=kind, most_uw=UNLIMITED_UW)
+
+    def data_mb(self, size_min: int) -> float:
+        """Data of a job: it fills the memory of its least size."""
+        return self.memory_mb * size_min
+
+    @property
+    def idle_total_uw(self) -> int:
+        """Charge of all nodes without any job."""
+        return sum(one.count * one.idle_uw for one in self.classes)
+
+    @property
+    def full_uw(self) -> int:
+        """Charge of all nodes at their greatest caps: a budget that never binds."""
+        return sum(one.count * one.busy_uw(one.cap_uw_max) for one in self.classes)

@@ -1,0 +1,113 @@
+"""The jobs that run on parts of nodes: what they hold of each class, and what that draws.
+
+Which nodes these are is not its matter: it knows how many there are of each kind of part (`Mix`),
+so a job of thousands of nodes is a few numbers. Power goes by share: `core.charge`, through the
+class.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.part_times import Mix, PartTimes
+from wattfold.coordinator.simulation.pool.progress import Progress
+
+
+class PartRunning(Progress):
+    """``held_cores``: cores of each class that jobs hold, a tally beside that of the nodes."""
+
+    def __init__(self, count: int, machine: NodeMachine, times: PartTimes) -> None:
+        super().__init__(count)
+        self.times = times
+        self._classes, self._grain = machine.classes, machine.grain
+        self.mix: dict[int, Mix] = {}
+        self.held_cores = [0] * len(machine.classes)
+        self.cores = [0] * count
+        """Cores a job holds, the last ones after its end."""
+        self.first_cores = array("q", [0]) * count
+        self.core_ns = [0] * count
+        self._committed_uw = [0] * count
+        self._drawn_uw = [0] * count
+        self._idle_uw = [0] * count
+        """Its part of the charge of its nodes when idle."""
+        self._grains = [0] * count
+        self._grain_ns = [0] * count
+
+    def start(self, job: int, mix: Mix, cap_uw: int, now_ns: int) -> None:
+        """A job begins on these parts."""
+        total_ns = self.times.total_ns(job, mix, cap_uw)
+        self._hold(job, mix, cap_uw)
+        self.first_size[job], self.first_cap_uw[job] = self.size[job], cap_uw
+        self.first_cores[job] = self.cores[job]
+        self._begin(job, total_ns, now_ns)
+
+    def change(self, job: int, mix: Mix, cap_uw: int, now_ns: int) -> None:
+        """A running job goes on with other parts or another cap."""
+        self._advance(job, now_ns)
+        self._book(job, now_ns)
+        self._release(job)
+        self._hold(job, mix, cap_uw)
+        self.total_ns[job] = self.times.total_ns(job, mix, cap_uw)
+        self._renew_end(job, now_ns)
+
+    def pop_ended(self, now_ns: int) -> int | None:
+        """A job that ends at this time, those that started first first."""
+        if self.next_end_ns() != now_ns:
+            return None
+        job = heapq.heappop(self.ends)[3]
+        self._book(job, now_ns)
+        self._release(job)
+        del self.mix[job]
+        self._finish(job, now_ns)
+        return job
+
+    def power_uw(self, job: int, cap_uw: int) -> int:
+        """What a running job adds to the charge of idle nodes at a level."""
+        return sum(
+            nodes * self._classes[kind].part_uw(cores, cap_uw)
+            for (kind, cores, _), nodes in self.mix[job].items()
+        )
+
+    def cap_range_uw(self, job: int) -> tuple[int, int]:
+        """The levels below and above which a running job is charged no less and no more."""
+        on = [self._classes[kind] for kind, _, _ in self.mix[job]]
+        return min(one.cap_uw_min for one in on), max(one.cap_uw_max for one in on)
+
+    def _hold(self, job: int, mix: Mix, cap_uw: int) -> None:
+        """Adds a job's parts to the sums."""
+        drawn_cap_uw = self.times.useful_cap_uw(job, cap_uw)
+        committed_uw = drawn_uw = idle_uw = grains = held = 0
+        for (kind, cores, _), nodes in mix.items():
+            one = self._classes[kind]
+            committed_uw += nodes * one.part_uw(cores, cap_uw)
+            drawn_uw += nodes * (cores * one.above_idle_uw(drawn_cap_uw) // one.cores)
+            idle_uw += nodes * (cores * one.idle_uw // one.cores)
+            grains += nodes * cores * (self._grain // one.cores)
+            held += nodes * cores
+            self.held_cores[kind] += nodes * cores
+        self.mix[job] = mix
+        self.size[job] = self.times.units(job, mix)
+        self.cap_uw[job], self.drawn_cap_uw[job] = cap_uw, drawn_cap_uw
+        self._committed_uw[job], self._drawn_uw[job] = committed_uw, drawn_uw
+        self._idle_uw[job], self._grains[job], self.cores[job] = idle_uw, grains, held
+        self.committed_uw += committed_uw
+        self.drawn_uw += drawn_uw
+
+    def _release(self, job: int) -> None:
+        """Takes a job's parts from the sums."""
+        for (kind, cores, _), nodes in self.mix[job].items():
+            self.held_cores[kind] -= nodes * cores
+        self.committed_uw -= self._committed_uw[job]
+        self.drawn_uw -= self._drawn_uw[job]
+
+    def _book(self, job: int, now_ns: int) -> None:
+        """Adds what it held and drew since it was booked last."""
+        span_ns = now_ns - self.held_since_ns[job]
+        self._grain_ns[job] += self._grains[job] * span_ns
+        self.node_ns[job] = self._grain_ns[job] // self._grain
+        self.core_ns[job] += self.cores[job] * span_ns
+        self.energy[job] += (self._idle_uw[job] + self._drawn_uw[job]) * span_ns
+        self.cap_ns[job] += self.cap_uw[job] * span_ns
+        self.held_since_ns[job] = now_ns

@@ -1,0 +1,83 @@
+"""How long jobs take on parts of nodes: the port, and the models of the papers behind it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.models.part_speed import Part, PartModel, effective, stretched_ns
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+
+Mix = dict[tuple[int, int, int], int]
+"""How many nodes there are of each (class, cores held, cores asked for) of a job."""
+
+
+class PartTimes(Protocol):
+    """What the progress of a job on parts of nodes follows."""
+
+    def total_ns(self, job: int, mix: Mix, cap_uw: int) -> int:
+        """The whole job, if it had this from its start to its end."""
+
+    def useful_cap_uw(self, job: int, cap_uw: int) -> int:
+        """What the packages of a whole node draw under a cap."""
+
+    def units(self, job: int, mix: Mix) -> int:
+        """How many of its units these are."""
+
+
+class NodeTimes(PartTimes):
+    """Logged times or profiles at full request, stretched by what is missing of it.
+
+    ``pass``: the profile at the number of units and the cap, on the slowest class; else the time of
+    the log for the units asked for. In both the speed of parts is `part_speed`: worst case if the
+    model says so, else ideal. Raises ValueError for PASS without profiles.
+    """
+
+    def __init__(self, table: JobTable, machine: NodeMachine, model: RunTimeModel) -> None:
+        if model is RunTimeModel.PASS and not table.profiles:
+            raise ValueError("run times after PASS need jobs with profiles")
+        self._profiles = table.profiles if model is RunTimeModel.PASS else ()
+        worst = model is RunTimeModel.WORST_CASE
+        self._model = PartModel.WORST_CASE if worst else PartModel.IDEAL
+        self._run_ns: list[int] = table.run_ns.tolist()
+        self._sizes: list[int] = table.size_max.tolist()
+        self._cores: list[int] | None = table.units.cores.tolist() if table.units else None
+        self._classes, self._grain = machine.classes, machine.grain
+        self._worth = [self._grain // one.cores for one in machine.classes]
+
+    def total_ns(self, job: int, mix: Mix, cap_uw: int) -> int:
+        """The whole job, if it had this from its start to its end."""
+        cores = self._cores[job] if self._cores else 0
+        worth = self._worth
+        parts = [
+            Part(nodes, has, asked, 1 if cores else worth[kind])
+            for (kind, has, asked), nodes in mix.items()
+        ]
+        a_unit = cores or self._grain
+        if not self._profiles:
+            asked = self._sizes[job] * a_unit
+            return stretched_ns(self._run_ns[job], asked, effective(parts, self._model))
+        units = self.units(job, mix)
+        static_ns = max(round(self._profiled_s(job, mix, units, cap_uw) * 1e9), 1)
+        return stretched_ns(static_ns, units * a_unit, effective(parts, self._model))
+
+    def units(self, job: int, mix: Mix) -> int:
+        """How many of its units these are."""
+        cores = self._cores[job] if self._cores else 0
+        if not cores:
+            return sum(mix.values())
+        return sum(nodes * (asked // cores) for (_, _, asked), nodes in mix.items())
+
+    def useful_cap_uw(self, job: int, cap_uw: int) -> int:
+        """A job draws no more than p_high."""
+        if not self._profiles:
+            return cap_uw
+        return min(cap_uw, round(self._profiles[job].p_high_w * 1e6))
+
+    def _profiled_s(self, job: int, mix: Mix, units: int, cap_uw: int) -> float:
+        """The slowest class decides, each at the level that it really holds."""
+        profile, classes = self._profiles[job], self._classes
+        held_uw = {min(cap_uw, classes[kind].cap_uw_max) for kind, _, _ in mix}
+        return max(profile.time_s(units, w_from_uw(level_uw)) for level_uw in held_uw)

@@ -1,0 +1,171 @@
+"""The jobs that run: how far they are and when they will end, whatever they hold.
+
+Amounts are whole numbers: nanoseconds, microwatts, and microwatts times nanoseconds (1e-15 J) for
+energies, which are exact sums however often a job changes. What a job holds and draws is booked by
+the subclasses: `Running` counts like nodes, `PartRunning` knows parts of unlike ones.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from typing import TypedDict
+
+import numpy as np
+
+from wattfold.coordinator.simulation.pool.record import JobColumns
+from wattfold.coordinator.simulation.workloads.workload import Ints
+
+NOT_YET = -1
+FJ_PER_UJ = 1_000_000_000
+
+
+class JobFacts(TypedDict):
+    """What has become of a job: one entry of each of the columns of `JobColumns`."""
+
+    start_ns: int
+    end_ns: int
+    first_size: int
+    last_size: int
+    resizes: int
+    stalled_ns: int
+    node_ns: int
+    energy_uj: int
+    first_cap_uw: int
+    mean_cap_uw: float
+
+
+class Progress:
+    """State of every job by its position in the table; sums over the running ones.
+
+    ``committed_uw`` and ``drawn_uw`` are above the charge of idle nodes, ``nodes`` those with a
+    job.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.jobs: dict[int, None] = {}
+        self.size = [0] * count
+        self.cap_uw = [0] * count
+        self.drawn_cap_uw = [0] * count
+        self.total_ns = [0] * count
+        self.done = [0.0] * count
+        self.since_ns = [0] * count
+        self.held_since_ns = [0] * count
+        self.stalled_until_ns: dict[int, int] = {}
+        self.committed_uw = 0
+        self.drawn_uw = 0
+        self.nodes = 0
+        self.ends: list[tuple[int, int, int, int]] = []
+        """Heap of (end, order of start, ticket, job); an entry with an old ticket is void."""
+        self._ticket = [0] * count
+        self._order = [0] * count
+        self._orders = 0
+        self._tickets = 0
+        empty = array("q", [NOT_YET]) * count
+        zeros = array("q", [0]) * count
+        self.start_ns, self.end_ns = empty[:], empty[:]
+        self.first_size, self.last_size, self.first_cap_uw = zeros[:], zeros[:], zeros[:]
+        self.resizes, self.stalled_ns = zeros[:], zeros[:]
+        self.node_ns = [0] * count
+        self.energy = [0] * count
+        self.cap_ns = [0] * count
+
+    def _begin(self, job: int, total_ns: int, now_ns: int) -> None:
+        """It runs from now on, and for so long if nothing changes."""
+        self.jobs[job] = None
+        self.total_ns[job] = total_ns
+        self.since_ns[job] = self.held_since_ns[job] = self.start_ns[job] = now_ns
+        self._orders += 1
+        self._tickets += 1
+        self._order[job], self._ticket[job] = self._orders, self._tickets
+        heapq.heappush(self.ends, (now_ns + total_ns, self._orders, self._tickets, job))
+
+    def _finish(self, job: int, now_ns: int) -> None:
+        """It has ended."""
+        self._ticket[job] = 0
+        self.end_ns[job], self.last_size[job] = now_ns, self.size[job]
+        del self.jobs[job]
+        if self.stalled_until_ns:
+            self.stalled_until_ns.pop(job, None)
+
+    def next_end_ns(self) -> int | None:
+        """When the next job ends as things are, None without one."""
+        ends = self.ends
+        while ends:
+            entry = ends[0]
+            if self._ticket[entry[3]] == entry[2]:
+                return entry[0]
+            heapq.heappop(ends)
+        return None
+
+    def stall(self, job: int, charge_ns: int, now_ns: int) -> None:
+        """A running job makes no progress for a while more."""
+        self._advance(job, now_ns)
+        begins_ns = max(self.stalled_until_ns.get(job, 0), now_ns)
+        self.stalled_until_ns[job] = begins_ns + charge_ns
+        self.stalled_ns[job] += charge_ns
+        self._renew_end(job, now_ns)
+
+    def done_by(self, job: int, now_ns: int) -> float:
+        """Share of its work that is done."""
+        begin_ns = self.since_ns[job]
+        if self.stalled_until_ns:
+            begin_ns = max(begin_ns, self.stalled_until_ns.get(job, 0))
+        if now_ns <= begin_ns:
+            return self.done[job]
+        return min(self.done[job] + (now_ns - begin_ns) / max(self.total_ns[job], 1), 1.0)
+
+    def facts_of(self, job: int) -> JobFacts:
+        """What has become of a job so far."""
+        start_ns, end_ns = self.start_ns[job], self.end_ns[job]
+        ran_ns = end_ns - start_ns
+        mean_cap_uw = self.cap_ns[job] / ran_ns if ran_ns > 0 else float(self.first_cap_uw[job])
+        return JobFacts(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            first_size=self.first_size[job],
+            last_size=self.last_size[job],
+            resizes=self.resizes[job],
+            stalled_ns=self.stalled_ns[job],
+            node_ns=self.node_ns[job],
+            energy_uj=self.energy[job] // FJ_PER_UJ,
+            first_cap_uw=self.first_cap_uw[job],
+            mean_cap_uw=mean_cap_uw,
+        )
+
+    def columns(self) -> JobColumns:
+        """`facts_of` all jobs."""
+        end_ns, start_ns = whole_numbers(self.end_ns), whole_numbers(self.start_ns)
+        first_cap_uw = whole_numbers(self.first_cap_uw)
+        ran_ns = end_ns - start_ns
+        mean_cap_uw = np.asarray(self.cap_ns, dtype=np.float64) / np.maximum(ran_ns, 1)
+        return JobColumns(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            first_size=whole_numbers(self.first_size),
+            last_size=whole_numbers(self.last_size),
+            resizes=whole_numbers(self.resizes),
+            stalled_ns=whole_numbers(self.stalled_ns),
+            node_ns=np.asarray(self.node_ns, dtype=np.int64),
+            energy_uj=np.asarray([e // FJ_PER_UJ for e in self.energy], dtype=np.int64),
+            first_cap_uw=first_cap_uw,
+            mean_cap_uw=np.where(ran_ns > 0, mean_cap_uw, first_cap_uw),
+        )
+
+    def _advance(self, job: int, now_ns: int) -> None:
+        self.done[job] = self.done_by(job, now_ns)
+        self.since_ns[job] = now_ns
+
+    def _renew_end(self, job: int, now_ns: int) -> None:
+        begin_ns = max(self.stalled_until_ns.get(job, 0), now_ns)
+        left_ns = math.ceil((1.0 - self.done[job]) * self.total_ns[job])
+        self._tickets += 1
+        self._ticket[job] = self._tickets
+        entry = (begin_ns + left_ns, self._order[job], self._tickets, job)
+        heapq.heappush(self.ends, entry)
+
+
+def whole_numbers(values: array[int]) -> Ints:
+    """An array that owns its numbers."""
+    return np.frombuffer(values, dtype=np.int64).copy() if len(values) else np.empty(0, np.int64)

@@ -1,0 +1,157 @@
+"""Random machines, jobs and decisions: a scheduler that starts, resizes and shares at will."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from unit.pool.pools import S, W, table
+
+from wattfold.coordinator.policies.node_parts import NodeJobs, Parts
+from wattfold.coordinator.policies.scheduler import Decision, Site
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
+from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
+from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
+
+MEMORY = 64
+
+
+def random_machine(rng: random.Random) -> NodeMachine:
+    """One to three classes of a few nodes."""
+    classes = []
+    for place in range(rng.randint(1, 3)):
+        low = rng.randint(10, 40)
+        base, dram = rng.randint(0, 30), rng.randint(0, 20)
+        classes.append(
+            NodeClass.of_watts(
+                f"class{place}",
+                rng.randint(1, 4),
+                rng.choice([1, 2, 4, 6, 8]),
+                base_w=base,
+                dram_w=dram,
+                cap_w_min=low,
+                cap_w_max=low + rng.randint(0, 60),
+                idle_w=rng.choice([None, 0, rng.uniform(0, base + dram + low)]),
+                memory_bytes=rng.choice([0, MEMORY]),
+                gpus=rng.choice([0, 2]),
+                features=rng.choice([(), ("fast",)]),
+            )
+        )
+    return NodeMachine(classes=tuple(classes))
+
+
+def random_jobs(rng: random.Random, machine: NodeMachine, count: int = 25) -> JobTable:
+    """Jobs of one to three units; every one of them fits on some node of the machine."""
+    rows = [(rng.randint(0, 60), 1, rng.randint(0, 40)) for _ in range(count)]
+    jobs = table(*sorted(rows))
+    like = [rng.choice(machine.classes) for _ in range(count)]
+    cores = np.array([rng.randint(0, one.cores) for one in like])
+    units = UnitColumns(
+        cores=cores,
+        memory_bytes=np.array([rng.choice([0, one.memory_bytes // 2]) for one in like]),
+        gpus=np.array([rng.choice([0, one.gpus // 2]) for one in like]),
+        features=tuple(rng.choice([(), one.features]) for one in like),
+    )
+    return replace(jobs, units=units)
+
+
+def random_budget(rng: random.Random, machine: NodeMachine) -> Budget:
+    """Constant, or with one lower step that feeds all nodes at their least."""
+    if rng.random() < 0.4:
+        return Budget.constant(machine.full_uw)
+    least = sum(o.count * max(o.busy_uw(o.cap_uw_min), o.idle_uw) for o in machine.classes)
+    lower = rng.randint(least, machine.full_uw)
+    steps = (
+        BudgetStep(at_ns=0, budget_uw=machine.full_uw),
+        BudgetStep(at_ns=30 * S, budget_uw=lower),
+    )
+    return Budget(steps=steps)
+
+
+class AtWill:
+    """Starts jobs on nodes with room, and gives running ones other cores where there are some.
+
+    It never decides more than there is, but for power: after each decision it knows what is left.
+    """
+
+    name = "at-will"
+    solver_ns: Sequence[int] = ()
+    revisit_ns = 0
+
+    def __init__(self, seed: int, machine: NodeMachine, *, each_event: bool = True) -> None:
+        self.each_event = each_event
+        self._rng = random.Random(seed)
+        self._machine = machine
+        self._waits: list[int] = []
+        self._runs: list[int] = []
+        self._spendable_uw = 0
+
+    def attach(self, jobs: NodeJobs) -> None:
+        self.jobs = jobs
+
+    def site(self, site: Site) -> None:
+        self._spendable_uw = site.spendable_uw
+
+    def submit(self, job: int, now_ns: int) -> None:
+        self._waits.append(job)
+
+    def end(self, job: int, now_ns: int) -> None:
+        (self._runs if job in self._runs else self._waits).remove(job)
+
+    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:
+        """One change of a running job and one start at most: each sees what there really is."""
+        rng = self._rng
+        changed = self._changed(rng.choice(self._runs)) if self._runs and rng.random() < 0.5 else ()
+        if changed:
+            return changed
+        for job in list(self._waits):
+            started = self._started(job)
+            if started and self._affords(started[0]):
+                self._waits.remove(job)
+                self._runs.append(job)
+                return started
+        return ()
+
+    def _started(self, job: int) -> Sequence[Parts]:
+        jobs = self.jobs
+        wanted = jobs.request(job).cores
+        every = range(self._machine.nodes)
+        for node in self._rng.sample(every, len(every)):
+            cores = wanted or self._machine.classes[jobs.kind_of(node)].cores
+            least = self._rng.randint(1, cores)
+            if jobs.has_room(job, node, cores):
+                return [Parts(job, [node], cores, self._cap_uw())]
+            if jobs.has_room(job, node, least):
+                return [Parts(job, [node], [least], self._cap_uw())]
+        return ()
+
+    def _changed(self, job: int) -> Sequence[Parts]:
+        jobs = self.jobs
+        held = jobs.held(job)
+        (node, cores), *_ = jobs.parts(job).items()
+        asked = jobs.request(job).cores or self._machine.classes[jobs.kind_of(node)].cores
+        most = min(asked, cores + max(jobs.free_cores(node), 0))
+        other = self._rng.randint(1, max(most, 1))
+        assert held is not None
+        parts = Parts(job, [node], [other], held.cap_uw)
+        return [parts] if other <= cores or self._affords(parts) else ()
+
+    def _cap_uw(self) -> int:
+        """Anything; the least where it must fit, as nothing else would ever happen."""
+        return (self._rng.randint(5, 120) if self._runs else 1) * W
+
+    def _affords(self, parts: Parts) -> bool:
+        """Whether it fits beside all that runs, reckoned from what every node holds."""
+        jobs, kinds = self.jobs, self._machine.classes
+        taken = 0
+        for job in self._runs:
+            held = jobs.held(job)
+            if held is None:
+                continue
+            for node, cores in jobs.parts(job).items():
+                taken += kinds[jobs.kind_of(node)].part_uw(cores, held.cap_uw)
+        cores = parts.cores if isinstance(parts.cores, int) else parts.cores[0]
+        added = kinds[jobs.kind_of(parts.nodes[0])].part_uw(cores, parts.cap_uw)
+        return taken + added <= self._spendable_uw

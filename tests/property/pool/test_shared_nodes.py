@@ -1,0 +1,98 @@
+"""Random machines, jobs and decisions: nothing held twice, all comes back, repeatable."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from property.pool.shared_nodes import AtWill, random_budget, random_jobs, random_machine
+from unit.pool.pools import table
+from unit.pool.test_by_node import same_record
+
+from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.engine import PoolSimulation, simulate
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+
+SEEDS = st.integers(0, 10**9)
+
+
+def made(seed: int, *, each_event: bool = True) -> PoolSimulation:
+    rng = random.Random(seed)
+    machine = random_machine(rng)
+    model = rng.choice([RunTimeModel.IDEAL, RunTimeModel.WORST_CASE])
+    jobs, budget = random_jobs(rng, machine), random_budget(rng, machine)
+    return PoolSimulation(
+        jobs, machine, AtWill(seed, machine, each_event=each_event), budget, model=model
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=SEEDS)
+def test_nothing_is_held_twice_and_all_comes_back(seed: int) -> None:
+    simulation = made(seed)
+    machine = simulation.machine
+    assert isinstance(machine, NodeMachine)
+    holdings = simulation._holdings
+
+    def look(run: PoolSimulation, _job: int) -> None:
+        """From the jobs' side: what they hold of each node, added up anew."""
+        ground, jobs = holdings._ground, holdings.jobs
+        held = [0] * len(ground)
+        memory = [0] * len(ground)
+        for job in run._running.jobs:
+            request = jobs.request(job)
+            for node, cores in jobs.parts(job).items():
+                assert ground.on[node][job] == cores
+                held[node] += cores
+                memory[node] += request.memory_bytes
+        for node, cores in enumerate(held):
+            kind = machine.classes[ground.kind_of[node]]
+            assert ground.free[node] == kind.cores - cores >= 0
+            assert memory[node] <= kind.memory_bytes
+        assert sum(held) == sum(run._running.held_cores)
+        assert ground.busy == sum(map(bool, held))
+
+    simulation.on_end = look
+    assert simulation.run()
+    record = simulation.record()
+    ground = holdings._ground
+    assert not any(ground.on)
+    assert ground.empty(len(ground)) == list(range(len(ground)))
+    assert simulation._running.committed_uw == simulation._running.drawn_uw == 0
+    assert (record.series.committed_uw <= record.series.budget_uw).all()
+    assert record.over_budget_ns == 0
+    # A job never has more than it asked for here, so none is faster than its log says.
+    assert (record.columns.end_ns - record.columns.start_ns >= record.jobs.run_ns).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS)
+def test_the_same_seed_gives_the_same_record_also_when_it_was_stopped(seed: int) -> None:
+    first, second = made(seed, each_event=False), made(seed, each_event=False)
+    assert first.run()
+    stops = 0
+    while not second.run(lambda _turn: False):
+        second = pickle.loads(pickle.dumps(second))
+        stops += 1
+    assert stops > 1
+    same_record(first.record(), second.record())
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS)
+def test_like_whole_nodes_give_the_record_of_a_counted_pool(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes, idle_w = rng.randint(1, 12), rng.choice([None, 0, 40])
+    watts = {"base_w": 20, "dram_w": 10, "cap_w_min": 20, "cap_w_max": 60, "idle_w": idle_w}
+    rows = [(rng.randint(0, 300), rng.randint(1, nodes), rng.randint(0, 50)) for _ in range(60)]
+    jobs = table(*sorted(rows), estimates=[rng.randint(50, 90) for _ in rows])
+    counted = Machine.of_watts(nodes, **watts)
+    cores = rng.choice([1, 3, 16])
+    by_node = NodeMachine(classes=(NodeClass.of_watts("only", nodes, cores, **watts),))
+    budget = Budget.constant(counted.full_uw)
+    same_record(*(simulate(jobs, on, EasyScheduler(), budget) for on in (counted, by_node)))
