@@ -67,8 +67,9 @@ class AnyEvents(RuleBasedStateMachine):
     Only the agents' own promise is kept: processes on a node hold different cores of it.
     """
 
-    @initialize(budget_w=st.integers(70, 250))
-    def begin(self, budget_w: int) -> None:
+    @initialize(budget_w=st.integers(70, 250), restarted=st.sampled_from([0, 0, 1, 2, 2]))
+    def begin(self, budget_w: int, restarted: int) -> None:
+        """``restarted``: so many jobs run that change size by restarts."""
         self._first_budget = budget_w * W
         self.stage = Stage(budget_w)
         for name in NODES:
@@ -76,6 +77,10 @@ class AnyEvents(RuleBasedStateMachine):
             self.stage.connect(rich(name))
             self.stage.leased(name)
         self.submitted: set[str] = set()
+        for job, node in list(zip(JOBS, NODES, strict=False))[:restarted]:
+            self.submit_whole(job, 1, 0)
+            self.plan_of(job, [node], 10)
+            self.stage.launched(node, job)
 
     @property
     def state(self) -> Any:
@@ -120,11 +125,13 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(data=st.data(), nodes=st.sets(st.sampled_from(NODES), min_size=1), cap_w=CAPS_W)
     def plan_whole(self, data: st.DataObject, nodes: set[NodeId], cap_w: int) -> None:
         """Such a job on these nodes; the others keep what they have."""
+        self.plan_of(data.draw(st.sampled_from(self.restarted())), sorted(nodes), cap_w)
+
+    def plan_of(self, job: JobId, nodes: list[NodeId], cap_w: int) -> None:
         if not self.state.solving:
             self.stage.send(ev.BudgetChanged(budget_uw=self.state.ledger.budget_uw, deadline_ns=S))
-        job = data.draw(st.sampled_from(self.restarted()))
         cpus = CpuSet.of(range(4))
-        shares = tuple(Share(node_id=node, cpus=cpus) for node in sorted(nodes))
+        shares = tuple(Share(node_id=node, cpus=cpus) for node in nodes)
         wanted = Assignment(job_id=job, size=len(shares), cap_uw=cap_w * W, shares=shares)
         others = [j.target for j in self.state.placed() if j.target and j.job_id != job]
         self.stage.plan(*others, wanted)
