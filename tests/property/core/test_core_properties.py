@@ -120,11 +120,13 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(data=st.data(), nodes=st.sets(st.sampled_from(NODES), min_size=1), cap_w=CAPS_W)
     def plan_whole(self, data: st.DataObject, nodes: set[NodeId], cap_w: int) -> None:
         """Such a job on these nodes; the others keep what they have."""
+        self.plan_of(data.draw(st.sampled_from(self.restarted())), sorted(nodes), cap_w)
+
+    def plan_of(self, job: JobId, nodes: list[NodeId], cap_w: int) -> None:
         if not self.state.solving:
             self.stage.send(ev.BudgetChanged(budget_uw=self.state.ledger.budget_uw, deadline_ns=S))
-        job = data.draw(st.sampled_from(self.restarted()))
         cpus = CpuSet.of(range(4))
-        shares = tuple(Share(node_id=node, cpus=cpus) for node in sorted(nodes))
+        shares = tuple(Share(node_id=node, cpus=cpus) for node in nodes)
         wanted = Assignment(job_id=job, size=len(shares), cap_uw=cap_w * W, shares=shares)
         others = [j.target for j in self.state.placed() if j.target and j.job_id != job]
         self.stage.plan(*others, wanted)
@@ -410,6 +412,37 @@ class AnyEvents(RuleBasedStateMachine):
 
 AnyEvents.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestAnyEvents = AnyEvents.TestCase
+
+
+class Restarts(RuleBasedStateMachine):
+    """Two jobs on whole nodes that change size and place by restarts, and what may come between.
+
+    The rules are those above that matter here; among all of them few restarts would happen.
+    """
+
+    state, restarted, plan_of = AnyEvents.state, AnyEvents.restarted, AnyEvents.plan_of
+    what_follows_is_its_own = AnyEvents.what_follows_is_its_own
+    plan_whole, plan_again = AnyEvents.plan_whole, AnyEvents.plan_whole
+    end, all_end, end_again = AnyEvents.end, AnyEvents.all_end, AnyEvents.all_end
+    answer_launch, answer_again = AnyEvents.answer_launch, AnyEvents.answer_launch
+    ask, order, wait = AnyEvents.ask, AnyEvents.order, AnyEvents.wait
+    fall_silent = AnyEvents.fall_silent
+    come_back, ghosts, restart = AnyEvents.come_back, AnyEvents.ghosts, AnyEvents.restart
+    answer_caps, replay = AnyEvents.answer_caps, AnyEvents.replay
+    look_at_everything = AnyEvents.look_at_everything
+    what_is_planned_is_within_the_budget = AnyEvents.what_is_planned_is_within_the_budget
+
+    @initialize(budget_w=st.integers(110, 250))
+    def begin(self, budget_w: int) -> None:
+        AnyEvents.begin(self, budget_w)  # type: ignore[arg-type]
+        for job, node in zip(JOBS[:2], NODES, strict=False):
+            AnyEvents.submit_whole(self, job, 1, 0)  # type: ignore[arg-type]
+            self.plan_of(job, [node], 10)
+            self.stage.launched(node, job)
+
+
+Restarts.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestRestarts = Restarts.TestCase
 
 names = st.sampled_from(["n0", "a", 'é"\\'])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import Any
 
 import grpc
@@ -21,13 +22,14 @@ def launch(agent: Any, attempt: int, argv: list[str], **fields: object) -> pb.La
     return answer
 
 
-def end(agent: Any, attempt: int, number: int, grace_s: float = 5) -> bool:
+def end(agent: Any, attempt: int, number: int, grace_s: float = 5, *, saves: bool = False) -> bool:
     request = pb.EndAttemptRequest(
         header=agent.header(),
         job_id="a",
         attempt=attempt,
         signal=number,
         grace_ns=round(grace_s * 1e9),
+        saves=saves,
     )
     found: bool = agent.stub.EndAttempt(request).found
     return found
@@ -106,3 +108,56 @@ def test_a_folder_that_cannot_be_made_is_told(plain_agent: Any) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         launch(plain_agent, 1, SLEEP, snapshot_dir="/proc/none")
     assert "make the snapshot folder" in refused.value.details()
+
+
+SAVES = (
+    "import os, pathlib, signal, sys, time\n"
+    "def told(*_):\n"
+    "    if sys.argv[1] == 'saves':\n"
+    "        pathlib.Path(os.environ['WATTFOLD_SNAPSHOT_DIR'], 'state').write_text('1')\n"
+    "    if sys.argv[1] != 'stays':\n"
+    "        sys.exit(0)\n"
+    "signal.signal(signal.SIGUSR1, told)\n"
+    "pathlib.Path(sys.argv[2]).touch()\n"
+    "while True: time.sleep(0.02)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "saving", "code"),
+    [
+        ("saves", pb.SAVING_SAVED, 0),
+        ("ends", pb.SAVING_UNSAVED, 0),
+        ("stays", pb.SAVING_KILLED, 137),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True], ids=["one agent", "another agent"])
+def test_it_tells_whether_a_job_has_saved(
+    plain_agent: Any, what: str, saving: int, code: int, again: bool
+) -> None:
+    ready = plain_agent.work() / f"{what}-{again}.ready"
+    argv = [sys.executable, "-c", SAVES, what, str(ready)]
+    launch(plain_agent, 1, argv, snapshot_dir=f"{what}-{again}.snapshot")
+    until(ready.exists)
+    assert plain_agent.processes()["a"].saving == pb.SAVING_UNSPECIFIED
+    if again:
+        plain_agent.kill()
+        plain_agent.start()
+    assert end(plain_agent, 1, signal.SIGUSR1, 0.3 if what == "stays" else 60, saves=True)
+    process = plain_agent.ended("a")
+    assert process.saving == saving
+    assert (process.exit_code or 128 + process.signal) in (code, 128)
+
+
+def test_a_job_that_ends_by_itself_was_not_asked(plain_agent: Any) -> None:
+    launch(plain_agent, 1, ["true"], snapshot_dir="by-itself.snapshot")
+    assert plain_agent.ended("a").saving == pb.SAVING_UNASKED
+
+
+def test_a_record_is_dropped_for_its_own_attempt_alone(plain_agent: Any) -> None:
+    launch(plain_agent, 2, ["true"])
+    plain_agent.ended("a")
+    for attempt, left in ((1, True), (2, False)):
+        request = pb.ForgetProcessRequest(header=plain_agent.header(), job_id="a", attempt=attempt)
+        plain_agent.stub.ForgetProcess(request)
+        assert ("a" in plain_agent.processes()) is left

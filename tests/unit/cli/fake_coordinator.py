@@ -77,6 +77,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         )
         self.submissions: list[pb.SubmitRequest] = []
         self.requeues: list[pb.RequeueRequest] = []
+        self.resizes: list[tuple[str, int]] = []
         self.reserve_requests: list[pb.ReserveRequest] = []
         self.reservations: dict[str, pb.Reservation] = {}
         self.jobs_in_the_way: list[str] = []
@@ -159,6 +160,13 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             job = self._job(request.job_id, context)
             self.requeues.append(request)
             return pb.RequeueResponse(state=job.state)
+
+    def ResizeJob(self, request, context):  # noqa: N802
+        self._enter("ResizeJob", context)
+        with self.changed:
+            job = self._job(request.job_id, context)
+            self.resizes.append((request.job_id, request.size))
+            return pb.ResizeJobResponse(state=job.state, size=job.size)
 
     def SuspendJob(self, request, context):  # noqa: N802
         self._enter("SuspendJob", context)

@@ -1,4 +1,4 @@
-"""`requeue`, `suspend`, `resume`, and what is shown of attempts."""
+"""`requeue`, `resize`, `suspend`, `resume`, and what is shown of attempts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator
 
+from wattfold.coordinator.cli.jobs.attempts import JobSize
 from wattfold.coordinator.cli.shared.parsing import parse_signal
+from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -58,6 +60,55 @@ def test_suspend_and_resume(wattfold: Command, fake: FakeCoordinator) -> None:
     assert "suspended" in wattfold("queue").stdout
     assert wattfold("resume", "a").stdout == "a resumed\n"
     assert fake.jobs["a"].state == pb.JOB_STATE_RUNNING
+
+
+@pytest.mark.parametrize(
+    ("has", "size", "sent", "said"),
+    [
+        (4, "2", 2, "a 4 -> 2\n"),
+        (4, "4", 4, "a keeps its size of 4\n"),
+        (0, "3", 3, "a will start with 3\n"),
+        (4, "auto", 0, "a is sized by the policy again\n"),
+    ],
+)
+def test_resize(
+    wattfold: Command, fake: FakeCoordinator, has: int, size: str, sent: int, said: str
+) -> None:
+    fake.jobs["a"].size = has
+    assert wattfold("resize", "a", size).stdout == said
+    assert fake.resizes == [("a", sent)]
+    answer = wattfold.json("resize", "a", size)
+    assert answer == {"job_id": "a", "size_ordered": sent, "size": has}
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "two", "", str(1 << 32)])
+def test_what_is_no_size(wattfold: Command, fake: FakeCoordinator, size: str) -> None:
+    result = wattfold("resize", "--", "a", size)
+    assert result.exit_code == 2
+    assert not fake.resizes
+
+
+def test_the_size_is_completed() -> None:
+    found = [item.value for item in JobSize().shell_complete(None, None, "a")]  # type: ignore[arg-type]
+    assert found == ["auto"]
+
+
+def test_a_restart_is_shown(wattfold: Command, fake: FakeCoordinator) -> None:
+    job = fake.jobs["a"]
+    job.state, job.size, job.next_size, job.size_ordered = pb.JOB_STATE_ENDING, 4, 2, 2
+    job.reason, job.restart_s = "restarting: 4 -> 2 nodes", 75.0
+    job.shares.add(node_id="n7", cpus="0-3")
+    assert "restarting: 4 -> 2 nodes" in wattfold("queue").stdout
+    shown = wattfold("show", "a").stdout
+    assert "restarting: 4 -> 2 nodes" in shown
+    assert "about 1m15s" in shown
+    assert wattfold.json("show", "a")["next_size"] == 2
+
+
+@pytest.mark.parametrize("word", ["--mode", "--resize"])
+def test_mode_restart(wattfold: Command, fake: FakeCoordinator, word: str) -> None:
+    wattfold("submit", "--nodes", "1-4", word, "restart", "--no-check", "run")
+    assert fake.submissions[-1].spec.mode == common_pb2.RESIZE_MODE_RESTART
 
 
 @pytest.mark.parametrize("command", ["requeue", "suspend", "resume"])

@@ -1,0 +1,66 @@
+"""Whether a job has written to its snapshot folder, by names, sizes and times."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wattfold.nodeagent.adapters import snapshot_folder
+from wattfold.nodeagent.adapters.snapshot_folder import NOTHING, UNKNOWN, digest, look
+
+
+def test_a_folder_that_is_not_there_has_nothing_in_it(tmp_path: Path) -> None:
+    assert digest(str(tmp_path / "none")) == digest(str(tmp_path)) == NOTHING
+    assert asyncio.run(look("")) == NOTHING
+
+
+def add(folder: Path) -> None:
+    (folder / "second").write_text("")
+
+
+def replace(folder: Path) -> None:
+    """A file of the same size and time in place of the old one, as programs that save do."""
+    old = (folder / "state").stat()
+    (folder / "new").write_text("one")
+    os.utime(folder / "new", ns=(old.st_atime_ns, old.st_mtime_ns))
+    (folder / "new").rename(folder / "state")
+
+
+def write_below(folder: Path) -> None:
+    (folder / "deep" / "part").write_text("more")
+
+
+def remove(folder: Path) -> None:
+    (folder / "state").unlink()
+
+
+def point_elsewhere(folder: Path) -> None:
+    (folder / "latest").unlink()
+    (folder / "latest").symlink_to("deep")
+
+
+@pytest.mark.parametrize("change", [add, replace, write_below, remove, point_elsewhere])
+def test_every_way_to_save_is_seen(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    (tmp_path / "state").write_text("one")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "part").write_text("one")
+    (tmp_path / "latest").symlink_to("state")
+    before = digest(str(tmp_path))
+    assert digest(str(tmp_path)) == before
+    change(tmp_path)
+    assert digest(str(tmp_path)) not in (before, UNKNOWN)
+
+
+def test_what_cannot_be_looked_at_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert digest(str(tmp_path / "file")) == UNKNOWN
+    monkeypatch.setattr(snapshot_folder, "ENTRIES_MAX", 3)
+    for name in "abc":
+        (tmp_path / name).write_text("")
+    assert digest(str(tmp_path)) == UNKNOWN
