@@ -1,0 +1,159 @@
+"""The decisions of a journal, and those of the simulator's pool for the same jobs and ends.
+
+The journal has what happened and what was decided. A core that takes it in again says at which
+event each planning round was asked for: what had happened by then is one instant of the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.adapters.journal import Journal
+from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import JobSpec
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.scheduler import Decision
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.engine import PoolSimulation
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import Machine
+
+
+class Start(NamedTuple):
+    """A job as it starts; its level in microwatts, its nodes by their numbers."""
+
+    job_id: str
+    size: int
+    cap_uw: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Past:
+    """What became of one job; times are those of the rounds that first knew, nanoseconds."""
+
+    job_id: JobId
+    spec: JobSpec
+    seen_ns: int = 0
+    started_ns: int = 0
+    ended_ns: int = 0
+
+
+@dataclass(slots=True)
+class History:
+    """A run that is over: its jobs in order of submission, its starts in order of decision."""
+
+    budget_uw: int = 0
+    jobs: dict[JobId, Past] = field(default_factory=dict)
+    starts: list[Start] = field(default_factory=list)
+
+
+def history_of(path: Path) -> History:
+    """What a journal tells, from its first event on."""
+    journal, core, found = Journal(path), CoordinatorCore(budget_uw=0), History()
+    solved_ns: dict[int, int] = {}
+    fresh: list[Past] = []
+    over: list[Past] = []
+    try:
+        for entry in journal.events(after=0):
+            event = entry.event
+            if isinstance(event, ev.PlanAccepted):
+                _take_starts(found, event, solved_ns.get(event.round.number, 0))
+            actions = core.handle(event, entry.time_ns)
+            if isinstance(event, ev.JobSubmitted):
+                past = found.jobs[event.job_id] = Past(event.job_id, event.spec)
+                fresh.append(past)
+            over += [
+                found.jobs[job_id]
+                for job_id in core.state.index.news
+                if core.state.jobs[job_id].final
+            ]
+            for action in actions:
+                if isinstance(action, act.Solve):
+                    solved_ns[action.round] = entry.time_ns
+                    _note(fresh, over, entry.time_ns)
+    finally:
+        journal.close()
+    # After the last end nobody waits, and no round is asked for.
+    _note(fresh, over, entry.time_ns)
+    found.budget_uw = core.state.ledger.budget_uw
+    return found
+
+
+def _note(fresh: list[Past], over: list[Past], now_ns: int) -> None:
+    for past in fresh:
+        past.seen_ns = now_ns
+    for past in over:
+        past.ended_ns = now_ns
+    fresh.clear()
+    over.clear()
+
+
+def _take_starts(found: History, event: ev.PlanAccepted, now_ns: int) -> None:
+    for one in event.starts:
+        past = found.jobs[one.job_id]
+        # A job that was accepted and has no process yet is in the next plan as well.
+        if not past.started_ns:
+            past.started_ns = now_ns
+            nodes = tuple(int(share.node_id.removeprefix("n")) for share in one.shares)
+            found.starts.append(Start(one.job_id, one.size, one.cap_uw, nodes))
+
+
+def pool_starts(
+    history: History, machine: Machine, scheduler: EasyScheduler, strategy: str
+) -> list[Start]:
+    """What the pool decides when the same jobs come, and end so long after their starts."""
+    # As the service: one decision for all that a round knows of.
+    scheduler.each_event = False
+    jobs = list(history.jobs.values())
+    budget = Budget.constant(history.budget_uw)
+    simulation = _Noting(_table(jobs), machine, scheduler, budget, placement=strategy)
+    simulation.run()
+    return [
+        Start(jobs[job].job_id, size, cap_uw, simulation.places[job])
+        for job, size, cap_uw in simulation.decided
+    ]
+
+
+class _Noting(PoolSimulation):
+    """Notes what is decided, and which nodes follow from it."""
+
+    def __init__(self, *parts: Any, **settings: Any) -> None:
+        super().__init__(*parts, **settings)
+        self.decided: list[Decision] = []
+        self.places: dict[int, tuple[int, ...]] = {}
+
+    def _apply(self, decisions: Sequence[Decision], now_ns: int) -> None:
+        self.decided += decisions
+        super()._apply(decisions, now_ns)
+
+    def _place(self) -> None:
+        placed = list(self._unplaced)
+        super()._place()
+        self.places |= {job: tuple(sorted(map(int, self.nodes_of(job)))) for job in placed}
+
+
+def _table(jobs: Sequence[Past]) -> JobTable:
+    def column(values: list[int]) -> np.ndarray:
+        return np.array(values, dtype=np.int64)
+
+    sizes = column([past.spec.size_max for past in jobs])
+    return JobTable(
+        job_ids=column(list(range(len(jobs)))),
+        submit_ns=column([past.seen_ns for past in jobs]),
+        size_min=sizes,
+        size_max=sizes,
+        run_ns=column([past.ended_ns - past.started_ns for past in jobs]),
+        estimate_ns=column([past.spec.time_ns for past in jobs]),
+        priority=np.array([past.spec.priority for past in jobs]),
+        users=np.zeros(len(jobs), dtype=np.int64),
+        malleable=np.zeros(len(jobs), dtype=np.bool_),
+    )

@@ -1,0 +1,142 @@
+"""The real service decides as the simulator does: which job starts when, at which cap, where.
+
+A script of submissions and ends is played on a real site of whole nodes; what its journal then says
+of them is played to the pool. Where the two differ by design the pool is set to do as the service:
+it decides once for all that a round knows of, no job is ended at its estimate, and times are those
+of the rounds, since a process starts later than it is decided.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from system.site.decisions import history_of, pool_starts
+from system.site.live_site import BASE_W, DRAM_W, FLOOR_W, PACKAGE_W, Gate, LiveSite, wait_until
+
+from wattfold.coordinator.cli.site.maintenance import JOURNAL
+from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler
+from wattfold.v1 import coordinator_pb2 as pb
+
+pytestmark = pytest.mark.timeout(170)
+S = 1_000_000_000
+NODES = 4
+MACHINE = Machine.of_watts(NODES, base_w=BASE_W, dram_w=DRAM_W, cap_w_min=FLOOR_W, cap_w_max=45.0)
+# Three nodes at their greatest cap, or all four at a lower one.
+BUDGET_W = NODES * (BASE_W + DRAM_W + FLOOR_W) + 3 * (PACKAGE_W - FLOOR_W) + 4.0
+POOLS: dict[str, Callable[[], EasyScheduler]] = {
+    "fifo-easy": lambda: EasyScheduler(kills_at_limit=False),
+    "easy-uniform": lambda: UniformScheduler(MACHINE, kills_at_limit=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A job of the script: so many whole nodes, an estimate, a priority."""
+
+    nodes: int
+    time_s: int
+    priority: float = 1.0
+
+
+# A job comes with its name and its wish; a name alone ends the first one of them that runs.
+SCRIPT: tuple[tuple[str, Wish | None], ...] = (
+    ("wide", Wish(2, 300)),
+    *(("array", Wish(1, 100)),) * 5,
+    # Waits for three nodes: what follows may start before it only if it is short enough.
+    ("head", Wish(3, 400)),
+    ("long", Wish(1, 100_000)),
+    ("short", Wish(1, 20)),
+    ("array", None),
+    ("urgent", Wish(2, 250, 8.0)),
+    ("short", Wish(1, 30)),
+    ("wide", None),
+    ("short", Wish(1, 1)),
+    *(("array", None),) * 2,
+    ("urgent", None),
+    ("long", Wish(2, 700, 0.5)),
+    *(("array", None),) * 2,
+    ("short", None),
+    ("whole", Wish(3, 50, 2.0)),
+)
+
+
+class Play:
+    """Plays the script on a site; jobs wait at gates until it is their turn to end."""
+
+    def __init__(self, site: LiveSite) -> None:
+        self._site, self._gate = site, Gate(site.work)
+        self._jobs: dict[str, str] = {}
+
+    def run(self) -> None:
+        """The script, then the ends of all that is left, one at a time."""
+        for name, wish in SCRIPT:
+            if wish is None:
+                self._end(name)
+            else:
+                self._submit(name, wish)
+        while self._jobs:
+            self._end("")
+
+    def _submit(self, name: str, wish: Wish) -> None:
+        gate = f"{name}-{len(list(self._site.work.iterdir()))}"
+        job_id = self._site.submit(
+            self._gate.line(gate),
+            name=gate,
+            unit=pb.SIZE_UNIT_NODES,
+            size_min=wish.nodes,
+            size_max=wish.nodes,
+            time_ns=wish.time_s * S,
+            priority=wish.priority,
+        )
+        self._jobs[job_id] = gate
+        wait_until(f"{gate} to be planned", lambda: self._planned(job_id))
+
+    def _planned(self, job_id: str) -> bool:
+        job = self._site.job(job_id)
+        return bool(job.reason) or job.state == pb.JOB_STATE_RUNNING
+
+    def _end(self, name: str) -> None:
+        """Ends the first job of a name that runs; without one, one that can start comes first."""
+
+        def running() -> str:
+            listed = self._site.client.list_jobs().jobs
+            return next(
+                (
+                    job.job_id
+                    for job in listed
+                    if job.state == pb.JOB_STATE_RUNNING and self._jobs[job.job_id].startswith(name)
+                ),
+                "",
+            )
+
+        job_id = wait_until(f"a job {name} that runs", running)
+        for _ in self._site.job(job_id).shares:
+            self._gate.open(self._jobs[job_id])
+        self._site.ended(job_id)
+        del self._jobs[job_id]
+
+
+@pytest.mark.parametrize(
+    ("policy", "strategy"), [("fifo-easy", "compact"), ("easy-uniform", "first")]
+)
+def test_a_pool_starts_the_same_jobs_on_the_same_nodes(
+    policy: str, strategy: str, start_site: Callable[..., LiveSite]
+) -> None:
+    placement = f'[placement]\nstrategy = "{strategy}"\n'
+    site = start_site(
+        nodes=NODES, policy=policy, budget_w=BUDGET_W, cpu_share=0.2, coordinator=placement
+    )
+    Play(site).run()
+    site.coordinator.send_signal(signal.SIGTERM)
+    assert site.coordinator.wait(30) == 0
+    path = site.folder / "head" / JOURNAL
+    history = history_of(path)
+    assert len(history.starts) == len(history.jobs) == sum(wish is not None for _, wish in SCRIPT)
+    simulated = pool_starts(history, MACHINE, POOLS[policy](), strategy)
+    assert simulated == history.starts
+    assert [start.job_id for start in simulated] != list(history.jobs), "all in order of submission"
