@@ -177,7 +177,6 @@ def test_a_job_placed_smaller_than_chosen_expects_the_time_of_its_size() -> None
     seen = snapshot([node("n0", 8, blocked="4-7"), node("n1", 8, blocked="0-3")], [job("a", 1, 8)])
     out = plan(seen)
     assert sizes(out) == {"a": 4}
-    menu = WSE.menus(seen, 0)[0]
     expected = profile_of(seen).time_s(4, out.assignments[0].cap_uw / W)
     assert out.assignments[0].expected_total_s == pytest.approx(expected)
 
