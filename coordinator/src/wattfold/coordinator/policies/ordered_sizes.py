@@ -31,7 +31,7 @@ def with_ordered_sizes(plan: Plan, world: Snapshot, views: Sequence[JobView]) ->
     has = {job_id: given.get(job_id, view.current) for job_id, view in running.items()}
     if all(_size(has[view.job_id]) == view.size_asked for view in asked):
         return plan
-    room = Room(world.nodes, world.spendable_uw)
+    room = Room.of(world, world.now_ns)
     for job_id, held in has.items():
         _take(room, held, running[job_id])
     unmet: list[Waiting] = []
@@ -98,17 +98,18 @@ def _resized(view: JobView, room: Room) -> Assignment | str:
 def _places(view: JobView, size: int, room: Room) -> tuple[Share, ...] | None:
     current = view.current
     assert current is not None
+    takes_ns = room.takes_ns_at_most(view)
     if view.spec.unit is SizeUnit.NODES:
         if not view.nodes_may_change:
             return None
         own = [share for share in current.shares if share.node_id in room.free][:size]
         others = [n for n in room.specs if n not in {share.node_id for share in own}]
-        more = room.find(view.spec, size - len(own), others) if size > len(own) else ()
+        more = room.find(view.spec, size - len(own), others, takes_ns) if size > len(own) else ()
         return None if more is None else (*own, *more)
     here = resize_in_place([(view, size)], room.copy())[view.job_id]
     if len(here[0].cpus) == size:
         return here
-    return room.find(view.spec, size) if view.nodes_may_change else None
+    return room.find(view.spec, size, takes_ns=takes_ns) if view.nodes_may_change else None
 
 
 def _fed_uw(room: Room, shares: tuple[Share, ...], cap_uw: int, *, fixed: bool) -> int | None:

@@ -215,8 +215,10 @@ class Rounds(NamedJobs):
             self._scheduler.change(job, now_ns)
 
     def _changed(self, job: int, view: JobView, now_ns: int) -> None:
-        self._views[job] = view
+        before, self._views[job] = self._views[job], view
         self._named[job] = None
+        if view.current is None and view == before:
+            return  # Something of it has changed that is no matter here, as why it waits.
         if view.current is None:
             self._running.pop(job, None)
         else:
