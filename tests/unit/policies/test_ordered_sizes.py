@@ -9,8 +9,10 @@ import pytest
 from unit.policies import snapshots as snap
 from unit.policies.snapshots import W, held, job, node, reasons, sizes, snapshot
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
 
 NODES = SizeUnit.NODES
@@ -37,6 +39,18 @@ def ordered(
     kept = tuple(view.current for view in views if view.current is not None)
     plan = Plan(assignments=(*kept, *starts))
     return with_ordered_sizes(plan, replace(seen, jobs=()), views)
+
+
+def test_it_gets_no_node_that_is_kept_for_others() -> None:
+    kept = Reservation(name="r", nodes=(NodeId("n1"),), start_ns=0, end_ns=1 << 60)
+    view = whole("a", 2, "n0")
+    seen = replace(snapshot([node(f"n{at}") for at in range(3)], [view]), reservations=(kept,))
+    assert view.current is not None
+    plan = with_ordered_sizes(Plan(assignments=(view.current,)), replace(seen, jobs=()), [view])
+    assert places(plan, "a") == ["n0", "n2"]
+    seen = replace(seen, nodes=seen.nodes[:2])
+    plan = with_ordered_sizes(Plan(assignments=(view.current,)), replace(seen, jobs=()), [view])
+    assert reasons(plan) == {"a": "ordered to have 2 nodes: not so many are free"}
 
 
 def places(plan: Plan, name: str) -> list[str]:
