@@ -6,6 +6,7 @@ reading what the kernel says of the jobs, and checking the record of committed p
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
+import psutil
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import uw_from_w
@@ -157,6 +159,12 @@ class LiveSite(Site):
         if hasattr(self, "client"):
             self.client.close()
         super().stop()
+        # Of agents that were killed and not started again.
+        while left := _marked(str(self.folder)):
+            for process in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=DEADLINE_S)
 
     # Parts of the site.
 
@@ -430,3 +438,15 @@ def uw(watts: float) -> int:
 
 
 SIGSTOP, SIGCONT = signal.SIGSTOP, signal.SIGCONT
+
+
+def _marked(folder: str) -> list[psutil.Process]:
+    """Processes of jobs of a site, by what they were given in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            told = process.environ()
+            ours = told.get(MARK) == folder and "WATTFOLD_JOB_ID" in told
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
