@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
-from unit.policies.snapshots import W, job, node, snapshot
+from unit.policies.snapshots import S, W, job, node, snapshot
 from unit.pool.pools import table
 
 from wattfold.contract.ids import JobId
@@ -20,17 +20,25 @@ from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.parm import Parm, Variant
 from wattfold.coordinator.policies.rounds import Rounds, planned
 from wattfold.coordinator.policies.scheduler import Decision, Scheduled
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.machine import Machine
 
-POLICIES = [FifoEasy(), FifoEasy(backfill=False), FifoEasy(size="min")]
+POLICIES = [
+    FifoEasy(),
+    FifoEasy(backfill=False),
+    FifoEasy(size="min"),
+    Parm(solver="greedy"),
+    Parm(solver="greedy", resize_interval_ns=20 * S, alpha=1.0),
+    Parm(solver="greedy", variant=Variant.NOMM),
+]
 NS = 1_000_000_000
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.name}-{policy.size}")
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: bool) -> None:
@@ -44,6 +52,8 @@ def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: b
         plan = rounds.plan(now_ns)
         whole = planned(policy, world.snapshot, now_ns)
         assert given_by(plan) == given_by(whole)
+        assert (plan.outcome, plan.objective) == (whole.outcome, whole.objective)
+        assert plan.revisit_ns == whole.revisit_ns
         said.update({w.job_id: (w.reason, w.never, w.start_ns) for w in plan.waiting})
         assert {w.job_id: said[w.job_id] for w in whole.waiting} == {
             w.job_id: (w.reason, w.never, w.start_ns) for w in whole.waiting
