@@ -27,6 +27,7 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
+from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.planning import Proposal, propose
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import actions as act
@@ -138,7 +139,7 @@ class Site:
     def round(self) -> float:
         """A planning round, taken in by the core; its time in the worker, ms."""
         self.now_ns += S
-        asked = self.feed.ask(propose, lambda _: (self.policy, self.now_ns, {}, 60.0), 60.0)
+        asked = self.feed.ask(propose, lambda _: (self.policy, self.now_ns, Beside(), 60.0), 60.0)
         result = asyncio.run(asked)
         assert isinstance(result, Success)
         proposal: Proposal = result.value

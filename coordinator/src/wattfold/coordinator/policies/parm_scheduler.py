@@ -274,7 +274,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         renamed, self._renamed = self._renamed, {}
         named = self._queued if renamed is None else {**renamed, **dict.fromkeys(jobs)}
         queued = self._queued
-        every = dict.fromkeys((*named, *self._asked()))
+        every = dict.fromkeys((*named, *self._asking))
         return [self._reason(queued[job]) for job in every if job in queued]
 
     def offered(self, now_ns: int) -> list[tuple[int, Options, float]]:
@@ -321,7 +321,13 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             self._queued = dict(sorted(self._queued.items(), key=lambda pair: _place(pair[1])))
             self._unordered = False
         asking = [job for job in self._asked() if job in self._queued]
-        self._lacking = dict(cast("NamedJobs", self._jobs).lacking(asking)) if asking else {}
+        before, self._lacking = self._lacking, {}
+        if asking:
+            self._lacking.update(cast("NamedJobs", self._jobs).lacking(asking))
+        if self._renamed is not None:
+            either = before.keys() | self._lacking.keys()
+            other = sorted(job for job in either if before.get(job) != self._lacking.get(job))
+            self._renamed.update(dict.fromkeys(other))
         running = [one for one in self._running.values() if one.movable]
         running.sort(key=lambda one: (one.started_ns, *_place(one)))
         return running + [one for one in self._queued.values() if one.job not in self._lacking]

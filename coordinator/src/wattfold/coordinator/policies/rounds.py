@@ -201,8 +201,12 @@ class Rounds(NamedJobs):
     def _take(self, view: JobView, now_ns: int) -> None:
         job = self._numbers.get(view.job_id)
         if job is not None:
-            self._given.pop(job, None)
-            self._changed(job, view, now_ns)
+            given = self._given.pop(job, None)
+            if given is None and view.current is None and view == self._views[job]:
+                # What has changed of it is no matter here, as why it waits.
+                self._named[job] = None
+            else:
+                self._changed(job, view, now_ns)
             return
         job = self._numbers[view.job_id] = self._next
         self._next += 1
