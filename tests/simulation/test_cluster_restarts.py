@@ -101,6 +101,39 @@ def test_parm_resizes_jobs_on_cores_by_restarts() -> None:
     assert not one.clashes
 
 
+def whole_node_jobs(policy: Parm) -> Watched:
+    """A job on four nodes, and then one of more worth that could use three of them."""
+    one = Watched([node_spec(f"n{index}") for index in range(4)], policy, 220 * W, restarts=TIMES)
+    worth = replace(spec(300), priority=20.0)
+    one.clock.later(S, lambda: one.go("a", spec(2000, high=4)))
+    one.clock.later(40 * S, lambda: one.go("b", worth))
+    one.run(9000 * S, lambda: one.submitted == 2 and not one.core.state.open_jobs)
+    assert {job.state for job in one.core.state.jobs.values()} == {JobState.COMPLETED}
+    assert not one.clashes
+    return one
+
+
+@pytest.mark.parametrize("solver", ["greedy", "lagrangian"])
+def test_parm_resizes_jobs_on_whole_nodes_by_restarts(solver: str) -> None:
+    one = whole_node_jobs(Parm(solver=solver, resize_interval_ns=10 * S))
+    first = one.core.state.jobs[JobId("a")]
+    assert [attempt.resized for attempt in first.attempts] == [True, True], "less, and more again"
+    assert one.truth.runs[JobId("a")].totals.resizes == 2
+    second = one.truth.runs[JobId("b")].totals
+    assert second.start_ns < 60 * S, "it did not have to wait for the end of the first"
+
+
+def test_parm_leaves_a_job_alone_for_which_a_restart_costs_more_than_it_gains() -> None:
+    one = Watched(
+        [node_spec("n0"), node_spec("n1")], Parm(solver="greedy", resize_interval_ns=S), 200 * W
+    )
+    one.clock.later(S, lambda: one.go("b", replace(spec(40, high=1), priority=5.0)))
+    one.clock.later(2 * S, lambda: one.go("a", spec(50, high=2)))
+    one.run(4000 * S, lambda: one.submitted == 2 and not one.core.state.open_jobs)
+    # 60 s are expected of the first restart: when the second node is free, it has less left.
+    assert not one.core.state.jobs[JobId("a")].attempts
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     rng = random.Random(seed)

@@ -249,3 +249,20 @@ def test_sizes_that_cannot_be_are_refused(site: LiveSite, tmp_path: Path) -> Non
     assert "keeps the size" in site.wattfold("resize", rigid, "1", check=1).stderr
     assert "is no size" in site.wattfold("resize", rigid, "many", check=2).stderr
     runs.finish()
+
+
+def test_parm_takes_nodes_of_a_job_for_one_of_more_worth(
+    start_site: Callable[..., LiveSite], tmp_path: Path
+) -> None:
+    site = start_site(nodes=3, policy="parm-wse")
+    runs = Runs(site, tmp_path / "gate")
+    runs.runs(1, 3)
+    other = site.submit(
+        ["/bin/sleep", "600"], unit=pb.SIZE_UNIT_NODES, priority=500.0, time_ns=3600 * 10**9
+    )
+    site.running(other)
+    job = site.job(runs.job_id)
+    assert (job.attempt, job.resizes, job.spec.size_min) == (2, 1, 1)
+    assert job.attempts[0].why.startswith("3 -> ")
+    site.client.cancel(other)
+    runs.finish()

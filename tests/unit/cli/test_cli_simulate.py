@@ -340,3 +340,15 @@ def test_json_has_every_figure_and_nothing_else(wattfold: Command) -> None:
     [run] = document["runs"]
     assert (run["policy"], run["seed"], run["jobs"], run["jobs_unfinished"]) == ("easy", 0, 60, 0)
     assert run["over_budget_s"] == 0
+
+
+def test_restarts_are_of_runs_by_messages(wattfold: Command, small: Path) -> None:
+    words = ("simulate", "--log", str(small), "--nodes=10", "--restarts")
+    refused = wattfold(*words, "30s,45s")
+    assert refused.exit_code != 0
+    assert "--restarts needs --level messages" in refused.stderr
+    odd = wattfold(*words, "30s", "--level", "messages")
+    assert odd.exit_code == 2
+    assert "give SAVE,START" in odd.stderr
+    done = wattfold(*words, "30s,45s", "--level", "messages")
+    assert done.exit_code == 0, done.stderr

@@ -11,6 +11,7 @@ from unit.runs.sample_runs import MACHINE, S, case, contents
 
 from wattfold.coordinator.simulation.cluster.record import ClusterRecord
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
+from wattfold.coordinator.simulation.runs.by_messages import run_by_messages
 from wattfold.coordinator.simulation.runs.case import MessageLevel, PolicyChoice, SimulationCase
 from wattfold.coordinator.simulation.runs.execute import execute
 
@@ -82,3 +83,21 @@ def test_one_seed_gives_one_folder(tmp_path: Path):
 def test_what_this_level_has_not_is_refused(changed: dict[str, object], words: str):
     with pytest.raises(ValueError, match=words):
         execute(replace(by_messages("easy"), **changed))
+
+
+def test_jobs_on_whole_nodes_are_resized_by_restarts_and_stand_still_for_it():
+    choice = PolicyChoice(name="parm-wse", settings=(("resize_interval_s", 60.0),))
+    one = replace(by_messages("parm-wse"), policy=choice)
+    table = record_of(one).jobs
+    table = replace(table, size_min=np.maximum(table.size_max // 4, 1))
+    still = run_by_messages(one, table, LEVEL)
+    assert not still.columns.resizes.any()
+    assert not still.columns.stalled_ns.any()
+    level = replace(LEVEL, restarts=True, save_s=2.0, start_s=3.0)
+    moved = run_by_messages(one, table, level)
+    resized = moved.columns.resizes > 0
+    assert resized.any()
+    assert (moved.columns.stalled_ns[resized] >= 5 * S).all()
+    assert not moved.columns.stalled_ns[~resized].any()
+    assert (moved.columns.end_ns > 0).all()
+    assert moved.over_budget_ns == 0

@@ -14,10 +14,11 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.charge import CAP_STEP_UW
-from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.policies.estimates import duration_ns
-from wattfold.coordinator.policies.placement import Room, resize_in_place, takes_whole_nodes
+from wattfold.coordinator.policies.moving import places
+from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
 
 
 def with_ordered_sizes(plan: Plan, world: Snapshot, views: Sequence[JobView]) -> Plan:
@@ -79,7 +80,7 @@ def _resized(view: JobView, room: Room) -> Assignment | str:
     ordered = f"ordered to have {size} {unit}"
     if not view.movable:
         return f"{ordered}: its nodes do not answer, or it is being started"
-    shares = _places(view, size, room)
+    shares = places(view, size, current.cap_uw, room)
     if shares is None:
         return f"{ordered}: not so many are free"
     cap_uw = _fed_uw(room, shares, current.cap_uw, fixed=bool(view.spec.cap_uw))
@@ -93,23 +94,6 @@ def _resized(view: JobView, room: Room) -> Assignment | str:
     return replace(
         current, size=size, cap_uw=cap_uw, shares=shares, expected_total_s=takes_ns / 1e9
     )
-
-
-def _places(view: JobView, size: int, room: Room) -> tuple[Share, ...] | None:
-    current = view.current
-    assert current is not None
-    takes_ns = room.takes_ns_at_most(view)
-    if view.spec.unit is SizeUnit.NODES:
-        if not view.nodes_may_change:
-            return None
-        own = [share for share in current.shares if share.node_id in room.free][:size]
-        others = [n for n in room.specs if n not in {share.node_id for share in own}]
-        more = room.find(view.spec, size - len(own), others, takes_ns) if size > len(own) else ()
-        return None if more is None else (*own, *more)
-    here = resize_in_place([(view, size)], room.copy())[view.job_id]
-    if len(here[0].cpus) == size:
-        return here
-    return room.find(view.spec, size, takes_ns=takes_ns) if view.nodes_may_change else None
 
 
 def _fed_uw(room: Room, shares: tuple[Share, ...], cap_uw: int, *, fixed: bool) -> int | None:

@@ -29,6 +29,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
+
 from wattfold.contract.ids import NodeId
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.charge import held_uw
@@ -385,10 +387,14 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         """The options of a job in this decision that may be in a best one."""
         options = self._open(one, now_ns, locks=locks)
         price = self._settings.resize_price
-        if price is None or not one.size or options is one.here:
+        priced = price is not None or one.ask.restart_s > 0
+        if not priced or not one.size or options is one.here:
             return options.efficient
         # With a price on changes an option that others beat may be the best: it is the present one.
+        if one.stall_s is None and one.ask.restart_s:
+            one.stall_s = np.where(options.size == one.size, 0.0, one.ask.restart_s)
         if one.stall_s is None:
+            assert price is not None
             data_mb = price.memory_mb * one.ask.least
             one.stall_s = stalls_s(options.size, one.size, data_mb, price.link_mb_per_s)
         return stalled(options, one.stall_s, self._jobs.done(one.job, now_ns))

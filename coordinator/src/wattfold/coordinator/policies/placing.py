@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.estimates import duration_ns, run_time_s
+from wattfold.coordinator.policies.moving import places
 from wattfold.coordinator.policies.placement import Room, resize_in_place, takes_whole_nodes
 from wattfold.coordinator.policies.scheduler import Placing
 
@@ -33,14 +34,49 @@ Finds = Callable[[Wanted, int, Room], tuple[Share, ...] | None]
 
 def resized(running: Sequence[Wanted], room: Room) -> list[Assignment]:
     """What running jobs have after a decision. ``room`` is free beside them, and is taken from."""
-    shares = resize_in_place([(one.view, one.size) for one in running], room)
+    moving = [one for one in running if _moves(one)]
+    stay = [one for one in running if not _moves(one)]
+    shares = resize_in_place([(one.view, one.size) for one in stay], room)
+    shares |= _on_other_nodes(moving, room)
     assignments = []
     for one in running:
         own = shares[one.view.job_id]
+        if _moves(one) and len(own) != one.size:
+            one = replace(one, size=len(own))
         whole = one.view.spec.unit is SizeUnit.NODES
         assignments.append(_assigned(one, one.size if whole else len(own[0].cpus), own, room))
         room.power_uw -= room.power_of(own, one.cap_uw)
     return assignments
+
+
+def _moves(one: Wanted) -> bool:
+    """Whether a job gets another number of nodes, by a restart."""
+    current = one.view.current
+    whole = one.view.spec.unit is SizeUnit.NODES
+    return current is not None and whole and one.size != current.size
+
+
+def _on_other_nodes(moving: Sequence[Wanted], room: Room) -> dict[str, tuple[Share, ...]]:
+    """The nodes of these jobs: first of those that give some up, then of the others.
+
+    One that cannot grow as far as decided gets what there is.
+    """
+    for one in moving:
+        room.take(_held(one.view), 0, alone=True)
+    found: dict[str, tuple[Share, ...]] = {}
+    for one in sorted(moving, key=lambda one: one.size > len(_held(one.view))):
+        held = _held(one.view)
+        room.give_back(held, 0, alone=True)
+        least = min(one.size, len(held))
+        sizes = range(one.size, least - 1, -1)
+        tries = (places(one.view, size, one.cap_uw, room) for size in sizes)
+        own = found[one.view.job_id] = next((shares for shares in tries if shares), held)
+        room.take(own, 0, alone=True)
+    return found
+
+
+def _held(view: JobView) -> tuple[Share, ...]:
+    return view.current.shares if view.current else ()
 
 
 def placed(starts: Iterable[Wanted], room: Room) -> tuple[list[Assignment], list[Wanted]]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Plan, Preemption, Snapshot, Waiting
@@ -39,8 +40,6 @@ from wattfold.coordinator.policies.scheduler import (
 
 DEADLINE_S = 20.0
 """Of a round, where the caller says nothing."""
-NODES_MAY_CHANGE = False
-"""Whether jobs on whole nodes may get other nodes while they run: they would have to restart."""
 
 
 class Rounds(NamedJobs):
@@ -57,6 +56,7 @@ class Rounds(NamedJobs):
         """What the core said last of jobs that the last plan gave something else."""
         self._world: Snapshot | None = None
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
+        self._alike = True
         self._names: frozenset[NodeId] = frozenset()
         self._named: dict[int, None] = {}
         """Jobs that this round has named."""
@@ -78,6 +78,7 @@ class Rounds(NamedJobs):
         ``gone`` neither wait nor run, and need not be known. Jobs of ``world`` are not looked at.
         """
         self._world, self._room, site = world, None, site_of(world)
+        self._alike = len({id(node.spec.kind) for node in world.nodes}) <= 1
         if site.names != self._site.names:
             self._names = frozenset(site.names)
         if site != self._site or site.kind is None or site.nodes != self._site.nodes:
@@ -140,10 +141,16 @@ class Rounds(NamedJobs):
             unit=spec.unit,
             exclusive=spec.exclusive,
             requests=beyond,
-            resizable=spec.kind.resized
-            and spec.mode is not ResizeMode.FIXED
-            and (spec.unit is SizeUnit.CORES or NODES_MAY_CHANGE),
+            resizable=self._resizable(view),
+            restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
         )
+
+    def _resizable(self, view: JobView) -> bool:
+        """Whether its size may change while it runs; of whole nodes by a restart, on like nodes."""
+        spec, cores = view.spec, view.spec.unit is SizeUnit.CORES
+        if spec.mode is ResizeMode.RESTART:
+            return view.nodes_may_change and (cores or self._alike)
+        return spec.kind.resized and spec.mode is not ResizeMode.FIXED and cores
 
     def held(self, job: int) -> Held | None:
         """What it has; None while it waits."""

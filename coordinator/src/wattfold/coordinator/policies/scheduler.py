@@ -46,6 +46,8 @@ class Ask(NamedTuple):
     """Whether it asks for anything of a node but cores."""
     resizable: bool = False
     """Whether its size may change while it runs. Of whole nodes that is up to the driver."""
+    restart_s: float = 0.0
+    """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
 
 
 class Held(NamedTuple):

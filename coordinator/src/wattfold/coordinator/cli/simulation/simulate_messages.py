@@ -21,9 +21,38 @@ _SHARE = click.FloatRange(0, 1)
 _OF_MESSAGES = ("lose", "late", "double", "refuse")
 
 
+class RestartSpan(click.ParamType[tuple[int, int]]):
+    """Two durations, nanoseconds."""
+
+    name = "durations"
+
+    def convert(
+        self,
+        value: str | tuple[int, int],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[int, int]:
+        """Both of them."""
+        if isinstance(value, tuple):
+            return value
+        save, comma, start = value.partition(",")
+        if not comma:
+            self.fail(
+                f"{value!r} is not two durations: give SAVE,START such as 30s,45s", param, ctx
+            )
+        return DURATION_NS.convert(save, param, ctx), DURATION_NS.convert(start, param, ctx)
+
+
 def message_options(command: F) -> F:
     """`--level` and what belongs to it."""
     for option in (
+        click.option(
+            "--restarts",
+            type=RestartSpan(),
+            metavar="SAVE,START",
+            help="Malleable jobs, also on whole nodes, change size by being started again: so long "
+            "to save, so long to go on, such as 30s,45s.",
+        ),
         click.option("--refuse", type=_SHARE, help="Share of cap commands a zone refuses."),
         click.option("--double", type=_SHARE, help="Share of commands that arrive twice."),
         click.option("--late", type=_SHARE, help="Share of commands that arrive too late."),
@@ -54,7 +83,7 @@ def message_options(command: F) -> F:
 
 def message_level(options: dict[str, Any]) -> MessageLevel | None:
     """What the options say; None for a pool. Raises BadRequestError."""
-    names = ("cores_per_node", "sizes_in", "lease", "window", "delay", *_OF_MESSAGES)
+    names = ("cores_per_node", "sizes_in", "lease", "window", "delay", "restarts", *_OF_MESSAGES)
     given = {name: options[name] for name in names if options[name] is not None}
     if options["level"] == "pool":
         if given:
@@ -68,6 +97,9 @@ def message_level(options: dict[str, Any]) -> MessageLevel | None:
     for name in ("lease", "window", "delay"):
         if name in given:
             given[f"{name}_s"] = given.pop(name) / NS_PER_S
+    if "restarts" in given:
+        save_ns, start_ns = given["restarts"]
+        given |= {"restarts": True, "save_s": save_ns / NS_PER_S, "start_s": start_ns / NS_PER_S}
     return MessageLevel(**given)
 
 

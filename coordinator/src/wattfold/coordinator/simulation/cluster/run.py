@@ -92,7 +92,7 @@ class _Run:
             unit=experiment.unit,
             model=model,
             estimates=experiment.estimates,
-            restart=experiment.restart,
+            restarts=experiment.options.restarts if experiment.restart else None,
         ):
             self._at(submission.submit_ns, partial(self._submit, submission))
         for step in experiment.budget[1:]:

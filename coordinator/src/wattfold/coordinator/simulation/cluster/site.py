@@ -11,6 +11,7 @@ from wattfold.coordinator.core.events import ProfileStored
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.simulation.cluster.restarts import GRACE_NS, RestartTimes
 from wattfold.coordinator.simulation.cluster.work import SpeedModel, Work
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -74,12 +75,12 @@ def submissions(
     unit: SizeUnit,
     model: SpeedModel,
     estimates: bool,
-    restart: bool = False,
+    restarts: RestartTimes | None = None,
 ) -> Iterator[Submission]:
     """The jobs of a table in its order; the id of a job is its position.
 
     ``unit`` NODES: sizes are whole nodes. CORES: sizes are cores of one node. ``estimates``: users
-    state their times; without, a policy knows a job by its profile alone. ``restart``: malleable
+    state their times; without, a policy knows a job by its profile alone. ``restarts``: malleable
     jobs are resized by being started again. Raises ValueError for a job larger than a node.
     """
     largest = int(jobs.size_max.max()) if len(jobs) else 0
@@ -87,8 +88,13 @@ def submissions(
         raise ValueError(f"a job asks for {largest} cores, a node has {cores_per_node}")
     for index in range(len(jobs)):
         one = _submission(jobs, index, cores_per_node, unit, model, estimates)
-        resized = restart and one.spec.kind is JobKind.MALLEABLE
-        yield replace(one, spec=replace(one.spec, mode=ResizeMode.RESTART)) if resized else one
+        if restarts is not None and one.spec.kind is JobKind.MALLEABLE:
+            grace_ns = max(2 * restarts.save_ns, GRACE_NS)
+            one = replace(
+                one,
+                spec=replace(one.spec, mode=ResizeMode.RESTART, snapshot_grace_ns=grace_ns),
+            )
+        yield one
 
 
 def _submission(

@@ -16,6 +16,7 @@ from wattfold.coordinator.simulation.cluster.driver import ClusterOptions
 from wattfold.coordinator.simulation.cluster.faults import Faults
 from wattfold.coordinator.simulation.cluster.meter import BudgetStep
 from wattfold.coordinator.simulation.cluster.record import ClusterRecord
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.cluster.run import Experiment, run
 from wattfold.coordinator.simulation.cluster.work import SpeedModel
 from wattfold.coordinator.simulation.pool.jobs import JobTable
@@ -49,6 +50,7 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
         unit=SizeUnit(level.sizes_in),
         model=SpeedModel(case.model.value) if case.model else None,
         window_ns=ns_from_s(level.window_s),
+        restart=level.restarts,
         options=ClusterOptions(
             seed=case.seed,
             faults=Faults(
@@ -59,6 +61,9 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
                 delay_ns=ns_from_s(level.delay_s),
             ),
             lease_ns=ns_from_s(level.lease_s),
+            restarts=RestartTimes(
+                save_ns=ns_from_s(level.save_s), start_ns=ns_from_s(level.start_s)
+            ),
             settings=CoreSettings(check_every=CHECK_EVERY),
             journal=False,
         ),

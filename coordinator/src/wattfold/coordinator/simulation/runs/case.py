@@ -130,6 +130,12 @@ class MessageLevel:
     late: float = 0.0
     double: float = 0.0
     refuse: float = 0.0
+    restarts: bool = False
+    """Malleable jobs change size by being started again."""
+    save_s: float = 0.0
+    """How long such a job takes to save and to end."""
+    start_s: float = 0.0
+    """And how long to go on from there, once all its processes run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

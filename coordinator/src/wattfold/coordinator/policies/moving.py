@@ -1,0 +1,33 @@
+"""Where a running job goes that is given another size by a restart.
+
+It keeps the first of its nodes, on which its first process runs, and gets others that are empty. On
+cores it stays on its node where that has so many, and goes to another one else.
+"""
+
+from __future__ import annotations
+
+from wattfold.coordinator.core.job import Share, SizeUnit
+from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.policies.placement import Room, resize_in_place
+
+
+def places(view: JobView, size: int, cap_uw: int, room: Room) -> tuple[Share, ...] | None:
+    """Cores for a running job at a size; None if there are none.
+
+    ``room`` has what the job has now as free. Power is not looked at.
+    """
+    current = view.current
+    assert current is not None
+    takes_ns = room.takes_ns(view, size, cap_uw)
+    if view.spec.unit is SizeUnit.NODES:
+        if not view.nodes_may_change:
+            return None
+        own = [share for share in current.shares if share.node_id in room.free][:size]
+        others = [n for n in room.specs if n not in {share.node_id for share in own}]
+        missing = size - len(own)
+        more = room.find(view.spec, missing, others, takes_ns) if missing else ()
+        return None if more is None else (*own, *more)
+    here = resize_in_place([(view, size)], room.copy())[view.job_id]
+    if len(here[0].cpus) == size:
+        return here
+    return room.find(view.spec, size, takes_ns=takes_ns) if view.nodes_may_change else None
