@@ -79,10 +79,17 @@ class NodeJobs(Jobs, Protocol):
 
 
 class NodeScheduler(Scheduler, Protocol):
-    """A scheduler whose driver knows every node: `attach` gives it a `NodeJobs`.
+    """A scheduler whose driver knows every node, and tells it more and understands more.
 
     A decision may be a `Decision` too, where all nodes are alike: whole nodes are taken then.
     """
 
+    def attach(self, jobs: NodeJobs) -> None:  # type: ignore[override]
+        """Called once before anything else."""
+
     def decide(self, now_ns: int) -> Sequence[Decision | Parts]:  # type: ignore[override]
         """Starts, and running jobs that go on with something else."""
+
+
+AnyScheduler = Scheduler | NodeScheduler
+"""Which of them fits is a matter of the machine: counted nodes serve no `NodeScheduler`."""

@@ -32,6 +32,8 @@ from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.machine_file import read_machine
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.runs.case import (
     MODELS,
@@ -187,8 +189,28 @@ job_options = _options(
     ),
 )
 
-nodes_option = click.option(
-    "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
+nodes_option = _options(
+    click.option("--nodes", type=click.IntRange(1, MAX_SIZE), help="Nodes of the machine."),
+    click.option(
+        "--machine",
+        "machine_file",
+        type=LOG_FILE,
+        metavar="FILE",
+        help="A TOML file of [[class]] tables instead: nodes of several kinds, to be shared.",
+    ),
+    click.option(
+        "--requests",
+        type=LOG_FILE,
+        metavar="FILE",
+        help="What jobs ask of each of their nodes: a CSV file of job_id and any of cores, "
+        "memory_mib, gpus, features. Needs --machine.",
+    ),
+    click.option(
+        "--share-nodes",
+        is_flag=True,
+        help="Jobs of less than --procs-per-node processors ask for so many cores of one node. "
+        "Needs --machine.",
+    ),
 )
 
 machine_options = _options(
@@ -302,6 +324,8 @@ OF_PARM = (
     "dram_levels",
     "price_resizes",
 )
+OF_COUNTED = ("nodes", "base", "dram", "cap_min", "cap_max", "idle", "torus", "placement")
+OF_CLASSES = ("requests", "share_nodes")
 AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
 
 
@@ -316,6 +340,12 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
         _refuse_given(context, ("size",), f"is for backfilling, and not for {chosen}")
     if not pools & AT_ONE_CAP:
         _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
+    if options["machine_file"] is not None:
+        _refuse_given(
+            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
+        )
+    else:
+        _refuse_given(context, OF_CLASSES, "needs --machine FILE")
     refuse_unmeant(options["settings"], names)
     refuse_unused_jobs(context, options)
 
@@ -346,7 +376,8 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     choices = [_policy(name, options) for name in names]
     source = source_of(options, choices, run_times)
     machine = machine_of(options)
-    _check_caps(machine, options)
+    if isinstance(machine, Machine):
+        _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
@@ -411,11 +442,17 @@ def source_of(
         profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
         malleable_share=options["malleable"],
         priorities=options["priorities"],
+        requests=options.get("requests"),
+        share_nodes=options.get("share_nodes", False),
     )
 
 
-def machine_of(options: dict[str, Any]) -> Machine:
-    """The machine that the options describe. Raises ValueError."""
+def machine_of(options: dict[str, Any]) -> Machine | NodeMachine:
+    """The machine that the options describe. Raises BadRequestError and ValueError."""
+    if options.get("machine_file") is not None:
+        return read_machine(options["machine_file"])
+    if options["nodes"] is None:
+        raise BadRequestError("name the machine: either --nodes COUNT or --machine FILE")
     return Machine.of_watts(
         options["nodes"],
         base_w=options["base"],

@@ -17,7 +17,7 @@ from typing import Any
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.resize_cost import Resize, charge_s
 from wattfold.coordinator.policies.node_parts import Parts
-from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
+from wattfold.coordinator.policies.scheduler import Decision, Site
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.ground import Ground, Held
 from wattfold.coordinator.simulation.pool.holdings import Nodes, SimulationError
@@ -63,7 +63,7 @@ class NodeHoldings:
         )
 
     @property
-    def jobs(self) -> Jobs:
+    def jobs(self) -> NodeTableJobs:
         """What schedulers may ask."""
         return self._jobs
 

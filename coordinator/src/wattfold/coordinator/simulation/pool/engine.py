@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.coordinator.policies.scheduler import DramScheduler, Scheduler
+from wattfold.coordinator.policies.node_parts import AnyScheduler
+from wattfold.coordinator.policies.scheduler import DramScheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.by_node import NodeHoldings, check_by_node
 from wattfold.coordinator.simulation.pool.counted import CountedHoldings, check_counted
@@ -66,7 +67,7 @@ class PoolSimulation:
         self,
         table: JobTable,
         machine: Machine | NodeMachine,
-        scheduler: Scheduler,
+        scheduler: AnyScheduler,
         budget: Budget,
         *,
         model: RunTimeModel | None = None,
@@ -113,7 +114,13 @@ class PoolSimulation:
         self._rounds = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
-        scheduler.attach(self._holdings.jobs)
+        known: Any = self._holdings.jobs
+        self.scheduler.attach(known)
+
+    @property
+    def by_node(self) -> bool:
+        """Whether jobs have parts of nodes, so that their cores are counted."""
+        return isinstance(self.machine, NodeMachine)
 
     @property
     def finished(self) -> bool:
@@ -280,7 +287,7 @@ class PoolSimulation:
 def simulate(
     table: JobTable,
     machine: Machine | NodeMachine,
-    scheduler: Scheduler,
+    scheduler: AnyScheduler,
     budget: Budget,
     *,
     model: RunTimeModel | None = None,

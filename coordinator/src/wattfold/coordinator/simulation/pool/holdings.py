@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from wattfold.coordinator.policies.scheduler import Jobs, Site
+from wattfold.coordinator.policies.scheduler import Site
 from wattfold.coordinator.simulation.pool.progress import Progress
 
 Nodes = Any
@@ -28,8 +28,8 @@ class Holdings(Protocol):
         """The jobs that run, and the sums over them."""
 
     @property
-    def jobs(self) -> Jobs:
-        """What schedulers may ask."""
+    def jobs(self) -> Any:
+        """What schedulers may ask: `Jobs`, or `NodeJobs` where holdings are by node."""
 
     @property
     def scaled(self) -> bool:

@@ -26,6 +26,15 @@ class UnitColumns:
     gpus: Ints
     features: tuple[tuple[str, ...], ...]
 
+    def taken(self, order: Ints) -> UnitColumns:
+        """The jobs at these positions, in that order."""
+        return UnitColumns(
+            cores=self.cores[order],
+            memory_bytes=self.memory_bytes[order],
+            gpus=self.gpus[order],
+            features=tuple(self.features[index] for index in order.tolist()),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobTable:
@@ -60,6 +69,7 @@ def job_table(
     malleable_share: float = 1.0,
     cut_at_estimate: bool = True,
     priorities: Mapping[int, float] | None = None,
+    units: UnitColumns | None = None,
     seed: int = 0,
 ) -> JobTable:
     """The jobs of a workload in order of (submission, id).
@@ -67,7 +77,7 @@ def job_table(
     With annotations every job is moldable and a share of them, drawn from the seed, malleable; its
     profile says how long it runs. ``cut_at_estimate``: a job without a profile that ran longer than
     its user asked for ends at that limit, as sites do. ``priorities`` are weights of users, 1 for
-    those not named.
+    those not named. ``units`` has an entry for each job of the workload.
     Raises ValueError for a job without a size or with a run time or estimate below zero.
     """
     order = np.lexsort((workload.job_ids, workload.submit_ns))
@@ -101,6 +111,7 @@ def job_table(
         users=jobs.users,
         malleable=malleable,
         profiles=profiles,
+        units=units.taken(order) if units is not None else None,
     )
 
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from dataclasses import replace
+
+import numpy as np
 
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.part_times import Mix, PartTimes
-from wattfold.coordinator.simulation.pool.progress import Progress
+from wattfold.coordinator.simulation.pool.progress import JobFacts, Progress, whole_numbers
+from wattfold.coordinator.simulation.pool.record import JobColumns
 
 
 class PartRunning(Progress):
@@ -68,6 +72,22 @@ class PartRunning(Progress):
         return sum(
             nodes * self._classes[kind].part_uw(cores, cap_uw)
             for (kind, cores, _), nodes in self.mix[job].items()
+        )
+
+    def facts_of(self, job: int) -> JobFacts:
+        """What has become of a job so far."""
+        facts = super().facts_of(job)
+        facts["first_cores"], facts["last_cores"] = self.first_cores[job], self.cores[job]
+        facts["core_ns"] = self.core_ns[job]
+        return facts
+
+    def columns(self) -> JobColumns:
+        """`facts_of` all jobs."""
+        return replace(
+            super().columns(),
+            first_cores=whole_numbers(self.first_cores),
+            last_cores=np.asarray(self.cores, dtype=np.int64),
+            core_ns=np.asarray(self.core_ns, dtype=np.int64),
         )
 
     def cap_range_uw(self, job: int) -> tuple[int, int]:

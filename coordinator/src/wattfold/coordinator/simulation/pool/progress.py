@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -34,6 +34,9 @@ class JobFacts(TypedDict):
     energy_uj: int
     first_cap_uw: int
     mean_cap_uw: float
+    first_cores: NotRequired[int]
+    last_cores: NotRequired[int]
+    core_ns: NotRequired[int]
 
 
 class Progress:

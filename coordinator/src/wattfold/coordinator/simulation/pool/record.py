@@ -34,6 +34,11 @@ class JobColumns:
     first_cap_uw: Ints
     mean_cap_uw: Floats
     """Package cap over the time it ran."""
+    first_cores: Ints | None = None
+    """Cores of all its nodes when it started; with the next two, None where nodes are counted."""
+    last_cores: Ints | None = None
+    core_ns: Ints | None = None
+    """Cores held, integrated over time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

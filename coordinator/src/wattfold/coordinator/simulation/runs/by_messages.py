@@ -63,7 +63,7 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
             journal=False,
         ),
     )
-    return run(case.machine, table, policy_of(case.policy), experiment)
+    return run(case.counted, table, policy_of(case.policy), experiment)
 
 
 def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:
@@ -79,7 +79,7 @@ def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:
 
 
 def _check_floors(case: SimulationCase) -> None:
-    machine = case.machine
+    machine = case.counted
     floors_uw = machine.nodes * machine.busy_uw(machine.cap_uw_min)
     if case.budget.least_uw <= floors_uw:
         raise ValueError(
