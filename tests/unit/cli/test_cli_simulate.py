@@ -351,9 +351,39 @@ def test_jobs_share_the_nodes_of_a_machine_file(wattfold: Command, small: Path) 
     assert rows["2"]["start_s"] == "10"
 
 
+WINDOW = """
+[[window]]
+class = "large"
+start_s = 60
+end_s = 80
+"""
+
+
+def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Path) -> None:
+    """Job 1 is ended at 60 s and starts again at 80 s with what its snapshot at 50 s had."""
+    path = small.parent / "machine.toml"
+    path.write_text(MACHINE_FILE + WINDOW)
+    late = log(small.parent, job(1, 0, f4=100, f5=16, f9=20), name="late.swf")
+    arguments = ["--log", str(late), "--machine", str(path), "--procs-per-node=4"]
+    out = small.parent / "out"
+    given = ["--snapshots=50s", "--restart-cost=5s", "--out", str(out), "--no-figures"]
+    result = wattfold("simulate", *arguments, *given, "--on-odd=keep")
+    assert result.exit_code == 0, result.output
+    with (out / "easy-seed0" / "jobs.csv").open(newline="") as file:
+        [row] = csv.DictReader(file)
+    assert (row["attempts"], row["wasted_s"], row["timed_out"]) == ("1", "0", "0")
+    assert row["end_s"] == "20"
+    longer = wattfold("simulate", *arguments, "--end-at-limit", "--json")
+    [run] = json.loads(longer.stdout)["runs"]
+    assert run["jobs_timed_out"] == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ("--nodes=3 --snapshots=end", "--snapshots needs --machine FILE"),
+        ("--machine M --snapshots=0s", "snapshots every 0 s"),
+        ("--nodes=20 --level messages --end-at-limit", "--end-at-limit is for the pool"),
         ("--nodes=3 --machine M", "--nodes is for like nodes"),
         ("--idle=3 --machine M", "--idle is for like nodes"),
         ("--nodes=3 --share-nodes", "--share-nodes needs --machine FILE"),

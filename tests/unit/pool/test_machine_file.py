@@ -27,6 +27,18 @@ dram_w = 10
 cap_min_w = 50
 cap_max_w = 190.5
 idle_w = 90
+
+[[window]]
+class = "gpu"
+start_s = 60
+end_s = 90.5
+first_node = 1
+
+[[window]]
+class = "cpu"
+start_s = 0
+end_s = 10
+nodes = 2
 """
 
 
@@ -44,6 +56,10 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert (gpu.name, gpu.count, gpu.cores, gpu.gpus) == ("gpu", 2, 8, 2)
     assert (gpu.memory_bytes, gpu.features) == (3 * GIB // 2, ("k20", "fast"))
     powers = gpu.base_uw, gpu.dram_uw, gpu.cap_uw_min, gpu.cap_uw_max, gpu.idle_uw
+    one, other = machine.windows
+    assert (one.class_name, one.first, one.count) == ("gpu", 1, 1)
+    assert (one.start_ns, one.end_ns) == (60 * 10**9, 90_500_000_000)
+    assert (other.class_name, other.first, other.count) == ("cpu", 0, 2)
     assert powers == (60_000_000, 10_000_000, 50_000_000, 190_500_000, 90_000_000)
 
 
@@ -60,6 +76,10 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
         ('["k20", "fast"]', '"k20"', "features is a list of names"),
         ("[[class]]", "[[clas]]", "no such key 'clas'"),
         ("nodes = 3", "nodes = ", "not TOML"),
+        ('class = "cpu"', 'class = "tpu"', "a window is on class 'tpu'; there are cpu, gpu"),
+        ("end_s = 10", "", "window on 'cpu': end_s is missing"),
+        ("end_s = 90.5", "end_s = 60", "from 60 s to 60 s"),
+        ("first_node = 1", "first_node = 2", "nodes 2 to 1 of class 'gpu', which has 2"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, before: str, after: str, said: str) -> None:

@@ -11,8 +11,9 @@ from unit.pool.test_by_node import machine, nodes, units
 
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
@@ -108,6 +109,21 @@ def test_caps_slow_jobs_by_the_slowest_class() -> None:
         run(jobs, FifoEasy(), m, model=RunTimeModel.PASS).columns.end_ns[0] for m in (fast, slow)
     ]
     assert ends[1] > ends[0] * 1.2
+
+
+def test_another_cap_is_no_resize() -> None:
+    """Caps that follow the budget name no nodes."""
+    on = machine(nodes(2, 8), nodes(1, 4, name="small"))
+    budget = Budget(
+        steps=(
+            BudgetStep(at_ns=0, budget_uw=on.full_uw),
+            BudgetStep(at_ns=10 * S, budget_uw=on.full_uw * 3 // 4),
+        )
+    )
+    record = run(table((0, 2, 100)), EasyUniform(), on, budget=budget)
+    assert record.columns.resizes.tolist() == [0]
+    assert record.series.committed_uw[1] < record.series.committed_uw[0]
+    assert record.columns.mean_cap_uw[0] < record.columns.first_cap_uw[0]
 
 
 def test_what_the_service_cannot_describe_is_refused_before_the_run() -> None:

@@ -18,6 +18,7 @@ from wattfold.coordinator.cli.shared.parsing import (
     MAX_SIZE,
     POWERS_UW,
     Parsed,
+    parse_duration_ns,
     parse_power_uw,
 )
 from wattfold.coordinator.cli.simulation.policy_settings import (
@@ -34,6 +35,7 @@ from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.machine_file import read_machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.runs.case import (
     MODELS,
@@ -83,6 +85,17 @@ def parse_priority(text: str) -> tuple[int, float]:
     if not 0 < found[1] < 1e6:
         raise ValueError(f"not a user and a weight above zero: {text!r}; expected for example 7=2")
     return found
+
+
+def parse_snapshots(text: str) -> int:
+    """Reads `end`, `none` or a duration; nanoseconds as in `Preemption`. Raises ValueError."""
+    words = {"end": 0, "none": -1}
+    if text in words:
+        return words[text]
+    every_ns = parse_duration_ns(text)
+    if not every_ns:
+        raise ValueError("snapshots every 0 s: give end, none or a time above zero")
+    return every_ns
 
 
 def parse_watts(text: str) -> float:
@@ -163,6 +176,11 @@ job_options = _options(
         is_flag=True,
         help="Cut sizes to what the machine has and the budget feeds at full power.",
     ),
+    click.option(
+        "--end-at-limit",
+        is_flag=True,
+        help="What users asked for is a limit: jobs that reach it are ended, and counted.",
+    ),
     click.option("--exact-estimates", is_flag=True, help="Users ask for just what jobs take."),
     click.option(
         "--annotations",
@@ -204,6 +222,20 @@ nodes_option = _options(
         metavar="FILE",
         help="What jobs ask of each of their nodes: a CSV file of job_id and any of cores, "
         "memory_mib, gpus, features. Needs --machine.",
+    ),
+    click.option(
+        "--snapshots",
+        type=Parsed("snapshots", parse_snapshots),
+        metavar="end|none|DURATION",
+        help="What a job keeps that is ended to start again: all that is done, nothing, or what it "
+        "had at its last snapshot. Default: end.",
+    ),
+    click.option(
+        "--restart-cost",
+        type=DURATION_NS,
+        default="0s",
+        show_default=True,
+        help="Time without progress when such a job starts again.",
     ),
     click.option(
         "--share-nodes",
@@ -325,7 +357,7 @@ OF_PARM = (
     "price_resizes",
 )
 OF_COUNTED = ("nodes", "base", "dram", "cap_min", "cap_max", "idle", "torus", "placement")
-OF_CLASSES = ("requests", "share_nodes")
+OF_CLASSES = ("requests", "share_nodes", "snapshots", "restart_cost")
 AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
 
 
@@ -394,6 +426,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 model=run_times,
                 placement=options["placement"],
                 resize_costs=not options["free_resizes"],
+                preemption=preemption_of(options),
                 messages=messages,
             )
             cases.append(_in_folder(case, folder))
@@ -442,8 +475,19 @@ def source_of(
         profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
         malleable_share=options["malleable"],
         priorities=options["priorities"],
+        ends_at_limit=options["end_at_limit"],
         requests=options.get("requests"),
         share_nodes=options.get("share_nodes", False),
+    )
+
+
+def preemption_of(options: dict[str, Any]) -> Preemption | None:
+    """What jobs keep that are ended to start again; None where nothing is said of it."""
+    if options["snapshots"] is None and not options["restart_cost"]:
+        return None
+    every_ns = options["snapshots"]
+    return Preemption(
+        snapshot_ns=0 if every_ns is None else every_ns, restart_ns=options["restart_cost"]
     )
 
 

@@ -16,10 +16,6 @@ Nodes = Any
 """Numbers of nodes, as a list or an array."""
 
 
-class SimulationError(Exception):
-    """The simulation contradicts itself: a defect of a scheduler or of the engine."""
-
-
 class Holdings(Protocol):
     """Who has what of the machine. Must be pickled with its state."""
 
@@ -34,6 +30,13 @@ class Holdings(Protocol):
     @property
     def scaled(self) -> bool:
         """Whether jobs have lower caps than were decided, for want of power."""
+
+    @property
+    def requeued(self) -> list[int]:
+        """Jobs that were ended to wait again, of which their scheduler has not been told."""
+
+    def pass_windows(self, now_ns: int) -> None:
+        """Nodes go out of use, or come back; jobs that are in the way are requeued."""
 
     def site(self, spendable_uw: int) -> Site:
         """The machine as schedulers are told of it."""

@@ -95,10 +95,24 @@ class NamedPolicyScheduler:
         for assignment in plan.assignments:
             job = int(assignment.job_id)
             view = self._views[job]
+            if view.current is None and self._runs_into_a_window(job, assignment, now_ns):
+                continue
             if view.current != assignment:
                 decisions += self._decided(job, view, assignment)
                 self._take(job, view, assignment, now_ns)
         return decisions
+
+    def _runs_into_a_window(self, job: int, assignment: Assignment, now_ns: int) -> bool:
+        """Whether it is expected to be on a node that goes out of use: then it waits.
+
+        Policies know of nodes that are out of use, not of those that will be.
+        """
+        if not self._machine.windows:
+            return False
+        spec = self._views[job].spec
+        ends_ns = now_ns + (spec.time_ns or round(assignment.expected_total_s * NS_PER_S))
+        nodes = (self._numbers[share.node_id] for share in assignment.shares)
+        return any(self._known.free_until_ns(node, now_ns) < ends_ns for node in nodes)
 
     def _plan(self, now_ns: int) -> Plan:
         for job, view in self._views.items():
@@ -106,15 +120,19 @@ class NamedPolicyScheduler:
             if view.current is not None and held is not None:
                 self._views[job] = replace(view, done=self._known.done(job, now_ns))
                 self._changed[job] = None
+        out = self._known.out_of_use()
         world = Snapshot(
             now_ns=now_ns,
             budget_uw=self._budget_uw,
-            reserved_uw=0,
-            nodes=self._nodes,
+            reserved_uw=sum(self._nodes[node].fixed_uw for node in out),
+            nodes=tuple(view for n, view in enumerate(self._nodes) if n not in out)
+            if out
+            else self._nodes,
             jobs=tuple(self._views.values()),
         )
         if self._rounds is None:
             self._changed.clear()
+            self._gone.clear()
             return self._policy.propose(world, now_ns, DEADLINE_S)
         changed = [self._views[job] for job in sorted(self._changed)]
         self._rounds.tell(world, changed, self._gone)

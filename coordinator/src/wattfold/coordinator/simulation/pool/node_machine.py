@@ -119,6 +119,28 @@ class NodeClass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Nodes of a class that are out of use for a time, counted from the first submission.
+
+    They are the first ``count`` of it after ``first``; jobs that are there when it begins are
+    requeued.
+    """
+
+    class_name: str
+    start_ns: int
+    end_ns: int
+    first: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start_ns < self.end_ns:
+            raise ValueError(
+                f"a window on {self.class_name!r} goes from {self.start_ns / 1e9:g} s to "
+                f"{self.end_ns / 1e9:g} s"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMachine:
     """Classes of nodes under one budget."""
 
@@ -126,6 +148,7 @@ class NodeMachine:
     memory_mb: float = 2048.0
     """Data of a job's least node, which a change of the number of its nodes moves."""
     link_mb_per_s: float = 425.0
+    windows: tuple[Window, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.classes:
@@ -133,6 +156,14 @@ class NodeMachine:
         names = [one.name for one in self.classes]
         if len(set(names)) < len(names):
             raise ValueError(f"classes of nodes need names of their own, got {', '.join(names)}")
+        counts = {one.name: one.count for one in self.classes}
+        for window in self.windows:
+            most = counts.get(window.class_name, 0)
+            if window.first < 0 or window.count < 1 or window.first + window.count > most:
+                raise ValueError(
+                    f"a window is on nodes {window.first} to {window.first + window.count - 1} of "
+                    f"class {window.class_name!r}, which has {most}"
+                )
 
     @property
     def nodes(self) -> int:
@@ -171,7 +202,7 @@ class NodeMachine:
     @property
     def counted(self) -> Machine | None:
         """The same nodes as a pool that counts them, where there is one class."""
-        if len(self.classes) > 1:
+        if len(self.classes) > 1 or self.windows:
             return None
         only = self.classes[0]
         return Machine(

@@ -13,17 +13,30 @@ from dataclasses import replace
 
 import numpy as np
 
+from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.part_times import Mix, PartTimes
-from wattfold.coordinator.simulation.pool.progress import JobFacts, Progress, whole_numbers
+from wattfold.coordinator.simulation.pool.progress import (
+    JobFacts,
+    Preemption,
+    Progress,
+    whole_numbers,
+)
 from wattfold.coordinator.simulation.pool.record import JobColumns
 
 
 class PartRunning(Progress):
     """``held_cores``: cores of each class that jobs hold, a tally beside that of the nodes."""
 
-    def __init__(self, count: int, machine: NodeMachine, times: PartTimes) -> None:
-        super().__init__(count)
+    def __init__(
+        self,
+        table: JobTable,
+        machine: NodeMachine,
+        times: PartTimes,
+        preemption: Preemption | None = None,
+    ) -> None:
+        count = len(table)
+        super().__init__(count, table.limit_ns, preemption or Preemption())
         self.times = times
         self._classes, self._grain = machine.classes, machine.grain
         self.mix: dict[int, Mix] = {}
@@ -66,6 +79,14 @@ class PartRunning(Progress):
         del self.mix[job]
         self._finish(job, now_ns)
         return job
+
+    def preempt(self, job: int, now_ns: int) -> None:
+        """A running job is ended and waits again."""
+        self._advance(job, now_ns)
+        self._book(job, now_ns)
+        self._release(job)
+        del self.mix[job]
+        self._put_back(job, now_ns)
 
     def power_uw(self, job: int, cap_uw: int) -> int:
         """What a running job adds to the charge of idle nodes at a level."""

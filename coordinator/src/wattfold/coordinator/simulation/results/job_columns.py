@@ -47,6 +47,9 @@ class JobRow:
     first_cores: int = 0
     last_cores: int = 0
     core_ns: int = 0
+    attempts: int = 1
+    wasted_ns: int = 0
+    timed_out: int = 0
 
 
 _FROM_TABLE = {
@@ -167,12 +170,21 @@ _PART_MAKERS: tuple[_Maker, ...] = (
 )
 
 
+_ATTEMPT_MAKERS: tuple[_Maker, ...] = (
+    _whole("attempts", "attempts", once_started=True),
+    _scaled("wasted_s", "wasted_ns", NS_PER_S, once_started=True),
+    _whole("timed_out", "timed_out", once_started=True),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
     """Columns that only some runs have, so that the files of all others stay as they are."""
 
     parts: bool = False
     """Cores: of runs whose nodes are shared."""
+    attempts: bool = False
+    """Of runs in which jobs may be ended, by a limit or to start again."""
 
 
 PLAIN = Extra()
@@ -180,7 +192,7 @@ PLAIN = Extra()
 
 def extra_of(columns: JobColumns) -> Extra:
     """Which of them a record has."""
-    return Extra(parts=columns.first_cores is not None)
+    return Extra(parts=columns.first_cores is not None, attempts=columns.attempts is not None)
 
 
 def job_row(jobs: JobTable, columns: JobColumns, index: int) -> JobRow:
@@ -240,4 +252,7 @@ def _columns(
     arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]], extra: Extra
 ) -> tuple[Column, ...]:
     facts = _Facts(arrays)
-    return tuple(make(facts) for make in (*_MAKERS, *(_PART_MAKERS if extra.parts else ())))
+    makers = [*_MAKERS]
+    makers += _PART_MAKERS if extra.parts else ()
+    makers += _ATTEMPT_MAKERS if extra.attempts else ()
+    return tuple(make(facts) for make in makers)

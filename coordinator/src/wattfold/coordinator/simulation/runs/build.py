@@ -112,6 +112,7 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
         malleable_share=source.malleable_share,
         priorities=dict(source.priorities),
         units=_units(source, workload, procs),
+        ends_at_limit=source.ends_at_limit,
         seed=seed,
     )
     return table, report
@@ -172,4 +173,5 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
         placement=case.placement,
         resize_costs=case.resize_costs,
         seed=case.seed,
+        preemption=case.preemption,
     )

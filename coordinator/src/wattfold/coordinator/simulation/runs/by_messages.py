@@ -32,6 +32,8 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
 
     Raises ValueError for what this level has not, and the core's errors with the last events.
     """
+    if case.source.ends_at_limit:
+        raise ValueError("--end-at-limit is for the pool")
     _check_deadlines(case, level)
     _check_floors(case)
     first_ns = int(table.submit_ns.min()) if len(table) else 0

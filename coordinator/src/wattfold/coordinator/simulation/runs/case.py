@@ -18,12 +18,14 @@ from wattfold.coordinator.policies.descriptions import Value
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
 
 POLICIES = registry.simulator_names()
 MODELS = ("lublin", "poisson")
-LATER = ("requests", "share_nodes")
+LATER = ("requests", "share_nodes", "ends_at_limit", "preemption")
+"""Named in what a run is only where they are used: files of earlier runs stay the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class WorkloadSource:
     """Weights of users; 1 for those not named."""
     requests: Path | None = None
     """What units of jobs ask of nodes."""
+    ends_at_limit: bool = False
+    """What users asked for is a limit: jobs that reach it are ended."""
     share_nodes: bool = False
     """Jobs of less processors than make a node ask for so many cores of one."""
 
@@ -150,6 +154,8 @@ class SimulationCase:
     model: RunTimeModel | None = None
     placement: str = "any"
     resize_costs: bool = True
+    preemption: Preemption | None = None
+    """What jobs keep that are ended to start again; None: where any are, all that is done."""
     messages: MessageLevel | None = None
     """None: a pool."""
     folder: Path | None = None
@@ -183,11 +189,12 @@ class SimulationCase:
         """All that decides the result. Raises OSError where a file of the workload is gone."""
         described = asdict(self)
         del described["folder"]
-        # What came later is named where it is used, so that files of earlier runs stay the same.
-        described["source"] = {
-            key: value for key, value in described["source"].items() if value or key not in LATER
-        }
-        return {key: _plain(value) for key, value in described.items()}
+        described["source"] = _used(described["source"])
+        return {key: _plain(value) for key, value in _used(described).items()}
+
+
+def _used(described: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in described.items() if value or key not in LATER}
 
 
 def _plain(value: object) -> object:

@@ -174,7 +174,7 @@ def _run(
 
 def extra_columns(simulation: PoolSimulation) -> Extra:
     """What the file of jobs has beside the columns of every run."""
-    return Extra(parts=simulation.by_node)
+    return Extra(parts=simulation.by_node, attempts=simulation.counts_attempts)
 
 
 def _row(simulation: PoolSimulation, job: int) -> JobRow:
