@@ -360,29 +360,31 @@ end_s = 80
 
 
 def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Path) -> None:
-    """Job 1 is ended at 60 s and starts again at 80 s with what its snapshot at 50 s had."""
+    """Job 2 would run into the window; job 1 asked for less than it takes."""
     path = small.parent / "machine.toml"
     path.write_text(MACHINE_FILE + WINDOW)
-    late = log(small.parent, job(1, 0, f4=100, f5=16, f9=20), name="late.swf")
-    arguments = ["--log", str(late), "--machine", str(path), "--procs-per-node=4"]
+    rows = [job(1, 0, f4=70, f5=16, f9=50), job(2, 1, f4=30, f5=8, f9=30)]
+    late = log(small.parent, *rows, name="late.swf")
+    arguments = ["--log", str(late), "--machine", str(path), "--procs-per-node=4", "--end-at-limit"]
     out = small.parent / "out"
     given = ["--snapshots=50s", "--restart-cost=5s", "--out", str(out), "--no-figures"]
-    result = wattfold("simulate", *arguments, *given, "--on-odd=keep")
+    result = wattfold("simulate", *arguments, *given, "--json")
     assert result.exit_code == 0, result.output
     with (out / "easy-seed0" / "jobs.csv").open(newline="") as file:
-        [row] = csv.DictReader(file)
-    assert (row["attempts"], row["wasted_s"], row["timed_out"]) == ("1", "0", "0")
-    assert row["end_s"] == "20"
-    longer = wattfold("simulate", *arguments, "--end-at-limit", "--json")
-    [run] = json.loads(longer.stdout)["runs"]
-    assert run["jobs_timed_out"] == 1
+        first, second = csv.DictReader(file)
+    assert (first["attempts"], first["wasted_s"], first["timed_out"]) == ("1", "0", "1")
+    assert (first["end_s"], second["start_s"], second["timed_out"]) == ("50", "80", "0")
+    assert json.loads(result.stdout)["runs"][0]["jobs_timed_out"] == 1
+    shown = wattfold("simulate", *arguments)
+    assert "ended by limits" in shown.stdout
+    assert "pre-emptions" not in shown.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("--nodes=3 --snapshots=end", "--snapshots needs --machine FILE"),
-        ("--machine M --snapshots=0s", "snapshots every 0 s"),
+        ("--machine M --snapshots=0s", "Invalid value for '--snapshots'"),
         ("--nodes=20 --level messages --end-at-limit", "--end-at-limit is for the pool"),
         ("--nodes=3 --machine M", "--nodes is for like nodes"),
         ("--idle=3 --machine M", "--idle is for like nodes"),

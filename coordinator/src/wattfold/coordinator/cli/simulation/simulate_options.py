@@ -233,9 +233,7 @@ nodes_option = _options(
     click.option(
         "--restart-cost",
         type=DURATION_NS,
-        default="0s",
-        show_default=True,
-        help="Time without progress when such a job starts again.",
+        help="Time without progress when such a job starts again. Default: none.",
     ),
     click.option(
         "--share-nodes",
@@ -483,11 +481,10 @@ def source_of(
 
 def preemption_of(options: dict[str, Any]) -> Preemption | None:
     """What jobs keep that are ended to start again; None where nothing is said of it."""
-    if options["snapshots"] is None and not options["restart_cost"]:
+    if options["snapshots"] is None and options["restart_cost"] is None:
         return None
-    every_ns = options["snapshots"]
     return Preemption(
-        snapshot_ns=0 if every_ns is None else every_ns, restart_ns=options["restart_cost"]
+        snapshot_ns=options["snapshots"] or 0, restart_ns=options["restart_cost"] or 0
     )
 
 

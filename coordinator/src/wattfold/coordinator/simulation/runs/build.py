@@ -18,7 +18,12 @@ from wattfold.coordinator.simulation.workloads.annotations import (
     read_annotations,
 )
 from wattfold.coordinator.simulation.workloads.job_requests import JobRequest, read_requests
-from wattfold.coordinator.simulation.workloads.odd_rows import OddRowReport
+from wattfold.coordinator.simulation.workloads.odd_rows import (
+    OddRowPolicy,
+    OddRowReport,
+    Rule,
+    Treatment,
+)
 from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
 from wattfold.coordinator.simulation.workloads.workload import Ints, Workload
 
@@ -38,7 +43,7 @@ def workload_of(
     annotations = None
     report = OddRowReport()
     if source.log is not None:
-        read = read_swf(source.log, source.odd_rows)
+        read = read_swf(source.log, _odd_rows(source))
         workload, report = read.workload, read.report
     else:
         workload, annotations = _drawn(source, nodes, seed)
@@ -62,6 +67,14 @@ def workload_of(
     # Users may ask for anything; beyond all runs it makes no difference.
     workload = workload.changed(requested_s=np.minimum(workload.requested_s, MAX_TIME_S))
     return workload, procs, annotations, report
+
+
+def _odd_rows(source: WorkloadSource) -> OddRowPolicy:
+    """Where a limit is to end jobs, reading the log must not cut them to it before."""
+    asked, rule = source.odd_rows, Rule.RUN_OVER_REQUESTED
+    if not source.ends_at_limit or asked.treatment(rule) is not Treatment.REPAIR:
+        return asked
+    return replace(asked, exceptions={**asked.exceptions, rule: Treatment.KEEP})
 
 
 def _check_range(workload: Workload) -> None:
