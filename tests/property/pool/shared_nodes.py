@@ -13,7 +13,7 @@ from wattfold.coordinator.policies.node_parts import NodeJobs, Parts
 from wattfold.coordinator.policies.scheduler import Decision, Site
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
+from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine, Window
 
 MEMORY = 64
 
@@ -39,7 +39,25 @@ def random_machine(rng: random.Random) -> NodeMachine:
                 features=rng.choice([(), ("fast",)]),
             )
         )
-    return NodeMachine(classes=tuple(classes))
+    return NodeMachine(classes=tuple(classes), windows=random_windows(rng, classes))
+
+
+def random_windows(rng: random.Random, classes: Sequence[NodeClass]) -> tuple[Window, ...]:
+    """Up to two, that may overlap."""
+    windows = []
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        one = rng.choice(classes)
+        first, start = rng.randrange(one.count), rng.randint(0, 60)
+        windows.append(
+            Window(
+                class_name=one.name,
+                start_ns=start * S,
+                end_ns=(start + rng.randint(1, 60)) * S,
+                first=first,
+                count=rng.randint(1, one.count - first),
+            )
+        )
+    return tuple(windows)
 
 
 def random_jobs(rng: random.Random, machine: NodeMachine, count: int = 25) -> JobTable:
@@ -54,7 +72,8 @@ def random_jobs(rng: random.Random, machine: NodeMachine, count: int = 25) -> Jo
         gpus=np.array([rng.choice([0, one.gpus // 2]) for one in like]),
         features=tuple(rng.choice([(), one.features]) for one in like),
     )
-    return replace(jobs, units=units)
+    limits = np.array([rng.randint(20, 90) * S for _ in range(count)])
+    return replace(jobs, units=units, limit_ns=rng.choice([None, limits]))
 
 
 def random_budget(rng: random.Random, machine: NodeMachine) -> Budget:
@@ -71,7 +90,7 @@ def random_budget(rng: random.Random, machine: NodeMachine) -> Budget:
 
 
 class AtWill:
-    """Starts jobs on nodes with room, and gives running ones other cores where there are some.
+    """Starts jobs where there is room, gives running ones other cores, and pre-empts some.
 
     It never decides more than there is, but for power: after each decision it knows what is left.
     """
@@ -103,6 +122,8 @@ class AtWill:
     def decide(self, now_ns: int) -> Sequence[Decision | Parts]:
         """One change of a running job and one start at most: each sees what there really is."""
         rng = self._rng
+        if len(self._runs) > 1 and self._waits and rng.random() < 0.1:
+            return [(rng.choice(self._runs), 0, 0)]
         changed = self._changed(rng.choice(self._runs)) if self._runs and rng.random() < 0.5 else ()
         if changed:
             return changed

@@ -8,14 +8,16 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.pool.shared_nodes import AtWill, random_budget, random_jobs, random_machine
-from unit.pool.pools import table
+from unit.pool.pools import S, table
 from unit.pool.test_by_node import same_record
 
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation, simulate
+from wattfold.coordinator.simulation.pool.ground import NOBODY
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
+from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 
 SEEDS = st.integers(0, 10**9)
@@ -26,9 +28,9 @@ def made(seed: int, *, each_event: bool = True) -> PoolSimulation:
     machine = random_machine(rng)
     model = rng.choice([RunTimeModel.IDEAL, RunTimeModel.WORST_CASE])
     jobs, budget = random_jobs(rng, machine), random_budget(rng, machine)
-    return PoolSimulation(
-        jobs, machine, AtWill(seed, machine, each_event=each_event), budget, model=model
-    )
+    rule = Preemption(snapshot_ns=rng.choice([-1, 0, 3 * S]), restart_ns=rng.choice([0, 2 * S]))
+    scheduler = AtWill(seed, machine, each_event=each_event)
+    return PoolSimulation(jobs, machine, scheduler, budget, model=model, preemption=rule)
 
 
 @settings(max_examples=150, deadline=None)
@@ -52,22 +54,35 @@ def test_nothing_is_held_twice_and_all_comes_back(seed: int) -> None:
                 memory[node] += request.memory_bytes
         for node, cores in enumerate(held):
             kind = machine.classes[ground.kind_of[node]]
+            if node in ground.out:
+                assert ground.on[node][NOBODY] == kind.cores
+                continue
             assert ground.free[node] == kind.cores - cores >= 0
             assert memory[node] <= kind.memory_bytes
         assert sum(held) == sum(run._running.held_cores)
-        assert ground.busy == sum(map(bool, held))
+        assert ground.busy == sum(bool(h) and n not in ground.out for n, h in enumerate(held))
 
     simulation.on_end = look
     assert simulation.run()
     record = simulation.record()
     ground = holdings._ground
-    assert not any(ground.on)
-    assert ground.empty(len(ground)) == list(range(len(ground)))
+    assert not any(set(on) - {NOBODY} for on in ground.on)
+    assert ground.empty(len(ground)) == sorted(set(range(len(ground))) - ground.out)
     assert simulation._running.committed_uw == simulation._running.drawn_uw == 0
     assert (record.series.committed_uw <= record.series.budget_uw).all()
     assert record.over_budget_ns == 0
+    columns = record.columns
+    assert columns.attempts is not None
+    assert columns.timed_out is not None
     # A job never has more than it asked for here, so none is faster than its log says.
-    assert (record.columns.end_ns - record.columns.start_ns >= record.jobs.run_ns).all()
+    whole = (columns.timed_out == 0) & (columns.attempts == 1)
+    ran_ns = columns.end_ns - columns.start_ns
+    assert (ran_ns >= record.jobs.run_ns)[whole].all()
+    if record.jobs.limit_ns is not None:
+        assert (ran_ns <= record.jobs.limit_ns).all()
+        assert (ran_ns == record.jobs.limit_ns)[columns.timed_out == 1].all()
+    else:
+        assert not columns.timed_out.any()
 
 
 @settings(max_examples=40, deadline=None)

@@ -321,6 +321,93 @@ def test_a_failure_leaves_no_folder(wattfold: Command, tmp_path: Path) -> None:
         assert not [path for path in out.rglob("*") if path.is_file()]
 
 
+# ---- machines of several classes -----------------------------------------------------------------
+
+
+MACHINE_FILE = """
+[[class]]
+name = "large"
+nodes = 4
+cores = 4
+
+[[class]]
+name = "small"
+nodes = 2
+cores = 2
+"""
+
+
+def test_jobs_share_the_nodes_of_a_machine_file(wattfold: Command, small: Path) -> None:
+    """Six processors are two nodes of four; those of jobs 3 and 4 are cores of the nodes left."""
+    path = small.parent / "machine.toml"
+    path.write_text(MACHINE_FILE)
+    arguments = ["--log", str(small), "--machine", str(path), "--procs-per-node=4", "--share-nodes"]
+    out = small.parent / "out"
+    result = wattfold("simulate", *arguments, "--out", str(out), "--no-figures", "--json")
+    assert result.exit_code == 0, result.output
+    with (out / "easy-seed0" / "jobs.csv").open(newline="") as file:
+        rows = {row["job_id"]: row for row in csv.DictReader(file)}
+    assert [rows[n]["cores_first"] for n in "134"] == ["8", "2", "1"]
+    assert rows["2"]["start_s"] == "10"
+
+
+WINDOW = """
+[[window]]
+class = "large"
+start_s = 60
+end_s = 80
+"""
+
+
+def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Path) -> None:
+    """Job 2 would run into the window; job 1 asked for less than it takes."""
+    path = small.parent / "machine.toml"
+    path.write_text(MACHINE_FILE + WINDOW)
+    rows = [job(1, 0, f4=70, f5=16, f9=50), job(2, 1, f4=30, f5=8, f9=30)]
+    late = log(small.parent, *rows, name="late.swf")
+    arguments = ["--log", str(late), "--machine", str(path), "--procs-per-node=4", "--end-at-limit"]
+    out = small.parent / "out"
+    given = ["--snapshots=50s", "--restart-cost=5s", "--out", str(out), "--no-figures"]
+    result = wattfold("simulate", *arguments, *given, "--json")
+    assert result.exit_code == 0, result.output
+    with (out / "easy-seed0" / "jobs.csv").open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["attempts"], first["wasted_s"], first["timed_out"]) == ("1", "0", "1")
+    assert (first["end_s"], second["start_s"], second["timed_out"]) == ("50", "80", "0")
+    assert json.loads(result.stdout)["runs"][0]["jobs_timed_out"] == 1
+    shown = wattfold("simulate", *arguments)
+    assert "ended by limits" in shown.stdout
+    assert "pre-emptions" not in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--nodes=3 --snapshots=end", "--snapshots needs --machine FILE"),
+        ("--machine M --snapshots=0s", "Invalid value for '--snapshots'"),
+        ("--nodes=20 --level messages --end-at-limit", "--end-at-limit is for the pool"),
+        ("--nodes=3 --machine M", "--nodes is for like nodes"),
+        ("--idle=3 --machine M", "--idle is for like nodes"),
+        ("--nodes=3 --share-nodes", "--share-nodes needs --machine FILE"),
+        ("--nodes=3 --requests M", "--requests needs --machine FILE"),
+        ("", "either --nodes COUNT or --machine FILE"),
+        ("--machine M --level messages", "easy needs like nodes that are counted"),
+        ("--machine M --policy conservative", "conservative only counts whole like nodes"),
+        ("--machine M --budget 400W", "leaves nothing for jobs"),
+    ],
+)
+def test_what_does_not_go_with_a_machine_file(
+    wattfold: Command, small: Path, words: str, said: str
+) -> None:
+    path = small.parent / "machine.toml"
+    path.write_text(MACHINE_FILE)
+    given = [str(path) if word == "M" else word for word in words.split()]
+    result = wattfold("simulate", "--log", str(small), *given)
+    assert result.exit_code != 0
+    assert said in result.stderr, result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 # ---- on a terminal and not ---------------------------------------------------------------------
 
 

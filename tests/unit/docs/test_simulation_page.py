@@ -12,7 +12,7 @@ from unit.workloads.swf_files import job, log
 
 from wattfold.coordinator.cli.simulation.compare import compare
 from wattfold.coordinator.cli.simulation.simulate import simulate
-from wattfold.coordinator.simulation.results.job_columns import csv_header, row_columns
+from wattfold.coordinator.simulation.results.job_columns import Extra, csv_header, row_columns
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -32,6 +32,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "starts.csv.gz").write_text(f"job_id,start\n{starts}")
     [budget] = re.findall(r"^```csv\n(.*?)^```", PAGE, re.S | re.M)
     (tmp_path / "budget.csv").write_text(budget)
+    machine = re.findall(r"^```toml\n(.*?)^```", PAGE, re.S | re.M)
+    assert len(machine) == 2
+    (tmp_path / "machine.toml").write_text("\n".join(machine))
 
 
 @pytest.mark.usefixtures("files")
@@ -45,11 +48,13 @@ def test_the_commands_of_the_page_work(words: list[str]) -> None:
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
 
 
 def test_the_page_names_every_column_and_option() -> None:
-    columns = csv_header(row_columns(())).decode().strip().split(",")
+    columns = (
+        csv_header(row_columns((), Extra(parts=True, attempts=True))).decode().strip().split(",")
+    )
     columns += ["queued", "running", "nodes_busy", "committed_w", "drawn_w", "budget_w"]
     assert [name for name in columns if f"`{name}`" not in PAGE] == []
     params = [*simulate.params, *compare.params]

@@ -25,7 +25,11 @@ from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.placement import Room
 
 Decision = tuple[int, int, int]
-"""A job, its size, its package cap a node in microwatts."""
+"""A job, its size, its package cap a node in microwatts.
+
+In simulations size 0 pre-empts a running job: it is ended, and told as one that ends and comes back
+to the queue. The service has no such decision.
+"""
 
 
 class Ask(NamedTuple):

@@ -18,6 +18,7 @@ from wattfold.coordinator.cli.shared.parsing import (
     MAX_SIZE,
     POWERS_UW,
     Parsed,
+    parse_duration_ns,
     parse_power_uw,
 )
 from wattfold.coordinator.cli.simulation.policy_settings import (
@@ -32,6 +33,9 @@ from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.machine_file import read_machine
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.runs.case import (
     MODELS,
@@ -81,6 +85,17 @@ def parse_priority(text: str) -> tuple[int, float]:
     if not 0 < found[1] < 1e6:
         raise ValueError(f"not a user and a weight above zero: {text!r}; expected for example 7=2")
     return found
+
+
+def parse_snapshots(text: str) -> int:
+    """Reads `end`, `none` or a duration; nanoseconds as in `Preemption`. Raises ValueError."""
+    words = {"end": 0, "none": -1}
+    if text in words:
+        return words[text]
+    every_ns = parse_duration_ns(text)
+    if not every_ns:
+        raise ValueError("snapshots every 0 s: give end, none or a time above zero")
+    return every_ns
 
 
 def parse_watts(text: str) -> float:
@@ -161,6 +176,11 @@ job_options = _options(
         is_flag=True,
         help="Cut sizes to what the machine has and the budget feeds at full power.",
     ),
+    click.option(
+        "--end-at-limit",
+        is_flag=True,
+        help="What users asked for is a limit: jobs that reach it are ended, and counted.",
+    ),
     click.option("--exact-estimates", is_flag=True, help="Users ask for just what jobs take."),
     click.option(
         "--annotations",
@@ -187,8 +207,40 @@ job_options = _options(
     ),
 )
 
-nodes_option = click.option(
-    "--nodes", type=click.IntRange(1, MAX_SIZE), required=True, help="Nodes of the machine."
+nodes_option = _options(
+    click.option("--nodes", type=click.IntRange(1, MAX_SIZE), help="Nodes of the machine."),
+    click.option(
+        "--machine",
+        "machine_file",
+        type=LOG_FILE,
+        metavar="FILE",
+        help="A TOML file of [[class]] tables instead: nodes of several kinds, to be shared.",
+    ),
+    click.option(
+        "--requests",
+        type=LOG_FILE,
+        metavar="FILE",
+        help="What jobs ask of each of their nodes: a CSV file of job_id and any of cores, "
+        "memory_mib, gpus, features. Needs --machine.",
+    ),
+    click.option(
+        "--snapshots",
+        type=Parsed("snapshots", parse_snapshots),
+        metavar="end|none|DURATION",
+        help="What a job keeps that is ended to start again: all that is done, nothing, or what it "
+        "had at its last snapshot. Default: end.",
+    ),
+    click.option(
+        "--restart-cost",
+        type=DURATION_NS,
+        help="Time without progress when such a job starts again. Default: none.",
+    ),
+    click.option(
+        "--share-nodes",
+        is_flag=True,
+        help="Jobs of less than --procs-per-node processors ask for so many cores of one node. "
+        "Needs --machine.",
+    ),
 )
 
 machine_options = _options(
@@ -302,6 +354,8 @@ OF_PARM = (
     "dram_levels",
     "price_resizes",
 )
+OF_COUNTED = ("nodes", "base", "dram", "cap_min", "cap_max", "idle", "torus", "placement")
+OF_CLASSES = ("requests", "share_nodes", "snapshots", "restart_cost")
 AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
 
 
@@ -316,6 +370,12 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
         _refuse_given(context, ("size",), f"is for backfilling, and not for {chosen}")
     if not pools & AT_ONE_CAP:
         _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
+    if options["machine_file"] is not None:
+        _refuse_given(
+            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
+        )
+    else:
+        _refuse_given(context, OF_CLASSES, "needs --machine FILE")
     refuse_unmeant(options["settings"], names)
     refuse_unused_jobs(context, options)
 
@@ -346,7 +406,8 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     choices = [_policy(name, options) for name in names]
     source = source_of(options, choices, run_times)
     machine = machine_of(options)
-    _check_caps(machine, options)
+    if isinstance(machine, Machine):
+        _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
@@ -363,6 +424,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 model=run_times,
                 placement=options["placement"],
                 resize_costs=not options["free_resizes"],
+                preemption=preemption_of(options),
                 messages=messages,
             )
             cases.append(_in_folder(case, folder))
@@ -411,11 +473,27 @@ def source_of(
         profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
         malleable_share=options["malleable"],
         priorities=options["priorities"],
+        ends_at_limit=options["end_at_limit"],
+        requests=options.get("requests"),
+        share_nodes=options.get("share_nodes", False),
     )
 
 
-def machine_of(options: dict[str, Any]) -> Machine:
-    """The machine that the options describe. Raises ValueError."""
+def preemption_of(options: dict[str, Any]) -> Preemption | None:
+    """What jobs keep that are ended to start again; None where nothing is said of it."""
+    if options["snapshots"] is None and options["restart_cost"] is None:
+        return None
+    return Preemption(
+        snapshot_ns=options["snapshots"] or 0, restart_ns=options["restart_cost"] or 0
+    )
+
+
+def machine_of(options: dict[str, Any]) -> Machine | NodeMachine:
+    """The machine that the options describe. Raises BadRequestError and ValueError."""
+    if options.get("machine_file") is not None:
+        return read_machine(options["machine_file"])
+    if options["nodes"] is None:
+        raise BadRequestError("name the machine: either --nodes COUNT or --machine FILE")
     return Machine.of_watts(
         options["nodes"],
         base_w=options["base"],

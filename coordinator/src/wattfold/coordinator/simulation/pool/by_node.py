@@ -17,17 +17,20 @@ from typing import Any
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.resize_cost import Resize, charge_s
 from wattfold.coordinator.policies.node_parts import Parts
-from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
+from wattfold.coordinator.policies.scheduler import Decision, Site
 from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.errors import SimulationError
 from wattfold.coordinator.simulation.pool.ground import Ground, Held
-from wattfold.coordinator.simulation.pool.holdings import Nodes, SimulationError
+from wattfold.coordinator.simulation.pool.holdings import Nodes
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.part_running import PartRunning
 from wattfold.coordinator.simulation.pool.part_times import Mix, NodeTimes, PartTimes
+from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.pool.stocks import WHOLE, Stocks, request_of, units_on
+from wattfold.coordinator.simulation.pool.windows import Windows
 
 FRACTIONS = 1 << 20
 """Steps in which caps are scaled down where power does not go with them in a straight line."""
@@ -43,11 +46,15 @@ class NodeHoldings:
         *,
         model: RunTimeModel,
         resize_costs: bool,
+        start_ns: int = 0,
+        preemption: Preemption | None = None,
         times: PartTimes | None = None,
     ) -> None:
-        """``times`` may take the place of what ``model`` says."""
+        """Times of windows count from ``start_ns``. ``times`` may take the place of ``model``."""
         times = times or NodeTimes(table, machine, model)
-        self.running = PartRunning(len(table), machine, times)
+        self.running = PartRunning(table, machine, times, preemption)
+        self.requeued: list[int] = []
+        self._windows = Windows(machine, start_ns)
         self._table, self._machine = table, machine
         self._resize_costs = resize_costs
         self._ground = Ground(machine)
@@ -59,11 +66,17 @@ class NodeHoldings:
         """Jobs that are to have more nodes than they are on, by count."""
         self._wanted_uw: dict[int, int] = {}
         self._jobs = NodeTableJobs(
-            table, machine, self.running, self._ground, self._stocks, self._held
+            table,
+            machine,
+            self.running,
+            self._ground,
+            self._stocks,
+            self._held,
+            self._windows,
         )
 
     @property
-    def jobs(self) -> Jobs:
+    def jobs(self) -> NodeTableJobs:
         """What schedulers may ask."""
         return self._jobs
 
@@ -89,6 +102,9 @@ class NodeHoldings:
             before = running.size[job] if job in running.jobs else 0
             if isinstance(decision, Parts):
                 self._by_parts(decision, now_ns)
+            elif before and not decision[1]:
+                self._requeue(job, now_ns)
+                continue
             else:
                 self._by_count(decision, now_ns)
             after = running.size[job]
@@ -106,6 +122,26 @@ class NodeHoldings:
         self._asked.pop(job, None)
         self._unplaced.pop(job, None)
         self._wanted_uw.pop(job, None)
+
+    def pass_windows(self, now_ns: int) -> None:
+        """Nodes go out of use, or come back; jobs that are in the way are requeued.
+
+        A job that ends in this very instant is let end.
+        """
+        opened, closed = self._windows.passed(now_ns)
+        ground, running = self._ground, self.running
+        if closed:
+            ground.bring_back(closed)
+        in_the_way = {job for node in opened for job in ground.on[node]}
+        for job in sorted(in_the_way):
+            if running.end_as_it_is_ns(job) > now_ns:
+                self._requeue(job, now_ns)
+        ground.take_out(opened)
+
+    def _requeue(self, job: int, now_ns: int) -> None:
+        self.running.preempt(job, now_ns)
+        self.end(job)
+        self.requeued.append(job)
 
     def settle(self) -> None:
         """Nodes for what was decided by count, and the checks. Raises SimulationError."""

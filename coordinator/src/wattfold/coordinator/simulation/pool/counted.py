@@ -14,9 +14,11 @@ from wattfold.coordinator.policies.node_selection.selector import NodeSelector, 
 from wattfold.coordinator.policies.node_selection.strategies import node_selector
 from wattfold.coordinator.policies.scheduler import Decision, DramScheduler, Site
 from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.holdings import Nodes, SimulationError
+from wattfold.coordinator.simulation.pool.errors import SimulationError
+from wattfold.coordinator.simulation.pool.holdings import Nodes
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
 from wattfold.coordinator.simulation.pool.running import Running
 from wattfold.coordinator.simulation.pool.table_jobs import TableJobs
@@ -34,10 +36,15 @@ class CountedHoldings:
         dram: DramScheduler | None,
         placement: str,
         resize_costs: bool,
+        preemption: Preemption | None = None,
     ) -> None:
         self.running = Running(
-            table, machine, RunTimes(table, model, dram.dram_model if dram else None)
+            table,
+            machine,
+            RunTimes(table, model, dram.dram_model if dram else None),
+            preemption,
         )
+        self.requeued: list[int] = []
         self.jobs = TableJobs(table, self.running)
         self._table, self._machine, self._dram = table, machine, dram
         self._resize_costs = resize_costs
@@ -56,6 +63,9 @@ class CountedHoldings:
     def site(self, spendable_uw: int) -> Site:
         """Nodes of one kind, given whole."""
         return self._machine.site(spendable_uw)
+
+    def pass_windows(self, now_ns: int) -> None:
+        """Counted nodes are never out of use."""
 
     def nodes_of(self, job: int) -> Nodes:
         """The nodes of a running job."""
@@ -80,6 +90,11 @@ class CountedHoldings:
             if job not in running.jobs:
                 running.start(job, size, cap_uw, now_ns, dram_uw)
                 self._unplaced[job] = None
+                continue
+            if not size:
+                running.preempt(job, now_ns)
+                self.end(job)
+                self.requeued.append(job)
                 continue
             before = running.size[job]
             self._wanted_uw.pop(job, None)

@@ -27,15 +27,17 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.coordinator.policies.scheduler import DramScheduler, Scheduler
+from wattfold.coordinator.policies.node_parts import AnyScheduler
+from wattfold.coordinator.policies.scheduler import DramScheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.by_node import NodeHoldings, check_by_node
 from wattfold.coordinator.simulation.pool.counted import CountedHoldings, check_counted
-from wattfold.coordinator.simulation.pool.holdings import Holdings, Nodes, SimulationError
+from wattfold.coordinator.simulation.pool.errors import SimulationError
+from wattfold.coordinator.simulation.pool.holdings import Holdings, Nodes
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
-from wattfold.coordinator.simulation.pool.progress import JobFacts, whole_numbers
+from wattfold.coordinator.simulation.pool.progress import JobFacts, Preemption, whole_numbers
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 
@@ -66,13 +68,14 @@ class PoolSimulation:
         self,
         table: JobTable,
         machine: Machine | NodeMachine,
-        scheduler: Scheduler,
+        scheduler: AnyScheduler,
         budget: Budget,
         *,
         model: RunTimeModel | None = None,
         placement: str = "any",
         resize_costs: bool = True,
         seed: int = 0,
+        preemption: Preemption | None = None,
     ) -> None:
         if model is None:
             model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
@@ -82,7 +85,14 @@ class PoolSimulation:
             if dram is not None:
                 raise ValueError(f"{scheduler.name} chooses DRAM caps: not where nodes have names")
             check_by_node(table, machine, budget)
-            self._holdings = NodeHoldings(table, machine, model=model, resize_costs=resize_costs)
+            self._holdings = NodeHoldings(
+                table,
+                machine,
+                model=model,
+                resize_costs=resize_costs,
+                start_ns=int(table.submit_ns[0]) if len(table) else 0,
+                preemption=preemption,
+            )
         else:
             check_counted(table, machine, budget)
             self._holdings = CountedHoldings(
@@ -92,6 +102,7 @@ class PoolSimulation:
                 dram=dram,
                 placement=placement,
                 resize_costs=resize_costs,
+                preemption=preemption,
             )
         self._running = self._holdings.running
         self._idle_uw = machine.idle_total_uw
@@ -103,7 +114,7 @@ class PoolSimulation:
         self._submit_ns: list[int] = [*table.submit_ns.tolist(), NEVER]
         self._next = 0
         self._start_ns = self._submit_ns[0] if len(table) else 0
-        self._steps = [(self._start_ns + s.at_ns, s.budget_uw) for s in budget.steps]
+        self._steps = steps_of(budget, machine, self._start_ns)
         self._step = 0
         self._budget_uw = self._steps[0][1]
         self._now_ns = self._start_ns
@@ -113,7 +124,18 @@ class PoolSimulation:
         self._rounds = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
-        scheduler.attach(self._holdings.jobs)
+        known: Any = self._holdings.jobs
+        self.scheduler.attach(known)
+
+    @property
+    def by_node(self) -> bool:
+        """Whether jobs have parts of nodes, so that their cores are counted."""
+        return isinstance(self.machine, NodeMachine)
+
+    @property
+    def counts_attempts(self) -> bool:
+        """Whether jobs may be ended before they are done, and the record tells of it."""
+        return self._running.counts_attempts
 
     @property
     def finished(self) -> bool:
@@ -197,7 +219,10 @@ class PoolSimulation:
             self._budget_uw = self._steps[self._step][1]
             self._step += 1
             self.events += 1
+            self._holdings.pass_windows(now_ns)
             scheduler.site(self._holdings.site(self._budget_uw - self._idle_uw))
+            if self._holdings.requeued:
+                self._tell_requeued(now_ns)
             if each:
                 self._apply(scheduler.decide(now_ns), now_ns)
         while submit_ns[self._next] == now_ns:
@@ -227,6 +252,17 @@ class PoolSimulation:
         if decisions:
             self._rounds += 1
             self._holdings.take(decisions, now_ns)
+            if self._holdings.requeued:
+                self._tell_requeued(now_ns)
+
+    def _tell_requeued(self, now_ns: int) -> None:
+        """A job that was ended to wait again has ended for its scheduler, and is new to it."""
+        jobs = list(self._holdings.requeued)
+        self._holdings.requeued.clear()
+        for job in jobs:
+            self.events += 1
+            self.scheduler.end(job, now_ns)
+            self.scheduler.submit(job, now_ns)
 
     def _settle(self, now_ns: int) -> None:
         """The end of an instant: power within the budget, and an entry of the series."""
@@ -277,16 +313,31 @@ class PoolSimulation:
         )
 
 
+def steps_of(
+    budget: Budget, machine: Machine | NodeMachine, start_ns: int
+) -> list[tuple[int, int]]:
+    """Times of the log at which budget or nodes change, and the budget in force then."""
+    steps = [(start_ns + s.at_ns, s.budget_uw) for s in budget.steps]
+    windows = machine.windows if isinstance(machine, NodeMachine) else ()
+    known = {at_ns for at_ns, _ in steps}
+    edges = {start_ns + edge for w in windows for edge in (w.start_ns, w.end_ns)} - known
+    for at_ns in sorted(edges):
+        in_force = max((step for step in steps if step[0] <= at_ns), key=lambda step: step[0])
+        steps.append((at_ns, in_force[1]))
+    return sorted(steps)
+
+
 def simulate(
     table: JobTable,
     machine: Machine | NodeMachine,
-    scheduler: Scheduler,
+    scheduler: AnyScheduler,
     budget: Budget,
     *,
     model: RunTimeModel | None = None,
     placement: str = "any",
     resize_costs: bool = True,
     seed: int = 0,
+    preemption: Preemption | None = None,
     on_turn: Callable[[Turn], bool] | None = None,
 ) -> RunRecord:
     """Runs a simulation to its end, or until ``on_turn`` returns False."""
@@ -299,6 +350,7 @@ def simulate(
         placement=placement,
         resize_costs=resize_costs,
         seed=seed,
+        preemption=preemption,
     )
     run.run(on_turn)
     return run.record()

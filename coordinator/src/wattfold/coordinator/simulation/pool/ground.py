@@ -11,11 +11,13 @@ import heapq
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
-from wattfold.coordinator.simulation.pool.holdings import SimulationError
+from wattfold.coordinator.simulation.pool.errors import SimulationError
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 
 Held = dict[int, int]
 """Cores by node."""
+NOBODY = -1
+"""Who holds all cores of a node that is out of use."""
 
 
 class Ground:
@@ -38,6 +40,8 @@ class Ground:
             self._empty[place].append(node)
         self._listed = bytearray(b"\1") * len(self.free)
         self._touched: set[int] = set()
+        self.out: set[int] = set()
+        """Nodes out of use: nobody is there but `NOBODY`, with all cores."""
 
     def __len__(self) -> int:
         return len(self.free)
@@ -45,7 +49,7 @@ class Ground:
     @property
     def busy(self) -> int:
         """Nodes with a job."""
-        return len(self.free) - sum(self.empty_of_kind)
+        return len(self.free) - sum(self.empty_of_kind) - len(self.out)
 
     def empty(self, count: int, kind: int | None = None) -> list[int]:
         """The first so many empty nodes, of one class or all; fewer if there are not as many."""
@@ -89,15 +93,27 @@ class Ground:
         here[job] = cores
         self._touched.add(node)
 
+    def take_out(self, nodes: Iterable[int]) -> None:
+        """These nodes, from which all jobs are gone or go in this instant, are out of use."""
+        new = [node for node in nodes if node not in self.out]
+        self.occupy(NOBODY, {node: self.cores_of_kind[self.kind_of[node]] for node in new})
+        self.out.update(new)
+
+    def bring_back(self, nodes: Iterable[int]) -> None:
+        """These nodes are in use again."""
+        back = [node for node in nodes if node in self.out]
+        self.vacate(NOBODY, {node: self.on[node][NOBODY] for node in back})
+        self.out.difference_update(back)
+
     def check(self) -> None:
         """The end of an instant. Raises SimulationError where a node is overfull."""
         free = self.free
         for node in self._touched:
             if free[node] < 0:
-                raise SimulationError(
-                    f"node {node} has {self.cores_of_kind[self.kind_of[node]]} cores, and its jobs "
-                    f"hold {sum(self.on[node].values())}"
-                )
+                what = "is out of use and" if node in self.out else "has"
+                cores = self.cores_of_kind[self.kind_of[node]]
+                held = sum(count for job, count in self.on[node].items() if job != NOBODY)
+                raise SimulationError(f"node {node} {what} {cores} cores, of which {held} are held")
         self._touched.clear()
 
     def known(self, nodes: Iterable[int]) -> bool:

@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from wattfold.coordinator.policies.scheduler import Jobs, Site
+from wattfold.coordinator.policies.scheduler import Site
 from wattfold.coordinator.simulation.pool.progress import Progress
 
 Nodes = Any
 """Numbers of nodes, as a list or an array."""
-
-
-class SimulationError(Exception):
-    """The simulation contradicts itself: a defect of a scheduler or of the engine."""
 
 
 class Holdings(Protocol):
@@ -28,12 +24,19 @@ class Holdings(Protocol):
         """The jobs that run, and the sums over them."""
 
     @property
-    def jobs(self) -> Jobs:
-        """What schedulers may ask."""
+    def jobs(self) -> Any:
+        """What schedulers may ask: `Jobs`, or `NodeJobs` where holdings are by node."""
 
     @property
     def scaled(self) -> bool:
         """Whether jobs have lower caps than were decided, for want of power."""
+
+    @property
+    def requeued(self) -> list[int]:
+        """Jobs that were ended to wait again, of which their scheduler has not been told."""
+
+    def pass_windows(self, now_ns: int) -> None:
+        """Nodes go out of use, or come back; jobs that are in the way are requeued."""
 
     def site(self, spendable_uw: int) -> Site:
         """The machine as schedulers are told of it."""

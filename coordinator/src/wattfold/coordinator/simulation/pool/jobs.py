@@ -26,6 +26,15 @@ class UnitColumns:
     gpus: Ints
     features: tuple[tuple[str, ...], ...]
 
+    def taken(self, order: Ints) -> UnitColumns:
+        """The jobs at these positions, in that order."""
+        return UnitColumns(
+            cores=self.cores[order],
+            memory_bytes=self.memory_bytes[order],
+            gpus=self.gpus[order],
+            features=tuple(self.features[index] for index in order.tolist()),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobTable:
@@ -46,6 +55,8 @@ class JobTable:
     """Whether its size may change while it runs."""
     profiles: tuple[PassProfile, ...] = ()
     """Empty, or one a job."""
+    limit_ns: Ints | None = None
+    """How long each may run in one attempt, 0 = as long as it takes; None: nobody has a limit."""
     units: UnitColumns | None = None
     """None: a unit is a whole node, and asks for nothing else."""
 
@@ -60,6 +71,8 @@ def job_table(
     malleable_share: float = 1.0,
     cut_at_estimate: bool = True,
     priorities: Mapping[int, float] | None = None,
+    units: UnitColumns | None = None,
+    ends_at_limit: bool = False,
     seed: int = 0,
 ) -> JobTable:
     """The jobs of a workload in order of (submission, id).
@@ -67,14 +80,16 @@ def job_table(
     With annotations every job is moldable and a share of them, drawn from the seed, malleable; its
     profile says how long it runs. ``cut_at_estimate``: a job without a profile that ran longer than
     its user asked for ends at that limit, as sites do. ``priorities`` are weights of users, 1 for
-    those not named.
+    those not named. ``ends_at_limit``: what users asked for is a limit, and jobs run as long as the
+    log or their profiles say until they reach it. ``units`` has an entry for each
+    job of the workload.
     Raises ValueError for a job without a size or with a run time or estimate below zero.
     """
     order = np.lexsort((workload.job_ids, workload.submit_ns))
     jobs = workload.taken(order)
     sizes, runs = jobs.sizes, jobs.run_ns
     estimates = jobs.estimates_ns
-    if cut_at_estimate and annotations is None:
+    if cut_at_estimate and annotations is None and not ends_at_limit:
         runs = np.minimum(runs, estimates)
     odd = np.flatnonzero((sizes < 1) | (runs < 0) | (estimates < 0))
     if len(odd):
@@ -101,6 +116,8 @@ def job_table(
         users=jobs.users,
         malleable=malleable,
         profiles=profiles,
+        limit_ns=np.maximum(estimates, 1) if ends_at_limit else None,
+        units=units.taken(order) if units is not None else None,
     )
 
 

@@ -13,7 +13,7 @@ from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.core.charge import share_uw
 from wattfold.coordinator.core.node import NodeKind, interned
 from wattfold.coordinator.policies.scheduler import Site
-from wattfold.coordinator.simulation.pool.machine import UNLIMITED_UW
+from wattfold.coordinator.simulation.pool.machine import UNLIMITED_UW, Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +119,28 @@ class NodeClass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Nodes of a class that are out of use for a time, counted from the first submission.
+
+    They are the first ``count`` of it after ``first``; jobs that are there when it begins are
+    requeued.
+    """
+
+    class_name: str
+    start_ns: int
+    end_ns: int
+    first: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start_ns < self.end_ns:
+            raise ValueError(
+                f"a window on {self.class_name!r} goes from {self.start_ns / 1e9:g} s to "
+                f"{self.end_ns / 1e9:g} s"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMachine:
     """Classes of nodes under one budget."""
 
@@ -126,6 +148,7 @@ class NodeMachine:
     memory_mb: float = 2048.0
     """Data of a job's least node, which a change of the number of its nodes moves."""
     link_mb_per_s: float = 425.0
+    windows: tuple[Window, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.classes:
@@ -133,6 +156,14 @@ class NodeMachine:
         names = [one.name for one in self.classes]
         if len(set(names)) < len(names):
             raise ValueError(f"classes of nodes need names of their own, got {', '.join(names)}")
+        counts = {one.name: one.count for one in self.classes}
+        for window in self.windows:
+            most = counts.get(window.class_name, 0)
+            if window.first < 0 or window.count < 1 or window.first + window.count > most:
+                raise ValueError(
+                    f"a window is on nodes {window.first} to {window.first + window.count - 1} of "
+                    f"class {window.class_name!r}, which has {most}"
+                )
 
     @property
     def nodes(self) -> int:
@@ -153,6 +184,37 @@ class NodeMachine:
         """As counted nodes; without a kind where they differ. Budgets may rise again."""
         kind = self.classes[0].kind if len(self.classes) == 1 else None
         return Site(count=self.nodes, spendable_uw=spendable_uw, kind=kind, most_uw=UNLIMITED_UW)
+
+    @property
+    def floors_uw(self) -> int:
+        """Charge of all nodes at their least caps: what the service charges without any job."""
+        return sum(one.count * one.busy_uw(one.cap_uw_min) for one in self.classes)
+
+    def nodes_fed(self, spare_uw: int) -> int:
+        """Nodes that a power above the floors feeds at their greatest caps, the frugal first."""
+        fed = 0
+        for one in sorted(self.classes, key=lambda one: one.cap_uw_max - one.cap_uw_min):
+            each_uw = one.cap_uw_max - one.cap_uw_min
+            more = min(one.count, max(spare_uw, 0) // each_uw) if each_uw else one.count
+            fed, spare_uw = fed + more, spare_uw - more * each_uw
+        return fed
+
+    @property
+    def counted(self) -> Machine | None:
+        """The same nodes as a pool that counts them, where there is one class."""
+        if len(self.classes) > 1 or self.windows:
+            return None
+        only = self.classes[0]
+        return Machine(
+            nodes=only.count,
+            base_uw=only.base_uw,
+            dram_uw=only.dram_uw,
+            cap_uw_min=only.cap_uw_min,
+            cap_uw_max=only.cap_uw_max,
+            idle_uw=only.idle_uw,
+            memory_mb=self.memory_mb,
+            link_mb_per_s=self.link_mb_per_s,
+        )
 
     def data_mb(self, size_min: int) -> float:
         """Data of a job: it fills the memory of its least size."""

@@ -9,17 +9,34 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from dataclasses import replace
 
+import numpy as np
+
+from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.part_times import Mix, PartTimes
-from wattfold.coordinator.simulation.pool.progress import Progress
+from wattfold.coordinator.simulation.pool.progress import (
+    JobFacts,
+    Preemption,
+    Progress,
+    whole_numbers,
+)
+from wattfold.coordinator.simulation.pool.record import JobColumns
 
 
 class PartRunning(Progress):
     """``held_cores``: cores of each class that jobs hold, a tally beside that of the nodes."""
 
-    def __init__(self, count: int, machine: NodeMachine, times: PartTimes) -> None:
-        super().__init__(count)
+    def __init__(
+        self,
+        table: JobTable,
+        machine: NodeMachine,
+        times: PartTimes,
+        preemption: Preemption | None = None,
+    ) -> None:
+        count = len(table)
+        super().__init__(count, table.limit_ns, preemption or Preemption())
         self.times = times
         self._classes, self._grain = machine.classes, machine.grain
         self.mix: dict[int, Mix] = {}
@@ -63,11 +80,35 @@ class PartRunning(Progress):
         self._finish(job, now_ns)
         return job
 
+    def preempt(self, job: int, now_ns: int) -> None:
+        """A running job is ended and waits again."""
+        self._advance(job, now_ns)
+        self._book(job, now_ns)
+        self._release(job)
+        del self.mix[job]
+        self._put_back(job, now_ns)
+
     def power_uw(self, job: int, cap_uw: int) -> int:
         """What a running job adds to the charge of idle nodes at a level."""
         return sum(
             nodes * self._classes[kind].part_uw(cores, cap_uw)
             for (kind, cores, _), nodes in self.mix[job].items()
+        )
+
+    def facts_of(self, job: int) -> JobFacts:
+        """What has become of a job so far."""
+        facts = super().facts_of(job)
+        facts["first_cores"], facts["last_cores"] = self.first_cores[job], self.cores[job]
+        facts["core_ns"] = self.core_ns[job]
+        return facts
+
+    def columns(self) -> JobColumns:
+        """`facts_of` all jobs."""
+        return replace(
+            super().columns(),
+            first_cores=whole_numbers(self.first_cores),
+            last_cores=np.asarray(self.cores, dtype=np.int64),
+            core_ns=np.asarray(self.core_ns, dtype=np.int64),
         )
 
     def cap_range_uw(self, job: int) -> tuple[int, int]:

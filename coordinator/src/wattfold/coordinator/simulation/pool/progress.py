@@ -10,14 +10,17 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
-from typing import TypedDict
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
+from wattfold.coordinator.simulation.pool.errors import SimulationError
 from wattfold.coordinator.simulation.pool.record import JobColumns
 from wattfold.coordinator.simulation.workloads.workload import Ints
 
 NOT_YET = -1
+NEVER_NS = 1 << 62
 FJ_PER_UJ = 1_000_000_000
 
 
@@ -34,6 +37,24 @@ class JobFacts(TypedDict):
     energy_uj: int
     first_cap_uw: int
     mean_cap_uw: float
+    first_cores: NotRequired[int]
+    last_cores: NotRequired[int]
+    core_ns: NotRequired[int]
+    attempts: int
+    wasted_ns: int
+    timed_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """What a job keeps that is ended to start again.
+
+    ``snapshot_ns`` is how often it writes one while it runs: what it did since is lost. 0: it
+    writes one when it is ended; -1: it never does. A restart takes ``restart_ns`` without progress.
+    """
+
+    snapshot_ns: int = 0
+    restart_ns: int = 0
 
 
 class Progress:
@@ -43,7 +64,22 @@ class Progress:
     job.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(
+        self, count: int, limits_ns: Ints | None = None, preemption: Preemption | None = None
+    ) -> None:
+        self._limits_ns: list[int] | None = None if limits_ns is None else limits_ns.tolist()
+        self._preemption = preemption
+        self.counts_attempts = limits_ns is not None or preemption is not None
+        """Whether jobs may be ended before they are done, and the record tells of it."""
+        self._cut: set[int] = set()
+        """Jobs that will be ended by their limit, as things are."""
+        self._earlier_ns: dict[int, int] = {}
+        """For how long the jobs that were pre-empted have run before."""
+        self._kept: dict[int, float] = {}
+        """Share that was done when the attempt began."""
+        self.timed_out = bytearray(count)
+        self.attempts = array("q", [1]) * count
+        self.wasted_ns = array("q", [0]) * count
         self.jobs: dict[int, None] = {}
         self.size = [0] * count
         self.cap_uw = [0] * count
@@ -79,15 +115,73 @@ class Progress:
         self._orders += 1
         self._tickets += 1
         self._order[job], self._ticket[job] = self._orders, self._tickets
+        if self._limits_ns is not None or self._kept:
+            self._begin_again(job, total_ns, now_ns)
+            return
         heapq.heappush(self.ends, (now_ns + total_ns, self._orders, self._tickets, job))
+
+    def _begin_again(self, job: int, total_ns: int, now_ns: int) -> None:
+        """With a limit, or what an earlier attempt has left."""
+        if job in self._kept and self._preemption is not None:
+            if self._preemption.restart_ns:
+                self.stalled_until_ns[job] = now_ns + self._preemption.restart_ns
+                self.stalled_ns[job] += self._preemption.restart_ns
+            self._renew_end(job, now_ns)
+        else:
+            end_ns = self._limited_ns(job, now_ns + total_ns)
+            heapq.heappush(self.ends, (end_ns, self._order[job], self._ticket[job], job))
+
+    def _limited_ns(self, job: int, end_ns: int) -> int:
+        """The end of a running job by its progress, or by its limit if that is earlier."""
+        limit_ns = self._limits_ns[job] if self._limits_ns is not None else 0
+        if not limit_ns or end_ns <= self.start_ns[job] + limit_ns:
+            self._cut.discard(job)
+            return end_ns
+        self._cut.add(job)
+        return self.start_ns[job] + limit_ns
 
     def _finish(self, job: int, now_ns: int) -> None:
         """It has ended."""
         self._ticket[job] = 0
+        if self._cut and job in self._cut:
+            self._cut.remove(job)
+            self.timed_out[job] = 1
         self.end_ns[job], self.last_size[job] = now_ns, self.size[job]
         del self.jobs[job]
         if self.stalled_until_ns:
             self.stalled_until_ns.pop(job, None)
+
+    def _put_back(self, job: int, now_ns: int) -> None:
+        """It waits again, with what it keeps. For `preempt` of the subclasses, after booking."""
+        if self._preemption is None:
+            raise SimulationError("a job is pre-empted in a run that has no rule for it")
+        began_ns, kept = self.start_ns[job], self._kept.get(job, 0.0)
+        every_ns = self._preemption.snapshot_ns
+        ran_ns = now_ns - began_ns
+        lost_ns = ran_ns if every_ns < 0 else ran_ns % every_ns if every_ns else 0
+        if every_ns >= 0:
+            kept = max(kept, self.done[job] - lost_ns / max(self.total_ns[job], 1))
+        else:
+            kept = 0.0
+        self.wasted_ns[job] += lost_ns
+        self.attempts[job] += 1
+        self._earlier_ns[job] = self._earlier_ns.get(job, 0) + ran_ns
+        self.done[job] = self._kept[job] = kept
+        # Nothing is done while it waits.
+        self.since_ns[job] = NEVER_NS
+        self._ticket[job] = 0
+        self._cut.discard(job)
+        self.stalled_until_ns.pop(job, None)
+        self.start_ns[job] = NOT_YET
+        del self.jobs[job]
+
+    def end_as_it_is_ns(self, job: int) -> int:
+        """When a running job will end if nothing changes."""
+        begin_ns = max(self.stalled_until_ns.get(job, 0), self.since_ns[job])
+        left_ns = math.ceil((1.0 - self.done[job]) * self.total_ns[job])
+        limit_ns = self._limits_ns[job] if self._limits_ns is not None else 0
+        end_ns = begin_ns + left_ns
+        return min(end_ns, self.start_ns[job] + limit_ns) if limit_ns else end_ns
 
     def next_end_ns(self) -> int | None:
         """When the next job ends as things are, None without one."""
@@ -119,7 +213,7 @@ class Progress:
     def facts_of(self, job: int) -> JobFacts:
         """What has become of a job so far."""
         start_ns, end_ns = self.start_ns[job], self.end_ns[job]
-        ran_ns = end_ns - start_ns
+        ran_ns = end_ns - start_ns + self._earlier_ns.get(job, 0)
         mean_cap_uw = self.cap_ns[job] / ran_ns if ran_ns > 0 else float(self.first_cap_uw[job])
         return JobFacts(
             start_ns=start_ns,
@@ -132,6 +226,9 @@ class Progress:
             energy_uj=self.energy[job] // FJ_PER_UJ,
             first_cap_uw=self.first_cap_uw[job],
             mean_cap_uw=mean_cap_uw,
+            attempts=self.attempts[job],
+            wasted_ns=self.wasted_ns[job],
+            timed_out=self.timed_out[job],
         )
 
     def columns(self) -> JobColumns:
@@ -139,6 +236,8 @@ class Progress:
         end_ns, start_ns = whole_numbers(self.end_ns), whole_numbers(self.start_ns)
         first_cap_uw = whole_numbers(self.first_cap_uw)
         ran_ns = end_ns - start_ns
+        for job, earlier_ns in self._earlier_ns.items():
+            ran_ns[job] += earlier_ns
         mean_cap_uw = np.asarray(self.cap_ns, dtype=np.float64) / np.maximum(ran_ns, 1)
         return JobColumns(
             start_ns=start_ns,
@@ -151,7 +250,17 @@ class Progress:
             energy_uj=np.asarray([e // FJ_PER_UJ for e in self.energy], dtype=np.int64),
             first_cap_uw=first_cap_uw,
             mean_cap_uw=np.where(ran_ns > 0, mean_cap_uw, first_cap_uw),
+            **self._attempt_columns(),
         )
+
+    def _attempt_columns(self) -> dict[str, Ints]:
+        if not self.counts_attempts:
+            return {}
+        return {
+            "attempts": whole_numbers(self.attempts),
+            "wasted_ns": whole_numbers(self.wasted_ns),
+            "timed_out": np.frombuffer(self.timed_out, dtype=np.uint8).astype(np.int64),
+        }
 
     def _advance(self, job: int, now_ns: int) -> None:
         self.done[job] = self.done_by(job, now_ns)
@@ -162,7 +271,10 @@ class Progress:
         left_ns = math.ceil((1.0 - self.done[job]) * self.total_ns[job])
         self._tickets += 1
         self._ticket[job] = self._tickets
-        entry = (begin_ns + left_ns, self._order[job], self._tickets, job)
+        end_ns = begin_ns + left_ns
+        if self._limits_ns is not None:
+            end_ns = self._limited_ns(job, end_ns)
+        entry = (end_ns, self._order[job], self._tickets, job)
         heapq.heappush(self.ends, entry)
 
 

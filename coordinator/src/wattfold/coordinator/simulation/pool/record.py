@@ -34,6 +34,18 @@ class JobColumns:
     first_cap_uw: Ints
     mean_cap_uw: Floats
     """Package cap over the time it ran."""
+    first_cores: Ints | None = None
+    """Cores of all its nodes when it started; with the next two, None where nodes are counted."""
+    last_cores: Ints | None = None
+    core_ns: Ints | None = None
+    """Cores held, integrated over time."""
+    attempts: Ints | None = None
+    """How often it was started; times and sizes are of the last one. With the next two, None where
+    jobs are neither ended nor pre-empted."""
+    wasted_ns: Ints | None = None
+    """Time of earlier attempts whose work was lost."""
+    timed_out: Ints | None = None
+    """1 where it was ended by its time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,16 +6,22 @@ import heapq
 
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.progress import Progress
+from wattfold.coordinator.simulation.pool.progress import Preemption, Progress
 from wattfold.coordinator.simulation.pool.run_times import RunTimes
 
 
 class Running(Progress):
     """Counted nodes, each with the charge of its job's cap."""
 
-    def __init__(self, table: JobTable, machine: Machine, times: RunTimes) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        machine: Machine,
+        times: RunTimes,
+        preemption: Preemption | None = None,
+    ) -> None:
         count = len(table)
-        super().__init__(count)
+        super().__init__(count, table.limit_ns, preemption)
         self.times = times
         self._standing_uw = machine.dram_uw
         self._base_uw = machine.base_uw
@@ -45,13 +51,24 @@ class Running(Progress):
             return None
         job = heapq.heappop(self.ends)[3]
         self._book(job, now_ns)
+        self._release(job)
+        self._finish(job, now_ns)
+        return job
+
+    def preempt(self, job: int, now_ns: int) -> None:
+        """A running job is ended and waits again."""
+        self._advance(job, now_ns)
+        self._book(job, now_ns)
+        self._release(job)
+        self._put_back(job, now_ns)
+
+    def _release(self, job: int) -> None:
+        """Takes what a job holds from the sums."""
         size = self.size[job]
         beside_uw = self.beside_uw[job]
         self.committed_uw -= size * (beside_uw + self.cap_uw[job])
         self.drawn_uw -= size * (beside_uw + self.drawn_cap_uw[job])
         self.nodes -= size
-        self._finish(job, now_ns)
-        return job
 
     def change(
         self, job: int, size: int, cap_uw: int, now_ns: int, dram_uw: int | None = None

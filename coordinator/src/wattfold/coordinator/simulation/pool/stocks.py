@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wattfold.coordinator.policies.node_parts import Request
-from wattfold.coordinator.simulation.pool.holdings import SimulationError
+from wattfold.coordinator.simulation.pool.errors import SimulationError
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
 

@@ -44,6 +44,12 @@ class JobRow:
     energy_uj: int
     first_cap_uw: int
     mean_cap_uw: float
+    first_cores: int = 0
+    last_cores: int = 0
+    core_ns: int = 0
+    attempts: int = 1
+    wasted_ns: int = 0
+    timed_out: int = 0
 
 
 _FROM_TABLE = {
@@ -157,10 +163,43 @@ _MAKERS: tuple[_Maker, ...] = (
 )
 
 
+_PART_MAKERS: tuple[_Maker, ...] = (
+    _whole("cores_first", "first_cores", once_started=True),
+    _whole("cores_last", "last_cores", once_started=True),
+    _scaled("core_s", "core_ns", NS_PER_S, once_started=True),
+)
+
+
+_ATTEMPT_MAKERS: tuple[_Maker, ...] = (
+    _whole("attempts", "attempts", once_started=True),
+    _scaled("wasted_s", "wasted_ns", NS_PER_S, once_started=True),
+    _whole("timed_out", "timed_out", once_started=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extra:
+    """Columns that only some runs have, so that the files of all others stay as they are."""
+
+    parts: bool = False
+    """Cores: of runs whose nodes are shared."""
+    attempts: bool = False
+    """Of runs in which jobs may be ended, by a limit or to start again."""
+
+
+PLAIN = Extra()
+
+
+def extra_of(columns: JobColumns) -> Extra:
+    """Which of them a record has."""
+    return Extra(parts=columns.first_cores is not None, attempts=columns.attempts is not None)
+
+
 def job_row(jobs: JobTable, columns: JobColumns, index: int) -> JobRow:
     """The row of the job at a position of the job table."""
     values = {name: getattr(jobs, source)[index].item() for name, source in _FROM_TABLE.items()}
-    values |= {item.name: getattr(columns, item.name)[index].item() for item in fields(columns)}
+    known = {item.name: getattr(columns, item.name) for item in fields(columns)}
+    values |= {name: column[index].item() for name, column in known.items() if column is not None}
     return JobRow(**values)
 
 
@@ -168,10 +207,10 @@ def record_columns(record: RunRecord) -> tuple[Column, ...]:
     """The columns of all jobs of a record, in the order of its job table."""
     arrays = {name: getattr(record.jobs, source) for name, source in _FROM_TABLE.items()}
     arrays |= {item.name: getattr(record.columns, item.name) for item in fields(JobColumns)}
-    return _columns(arrays)
+    return _columns(arrays, extra_of(record.columns))
 
 
-def row_columns(rows: Sequence[JobRow]) -> tuple[Column, ...]:
+def row_columns(rows: Sequence[JobRow], extra: Extra = PLAIN) -> tuple[Column, ...]:
     """The columns of these rows, in their order."""
     return _columns(
         {
@@ -180,7 +219,8 @@ def row_columns(rows: Sequence[JobRow]) -> tuple[Column, ...]:
                 dtype=np.float64 if item.type == "float" else np.int64,
             )
             for item in fields(JobRow)
-        }
+        },
+        extra,
     )
 
 
@@ -209,7 +249,10 @@ def csv_rows(columns: Sequence[Column]) -> bytes:
 
 
 def _columns(
-    arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]],
+    arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]], extra: Extra
 ) -> tuple[Column, ...]:
     facts = _Facts(arrays)
-    return tuple(make(facts) for make in _MAKERS)
+    makers = [*_MAKERS]
+    makers += _PART_MAKERS if extra.parts else ()
+    makers += _ATTEMPT_MAKERS if extra.attempts else ()
+    return tuple(make(facts) for make in makers)

@@ -15,6 +15,8 @@ from typing import IO, Self
 
 from wattfold.coordinator.simulation.results.errors import ResultFileError
 from wattfold.coordinator.simulation.results.job_columns import (
+    PLAIN,
+    Extra,
     JobRow,
     csv_header,
     csv_rows,
@@ -28,20 +30,22 @@ _ROWS_HELD = 512
 class JobStream:
     """An open file of jobs. Close it, or use it as a context; nothing is written by itself."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, extra: Extra = PLAIN) -> None:
         """Starts a new file, in place of one that is there. Raises ResultFileError."""
+        self._extra = extra
         self._open(path, "wb")
-        self._write(csv_header(row_columns(())))
+        self._write(csv_header(row_columns((), extra)))
 
     @classmethod
-    def resume(cls, path: Path, at_byte: int) -> Self:
+    def resume(cls, path: Path, at_byte: int, extra: Extra = PLAIN) -> Self:
         """Goes on with a file from a position it once gave.
 
         Raises ResultFileError where the file is shorter, has another header, or the position is
         not the end of a row.
         """
-        header = csv_header(row_columns(()))
+        header = csv_header(row_columns((), extra))
         stream = cls.__new__(cls)
+        stream._extra = extra
         stream._open(path, "r+b")
         try:
             problem = _problem(stream._file, header, at_byte)
@@ -115,7 +119,7 @@ class JobStream:
     def _write_held(self) -> None:
         if self._held:
             rows, self._held = self._held, []
-            self._write(csv_rows(row_columns(rows)))
+            self._write(csv_rows(row_columns(rows, self._extra)))
 
     def _write(self, data: bytes) -> None:
         try:

@@ -18,6 +18,8 @@ class Measure:
     better: int = 0
     timing: bool = False
     """Depends on the machine the simulation ran on."""
+    rare: bool = False
+    """Not shown where no run has any of it, nor written into its file."""
 
     def of(self, metrics: Metrics) -> float:
         """The value, in base units."""
@@ -60,6 +62,13 @@ MEASURES: tuple[Measure, ...] = (
     _time("over_budget_s", "time over budget"),
     Measure(key="resizes", title="resizes", quantity=Quantity.COUNT),
     Measure(key="stalled_share", title="lost to resizes", quantity=Quantity.SHARE, better=-1),
+    Measure(
+        key="jobs_timed_out", title="ended by limits", quantity=Quantity.COUNT, better=-1, rare=True
+    ),
+    Measure(key="preemptions", title="pre-emptions", quantity=Quantity.COUNT, rare=True),
+    Measure(
+        key="wasted_share", title="lost to restarts", quantity=Quantity.SHARE, better=-1, rare=True
+    ),
     Measure(key="rounds", title="planning rounds", quantity=Quantity.COUNT),
     _time("solver_s_mean", "mean solver time", timing=True),
     _time("solver_s_p99", "p99 solver time", timing=True),

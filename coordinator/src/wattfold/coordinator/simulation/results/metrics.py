@@ -66,6 +66,12 @@ class Metrics:
     events: int
     wall_s: float
     """Time the simulation itself took."""
+    jobs_timed_out: int = 0
+    """Ended by their time limits."""
+    preemptions: int = 0
+    """How often jobs were ended to start again."""
+    wasted_share: float = 0.0
+    """Time of earlier attempts whose work was lost, of the time the jobs ran; 0..1."""
 
     @property
     def completion_s_mean(self) -> float:
@@ -134,6 +140,9 @@ def metrics_of(record: RunRecord) -> Metrics:
         solver_s_max=solver.most,
         events=record.events,
         wall_s=record.wall_s,
+        jobs_timed_out=_sum(columns.timed_out),
+        preemptions=_sum(columns.attempts) - len(jobs) if columns.attempts is not None else 0,
+        wasted_share=_wasted(columns.wasted_ns, values, ended),
     )
 
 
@@ -163,6 +172,17 @@ def _share(part: float, whole: float) -> float:
 def _stalled(stalled_ns: Ints, values: JobValues, ended: Mask) -> float:
     lost_s = float(stalled_ns[ended].sum(dtype=np.float64)) / NS_PER_S
     return _share(lost_s, float(values.run_s[ended].sum()))
+
+
+def _sum(column: Ints | None) -> int:
+    return 0 if column is None else int(column.sum())
+
+
+def _wasted(wasted_ns: Ints | None, values: JobValues, ended: Mask) -> float:
+    if wasted_ns is None or not wasted_ns.any():
+        return 0.0
+    lost_s = float(wasted_ns[ended].sum(dtype=np.float64)) / NS_PER_S
+    return _share(lost_s, lost_s + float(values.run_s[ended].sum()))
 
 
 def _nodes_busy(series: Series) -> float:

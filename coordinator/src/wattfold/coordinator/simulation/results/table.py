@@ -23,6 +23,7 @@ Document = dict[str, int | float | str | None]
 WIDTH = 80
 _MOST_COLUMNS = 3
 _TIMINGS = frozenset(measure.key for measure in MEASURES if measure.timing)
+_RARE = frozenset(measure.key for measure in MEASURES if measure.rare)
 _NAME_LEAST = 8
 _GAP = 2
 
@@ -48,7 +49,7 @@ def metrics_table(
     rows = [
         _Row(measure, runs)
         for measure in MEASURES
-        if (timings or not measure.timing) and any(not math.isnan(measure.of(run)) for run in runs)
+        if (timings or not measure.timing) and _is_told(measure, runs)
     ]
     if len(runs) <= _MOST_COLUMNS:
         return _upright(rows, heads, title, width)
@@ -63,7 +64,7 @@ def metrics_document(run: Metrics, *, timings: bool = True) -> Document:
     """
     document: Document = {}
     for key, value in asdict(run).items():
-        if timings or key not in _TIMINGS:
+        if (timings or key not in _TIMINGS) and (value or key not in _RARE):
             document[key] = None if isinstance(value, float) and not math.isfinite(value) else value
     for name in ("mean", "median", "max"):
         document[f"completion_s_{name}"] = document[f"response_s_{name}"]
@@ -77,11 +78,18 @@ def metrics_from(document: Mapping[str, object]) -> Metrics:
     """
     values: dict[str, object] = {}
     for name, kind in Metrics.__annotations__.items():
+        if name in _RARE and name not in document:
+            continue
         if name not in document and name not in _TIMINGS:
             raise ValueError(f"a run's document needs {name!r}")
         value = document.get(name)
         values[name] = math.nan if value is None and kind == "float" else value
     return Metrics(**values)  # type: ignore[arg-type]
+
+
+def _is_told(measure: Measure, runs: Sequence[Metrics]) -> bool:
+    values = [measure.of(run) for run in runs]
+    return any(not math.isnan(value) for value in values) and (not measure.rare or any(values))
 
 
 class _Row:

@@ -7,27 +7,35 @@ from dataclasses import replace
 import numpy as np
 
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation
-from wattfold.coordinator.simulation.pool.jobs import JobTable, job_table
+from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, job_table
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.runs.case import SimulationCase, WorkloadSource
-from wattfold.coordinator.simulation.runs.schedulers import scheduler_of
+from wattfold.coordinator.simulation.runs.schedulers import counts, scheduler_of
 from wattfold.coordinator.simulation.workloads import selection
 from wattfold.coordinator.simulation.workloads.annotations import (
     Annotations,
     annotate,
     read_annotations,
 )
-from wattfold.coordinator.simulation.workloads.odd_rows import OddRowReport
+from wattfold.coordinator.simulation.workloads.job_requests import JobRequest, read_requests
+from wattfold.coordinator.simulation.workloads.odd_rows import (
+    OddRowPolicy,
+    OddRowReport,
+    Rule,
+    Treatment,
+)
 from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
-from wattfold.coordinator.simulation.workloads.workload import Workload
+from wattfold.coordinator.simulation.workloads.workload import Ints, Workload
 
+WHOLE_NODES = JobRequest()
 MAX_TIME_S = 4e9
 MAX_NODE_S = 9e9
 
 
 def workload_of(
     source: WorkloadSource, nodes: int, most: int, seed: int
-) -> tuple[Workload, Annotations | None, OddRowReport]:
-    """The jobs in nodes of the machine, what a model says of them, and odd rows of the log.
+) -> tuple[Workload, Ints, Annotations | None, OddRowReport]:
+    """The jobs in nodes of the machine, their processors, what a model says, and odd rows.
 
     ``most`` is the size that larger ones are cut to, if they are.
     Raises WorkloadError for a log that cannot be read, ValueError for a selection without jobs.
@@ -35,7 +43,7 @@ def workload_of(
     annotations = None
     report = OddRowReport()
     if source.log is not None:
-        read = read_swf(source.log, source.odd_rows)
+        read = read_swf(source.log, _odd_rows(source))
         workload, report = read.workload, read.report
     else:
         workload, annotations = _drawn(source, nodes, seed)
@@ -46,6 +54,7 @@ def workload_of(
         raise ValueError("the selection has no jobs")
     if source.gamma != 1.0:
         workload = selection.scaled_arrivals(workload, source.gamma)
+    procs = workload.sizes
     if source.procs_per_node > 1:
         # Those of a model count processors; they are drawn anew for nodes.
         annotations = None
@@ -57,7 +66,15 @@ def workload_of(
     _check_range(workload)
     # Users may ask for anything; beyond all runs it makes no difference.
     workload = workload.changed(requested_s=np.minimum(workload.requested_s, MAX_TIME_S))
-    return workload, annotations, report
+    return workload, procs, annotations, report
+
+
+def _odd_rows(source: WorkloadSource) -> OddRowPolicy:
+    """Where a limit is to end jobs, reading the log must not cut them to it before."""
+    asked, rule = source.odd_rows, Rule.RUN_OVER_REQUESTED
+    if not source.ends_at_limit or asked.treatment(rule) is not Treatment.REPAIR:
+        return asked
+    return replace(asked, exceptions={**asked.exceptions, rule: Treatment.KEEP})
 
 
 def _check_range(workload: Workload) -> None:
@@ -93,7 +110,7 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
     """The job table of a run. Raises WorkloadError and ValueError."""
     source, seed = case.source, case.seed
     nodes, most = case.machine.nodes, max(case.nodes_at_full_power, 1)
-    workload, annotations, report = workload_of(source, nodes, most, seed)
+    workload, procs, annotations, report = workload_of(source, nodes, most, seed)
     if not source.profiles:
         annotations = None
     elif source.annotations is not None:
@@ -107,9 +124,29 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
         annotations,
         malleable_share=source.malleable_share,
         priorities=dict(source.priorities),
+        units=_units(source, workload, procs),
+        ends_at_limit=source.ends_at_limit,
         seed=seed,
     )
     return table, report
+
+
+def _units(source: WorkloadSource, workload: Workload, procs: Ints) -> UnitColumns | None:
+    """What jobs ask of each node; None if all of them ask for whole ones."""
+    requests = read_requests(source.requests) if source.requests is not None else {}
+    found = [requests.get(job_id, WHOLE_NODES) for job_id in workload.job_ids.tolist()]
+    cores = np.array([one.cores for one in found], dtype=np.int64)
+    if source.share_nodes:
+        parts = (procs < source.procs_per_node) & (cores == 0)
+        cores = np.where(parts, np.maximum(procs, 0), cores)
+    if not cores.any() and all(one == WHOLE_NODES for one in found):
+        return None
+    return UnitColumns(
+        cores=cores,
+        memory_bytes=np.array([one.memory_bytes for one in found], dtype=np.int64),
+        gpus=np.array([one.gpus for one in found], dtype=np.int64),
+        features=tuple(one.features for one in found),
+    )
 
 
 def _cut_ranges(annotations: Annotations, workload: Workload) -> Annotations:
@@ -120,8 +157,26 @@ def _cut_ranges(annotations: Annotations, workload: Workload) -> Annotations:
     return replace(annotations, size_min=sizes)
 
 
+def counted_case(case: SimulationCase, table: JobTable) -> SimulationCase:
+    """The case on a counted pool, if its machine was described by node and counting is exact.
+
+    That is so for policies that count, where all nodes are alike and all jobs ask for whole ones:
+    the record is the same and comes sooner.
+    """
+    machine = case.machine
+    if not isinstance(machine, NodeMachine):
+        if table.units is not None:
+            raise ValueError("jobs that share nodes or ask for more than cores need --machine")
+        return case
+    counted = machine.counted
+    if counted is None or table.units is not None or not counts(case):
+        return case
+    return replace(case, machine=counted)
+
+
 def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
     """The run, ready to go. Raises ValueError for jobs, machine and budget that do not agree."""
+    case = counted_case(case, table)
     return PoolSimulation(
         table,
         case.machine,
@@ -131,4 +186,5 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
         placement=case.placement,
         resize_costs=case.resize_costs,
         seed=case.seed,
+        preemption=case.preemption,
     )

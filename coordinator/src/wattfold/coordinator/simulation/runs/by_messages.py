@@ -33,6 +33,8 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
 
     Raises ValueError for what this level has not, and the core's errors with the last events.
     """
+    if case.source.ends_at_limit:
+        raise ValueError("--end-at-limit is for the pool")
     _check_deadlines(case, level)
     _check_floors(case)
     first_ns = int(table.submit_ns.min()) if len(table) else 0
@@ -68,7 +70,7 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
             journal=False,
         ),
     )
-    return run(case.machine, table, policy_of(case.policy), experiment)
+    return run(case.counted, table, policy_of(case.policy), experiment)
 
 
 def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:
@@ -84,7 +86,7 @@ def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:
 
 
 def _check_floors(case: SimulationCase) -> None:
-    machine = case.machine
+    machine = case.counted
     floors_uw = machine.nodes * machine.busy_uw(machine.cap_uw_min)
     if case.budget.least_uw <= floors_uw:
         raise ValueError(

@@ -17,11 +17,15 @@ from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Value
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
 
 POLICIES = registry.simulator_names()
 MODELS = ("lublin", "poisson")
+LATER = ("requests", "share_nodes", "ends_at_limit", "preemption")
+"""Named in what a run is only where they are used: files of earlier runs stay the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,12 @@ class WorkloadSource:
     malleable_share: float = 1.0
     priorities: tuple[tuple[int, float], ...] = ()
     """Weights of users; 1 for those not named."""
+    requests: Path | None = None
+    """What units of jobs ask of nodes."""
+    ends_at_limit: bool = False
+    """What users asked for is a limit: jobs that reach it are ended."""
+    share_nodes: bool = False
+    """Jobs of less processors than make a node ask for so many cores of one."""
 
     @property
     def name(self) -> str:
@@ -143,22 +153,33 @@ class SimulationCase:
     """One run."""
 
     source: WorkloadSource
-    machine: Machine
+    machine: Machine | NodeMachine
     budget: Budget
     policy: PolicyChoice
     seed: int = 0
     model: RunTimeModel | None = None
     placement: str = "any"
     resize_costs: bool = True
+    preemption: Preemption | None = None
+    """What jobs keep that are ended to start again; None: where any are, all that is done."""
     messages: MessageLevel | None = None
     """None: a pool."""
     folder: Path | None = None
     """Where the run leaves its files; no part of what it is."""
 
     @property
+    def counted(self) -> Machine:
+        """The machine, where its nodes are counted. Raises ValueError where they are not."""
+        if isinstance(self.machine, NodeMachine):
+            raise ValueError(f"{self.policy.name} needs like nodes that are counted: --nodes")
+        return self.machine
+
+    @property
     def nodes_at_full_power(self) -> int:
         """Nodes that the lowest budget feeds at the greatest cap."""
         machine = self.machine
+        if isinstance(machine, NodeMachine):
+            return machine.nodes_fed(self.budget.least_uw - machine.floors_uw)
         # The service charges every node as at its floor, whatever it draws.
         idle_uw = machine.busy_uw(machine.cap_uw_min) if self.messages else machine.idle_uw
         spare_uw = self.budget.least_uw - machine.nodes * idle_uw
@@ -174,7 +195,12 @@ class SimulationCase:
         """All that decides the result. Raises OSError where a file of the workload is gone."""
         described = asdict(self)
         del described["folder"]
-        return {key: _plain(value) for key, value in described.items()}
+        described["source"] = _used(described["source"])
+        return {key: _plain(value) for key, value in _used(described).items()}
+
+
+def _used(described: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in described.items() if value or key not in LATER}
 
 
 def _plain(value: object) -> object:

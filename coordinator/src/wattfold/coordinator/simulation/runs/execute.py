@@ -23,7 +23,7 @@ from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.results.errors import ResultFileError
 from wattfold.coordinator.simulation.results.files import write_jobs, write_series
-from wattfold.coordinator.simulation.results.job_columns import JobRow
+from wattfold.coordinator.simulation.results.job_columns import Extra, JobRow
 from wattfold.coordinator.simulation.results.job_stream import JobStream
 from wattfold.coordinator.simulation.results.metrics import metrics_of
 from wattfold.coordinator.simulation.results.table import Document, metrics_document
@@ -37,7 +37,7 @@ CHECKPOINT_EVERY_S = 30.0
 METRICS = "metrics.json"
 FILES = ("jobs.csv", "jobs.parquet", "series.csv", "series.parquet", METRICS, CHECKPOINT)
 """What a run may leave in its folder."""
-FORMAT = 2
+FORMAT = 3
 """Of checkpoints; raised when what is pickled changes."""
 
 
@@ -78,12 +78,14 @@ def execute(
         if (saved.at_byte is not None) != ("csv" in formats):
             raise CheckpointError(f"{folder / CHECKPOINT}: give the --format it was stopped with")
         if saved.at_byte is not None:
-            stream = JobStream.resume(folder / "jobs.csv", saved.at_byte)
+            extra = extra_columns(simulation)
+            stream = JobStream.resume(folder / "jobs.csv", saved.at_byte, extra)
     else:
         simulation = simulation_of(case, table)
         if folder is not None:
             _clear(folder)
-            stream = JobStream(folder / "jobs.csv") if "csv" in formats else None
+            extra = extra_columns(simulation)
+            stream = JobStream(folder / "jobs.csv", extra) if "csv" in formats else None
     done = _run(case, simulation, stream, on_turn, checkpoint_every_s)
     if not done:
         return Outcome(record=None, report=report, resumed=saved is not None)
@@ -168,6 +170,11 @@ def _run(
 
         simulation.on_end = ended
         return simulation.run(turn)
+
+
+def extra_columns(simulation: PoolSimulation) -> Extra:
+    """What the file of jobs has beside the columns of every run."""
+    return Extra(parts=simulation.by_node, attempts=simulation.counts_attempts)
 
 
 def _row(simulation: PoolSimulation, job: int) -> JobRow:

@@ -9,23 +9,32 @@ import numpy as np
 
 from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.scheduler import Scheduler
+from wattfold.coordinator.policies.node_parts import AnyScheduler
 from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.policy_scheduler import PolicyScheduler
 from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler, uniform_cap_uw
 from wattfold.coordinator.simulation.runs.case import SimulationCase
 
 
-def scheduler_of(case: SimulationCase, table: JobTable) -> Scheduler:
+def counts(case: SimulationCase) -> bool:
+    """Whether its policy decides by counting whole like nodes."""
+    return case.policy.entry.variant.pool in COUNTING
+
+
+def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
     """The policy of a case, at work on its machine. Raises ValueError."""
     _check_idle_charge(case)
+    if isinstance(case.machine, NodeMachine):
+        return _by_node(case, case.machine, table)
     pool = case.policy.entry.variant.pool
     return MAKERS[pool](case, table) if pool is not None else _with_snapshots(case, table)
 
 
-def _backfilling(case: SimulationCase, table: JobTable) -> Scheduler:
+def _backfilling(case: SimulationCase, table: JobTable) -> AnyScheduler:
     choice, values = case.policy, case.policy.values()
-    cap_uw = case.machine.cap_uw_max if choice.cap_uw is None else choice.cap_uw
+    cap_uw = case.counted.cap_uw_max if choice.cap_uw is None else choice.cap_uw
     _check_sizes(case, table, cap_uw)
     return EasyScheduler(
         method=choice.name,
@@ -35,8 +44,8 @@ def _backfilling(case: SimulationCase, table: JobTable) -> Scheduler:
     )
 
 
-def _uniform(case: SimulationCase, table: JobTable) -> Scheduler:
-    machine = case.machine
+def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    machine = case.counted
     _check_sizes(case, table, uniform_cap_uw(machine, machine.nodes, _spare_uw(case)))
     return UniformScheduler(
         machine,
@@ -45,8 +54,8 @@ def _uniform(case: SimulationCase, table: JobTable) -> Scheduler:
     )
 
 
-def _parm(case: SimulationCase, table: JobTable) -> Scheduler:
-    choice, machine = case.policy, case.machine
+def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    choice, machine = case.policy, case.counted
     from wattfold.coordinator.policies.parm_settings import ParmSettings
     from wattfold.coordinator.simulation.pool.pool_parm import dram_levels, pool_parm, resize_price
 
@@ -62,8 +71,29 @@ def _parm(case: SimulationCase, table: JobTable) -> Scheduler:
     return pool_parm(table, machine, beyond)
 
 
-def _with_snapshots(case: SimulationCase, table: JobTable) -> Scheduler:
-    machine, choice = case.machine, case.policy
+def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> AnyScheduler:
+    """The service's policy, which knows nodes by their names."""
+    choice = case.policy
+    if case.messages is not None or case.placement != "any":
+        raise ValueError("--machine is for the pool, and chooses nodes without --placement")
+    if choice.entry.variant.service is None:
+        raise ValueError(f"{choice.name} only counts whole like nodes: not on this --machine")
+    if choice.cap_uw is not None or choice.caps_uw is not None or choice.price_resizes:
+        raise ValueError("--cap, --caps and --price-resizes are for counted pools")
+    if choice.dram_levels_uw:
+        raise ValueError("--dram-levels is for counted pools")
+    if case.budget.least_uw <= machine.floors_uw:
+        raise ValueError(
+            f"the budget of {case.budget.least_uw / 1e6:g} W is not above the "
+            f"{machine.floors_uw / 1e6:g} W that {machine.nodes} nodes are charged at their "
+            f"floors, as {choice.name} sees them"
+        )
+    policy = choice.entry.service(choice.values())
+    return NamedPolicyScheduler(table, machine, policy, choice.name)
+
+
+def _with_snapshots(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    machine, choice = case.counted, case.policy
     floors_uw = machine.nodes * machine.busy_uw(machine.cap_uw_min)
     if case.budget.least_uw <= floors_uw:
         raise ValueError(
@@ -74,13 +104,14 @@ def _with_snapshots(case: SimulationCase, table: JobTable) -> Scheduler:
     return PolicyScheduler(table, machine, choice.entry.service(choice.values()), choice.name)
 
 
-MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], Scheduler]] = {
+MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
     Pool.EASY: _backfilling,
     Pool.FCFS: _backfilling,
     Pool.CONSERVATIVE: _backfilling,
     Pool.EASY_UNIFORM: _uniform,
     Pool.PARM: _parm,
 }
+COUNTING = frozenset(MAKERS)
 
 
 def _kills_at_limit(case: SimulationCase, table: JobTable) -> bool:
@@ -94,7 +125,7 @@ def _spare_uw(case: SimulationCase) -> int:
 
 def _check_sizes(case: SimulationCase, table: JobTable, cap_uw: int) -> None:
     """A job that the cap can never feed would keep the queue waiting for ever."""
-    machine = case.machine
+    machine = case.counted
     each_uw = max(machine.dynamic_uw(cap_uw), 1)
     fed = min(machine.nodes, _spare_uw(case) // each_uw)
     sizes = table.size_min if case.policy.values()["size"] == "min" else table.size_max
@@ -118,7 +149,7 @@ def _check_idle_charge(case: SimulationCase) -> None:
 
 def _check_least_power(case: SimulationCase, table: JobTable, levels: int) -> None:
     """PARM starts a job at its least size and cap at the earliest; some budgets never do."""
-    machine, choice = case.machine, case.policy
+    machine, choice = case.counted, case.policy
     from wattfold.coordinator.policies.parm_options import spaced_caps
 
     spare_uw = _spare_uw(case)

@@ -1,0 +1,223 @@
+"""Any policy of the service on a machine whose nodes are told apart: the driver of its own.
+
+The policy sees what it sees in the service: nodes with names, zones, cores, memory, GPUs and
+features, and jobs that ask for whole nodes or for cores of one. A policy that can be kept up
+(`Scheduled`) is told what has changed, another one is asked with snapshots of all jobs: that is for
+hundreds of nodes and jobs. Its plan names cores; the pool counts them.
+
+As with messages, idle nodes are charged as at their floor, whatever the machine says they draw: a
+plan that fits then fits here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.core.charge import fixed_uw
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Policy, Snapshot
+from wattfold.coordinator.policies.node_parts import NodeJobs, Parts
+from wattfold.coordinator.policies.rounds import Rounds
+from wattfold.coordinator.policies.scheduler import Scheduled, Site
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
+from wattfold.coordinator.simulation.pool.stocks import request_of
+
+DEADLINE_S = 20.0
+
+
+class NamedPolicyScheduler:
+    """A policy at work on numbered nodes. Decides once for all events of an instant."""
+
+    each_event = False
+    solver_ns: Sequence[int] = ()
+
+    def __init__(self, table: JobTable, machine: NodeMachine, policy: Policy, name: str) -> None:
+        """Raises ValueError for jobs that the service cannot describe."""
+        check_describable(table)
+        self._table, self._machine, self._policy = table, machine, policy
+        self.name = name
+        self.revisit_ns = 0
+        self._rounds = Rounds(policy.scheduler()) if isinstance(policy, Scheduled) else None
+        self._known: NodeJobs
+        self._views: dict[int, JobView] = {}
+        self._changed: dict[int, None] = {}
+        self._gone: list[JobId] = []
+        self._nodes = tuple(
+            _node(f"{one.name}-{number}", one)
+            for one in machine.classes
+            for number in range(one.count)
+        )
+        self._numbers = {view.spec.node_id: n for n, view in enumerate(self._nodes)}
+        self._budget_uw = 0
+
+    def attach(self, jobs: NodeJobs) -> None:
+        """Called once before the first event."""
+        self._known = jobs
+
+    def site(self, site: Site) -> None:
+        """Power from now on."""
+        self._budget_uw = site.spendable_uw + self._machine.idle_total_uw
+
+    def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - the table has its time
+        """A job enters the queue."""
+        table = self._table
+        self._views[job] = JobView(
+            job_id=JobId(str(job)),
+            spec=spec_of(table, job),
+            submitted_ns=int(table.submit_ns[job]),
+            current=None,
+            done=0.0,
+            started_ns=-1,
+            resized_ns=-1,
+            profile=table.profiles[job] if table.profiles and not _cores(table, job) else None,
+        )
+        self._changed[job] = None
+
+    def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
+        """A job has ended."""
+        self._gone.append(self._views.pop(job).job_id)
+        self._changed.pop(job, None)
+
+    def decide(self, now_ns: int) -> Sequence[Parts]:
+        """Starts, and running jobs whose cores or cap change."""
+        if not self._views:
+            self.revisit_ns = 0
+            return ()
+        plan = self._plan(now_ns)
+        self.revisit_ns = plan.revisit_ns
+        decisions = []
+        for assignment in plan.assignments:
+            job = int(assignment.job_id)
+            view = self._views[job]
+            if view.current is None and self._runs_into_a_window(job, assignment, now_ns):
+                continue
+            if view.current != assignment:
+                decisions += self._decided(job, view, assignment)
+                self._take(job, view, assignment, now_ns)
+        return decisions
+
+    def _runs_into_a_window(self, job: int, assignment: Assignment, now_ns: int) -> bool:
+        """Whether it is expected to be on a node that goes out of use: then it waits.
+
+        Policies know of nodes that are out of use, not of those that will be.
+        """
+        if not self._machine.windows:
+            return False
+        spec = self._views[job].spec
+        ends_ns = now_ns + (spec.time_ns or round(assignment.expected_total_s * NS_PER_S))
+        nodes = (self._numbers[share.node_id] for share in assignment.shares)
+        return any(self._known.free_until_ns(node, now_ns) < ends_ns for node in nodes)
+
+    def _plan(self, now_ns: int) -> Plan:
+        for job, view in self._views.items():
+            held = self._known.held(job)
+            if view.current is not None and held is not None:
+                self._views[job] = replace(view, done=self._known.done(job, now_ns))
+                self._changed[job] = None
+        out = self._known.out_of_use()
+        world = Snapshot(
+            now_ns=now_ns,
+            budget_uw=self._budget_uw,
+            reserved_uw=sum(self._nodes[node].fixed_uw for node in out),
+            nodes=tuple(view for n, view in enumerate(self._nodes) if n not in out)
+            if out
+            else self._nodes,
+            jobs=tuple(self._views.values()),
+        )
+        if self._rounds is None:
+            self._changed.clear()
+            self._gone.clear()
+            return self._policy.propose(world, now_ns, DEADLINE_S)
+        changed = [self._views[job] for job in sorted(self._changed)]
+        self._rounds.tell(world, changed, self._gone)
+        self._changed.clear()
+        self._gone.clear()
+        return self._rounds.plan(now_ns)
+
+    def _take(self, job: int, view: JobView, assignment: Assignment, now_ns: int) -> None:
+        """The pool does what the plan says, in the instant."""
+        before = view.current
+        resized_ns = view.resized_ns
+        if before is not None and before.size != assignment.size:
+            resized_ns = now_ns
+        started_ns = now_ns if before is None else view.started_ns
+        self._views[job] = replace(
+            view, current=assignment, started_ns=started_ns, resized_ns=resized_ns
+        )
+        self._changed[job] = None
+
+    def _decided(self, job: int, view: JobView, assignment: Assignment) -> list[Parts]:
+        wanted = {self._numbers[s.node_id]: len(s.cpus) for s in assignment.shares}
+        had: dict[int, int] = {}
+        if view.current is not None:
+            if (view.current.shares, view.current.cap_uw) == (assignment.shares, assignment.cap_uw):
+                return []
+            had = {self._numbers[s.node_id]: len(s.cpus) for s in view.current.shares}
+        named = {node: wanted.get(node, 0) for node in {**had, **wanted}}
+        named = {node: cores for node, cores in named.items() if cores != had.get(node, 0)}
+        return [Parts(job, list(named), list(named.values()), assignment.cap_uw)]
+
+
+def check_describable(table: JobTable) -> None:
+    """Raises ValueError for jobs of several units on parts of nodes: the service has none."""
+    for job in range(len(table)):
+        cores = _cores(table, job)
+        if cores and table.size_max[job] > 1:
+            raise ValueError(
+                f"job {table.job_ids[job]} asks for {table.size_max[job]} times {cores} cores: "
+                "policies of the service give whole nodes, or cores of one node"
+            )
+
+
+def spec_of(table: JobTable, job: int) -> JobSpec:
+    """A job of the table as it would be submitted."""
+    request = request_of(table.units, job)
+    low, high = int(table.size_min[job]), int(table.size_max[job])
+    if request.cores:
+        low = high = request.cores
+    return JobSpec(
+        name=str(table.job_ids[job]),
+        app=str(table.job_ids[job]),
+        argv=("simulated",),
+        kind=JobKind.MOLDABLE if low < high else JobKind.RIGID,
+        size_min=low,
+        size_max=high,
+        unit=SizeUnit.CORES if request.cores else SizeUnit.NODES,
+        priority=float(table.priority[job]),
+        time_ns=int(table.estimate_ns[job]),
+        memory_bytes=request.memory_bytes,
+        gpus=request.gpus,
+        features=request.features,
+    )
+
+
+def _cores(table: JobTable, job: int) -> int:
+    return int(table.units.cores[job]) if table.units is not None else 0
+
+
+def _node(name: str, one: NodeClass) -> NodeView:
+    """A node as a policy sees it."""
+    package = Zone(
+        name=ZoneName("package-0"),
+        kind=ZoneKind.PACKAGE,
+        cap_uw_min=one.cap_uw_min,
+        cap_uw_max=one.cap_uw_max,
+        floor_uw=one.cap_uw_min,
+        window_ns=NS_PER_S,
+    )
+    spec = NodeSpec(
+        node_id=NodeId(name),
+        cpus=CpuSet.of(range(one.cores)),
+        zones=(package,),
+        base_power_uw=one.base_uw + one.dram_uw,
+        memory_bytes=one.memory_bytes,
+        gpus=tuple(f"gpu{number}" for number in range(one.gpus)),
+        features=one.features,
+    )
+    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0), features=one.features)

@@ -1,0 +1,41 @@
+"""When which nodes of a machine are out of use: the windows of its description, by node."""
+
+from __future__ import annotations
+
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+
+FAR_NS = 1 << 62
+
+
+class Windows:
+    """Windows of numbered nodes in time of the log."""
+
+    def __init__(self, machine: NodeMachine, start_ns: int) -> None:
+        first_of, number = {}, 0
+        for one in machine.classes:
+            first_of[one.name] = number
+            number += one.count
+        self._spans: list[tuple[int, int, range]] = []
+        self._on: dict[int, list[tuple[int, int]]] = {}
+        for window in machine.windows:
+            begin = first_of[window.class_name] + window.first
+            nodes = range(begin, begin + window.count)
+            span = start_ns + window.start_ns, start_ns + window.end_ns
+            self._spans.append((*span, nodes))
+            for node in nodes:
+                self._on.setdefault(node, []).append(span)
+
+    def passed(self, now_ns: int) -> tuple[list[int], list[int]]:
+        """At an edge: nodes of windows that begin, and those that end in no other window."""
+        opened = {node for start, _, nodes in self._spans if start == now_ns for node in nodes}
+        closed = {node for _, end, nodes in self._spans if end == now_ns for node in nodes}
+        still = {node for node in closed if self._in_one(node, now_ns)}
+        return sorted(opened), sorted(closed - still)
+
+    def next_on_ns(self, node: int, now_ns: int) -> int:
+        """When the next window begins on a node: now while it is in one."""
+        spans = self._on.get(node, ())
+        return min((max(start, now_ns) for start, end in spans if end > now_ns), default=FAR_NS)
+
+    def _in_one(self, node: int, now_ns: int) -> bool:
+        return any(start <= now_ns < end for start, end in self._on[node])

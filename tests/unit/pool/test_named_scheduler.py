@@ -1,0 +1,132 @@
+"""Policies of the service on nodes of several classes, through the pool's own driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from unit.pool.pools import S, W, table
+from unit.pool.test_by_node import machine, nodes, units
+
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
+from wattfold.coordinator.simulation.pool.engine import simulate
+from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
+from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+
+SERVED = [e for e in registry.entries() if e.variant.service is not None]
+
+
+def run(jobs: JobTable, policy: Policy, on: NodeMachine, **options) -> RunRecord:
+    budget = options.pop("budget", Budget.constant(on.full_uw))
+    scheduler = NamedPolicyScheduler(jobs, on, policy, policy.name)
+    return simulate(jobs, on, scheduler, budget, **options)
+
+
+def seconds(values: np.ndarray) -> list[float]:
+    return [value / S for value in values.tolist()]
+
+
+def asking(jobs: JobTable, *rows: tuple[int, int, int, tuple[str, ...]]) -> JobTable:
+    """Cores, memory, GPUs and features of the units of each job."""
+    cores, memory, gpus, features = zip(*rows, strict=True)
+    return replace(
+        jobs,
+        units=UnitColumns(
+            cores=np.array(cores),
+            memory_bytes=np.array(memory),
+            gpus=np.array(gpus),
+            features=tuple(features),
+        ),
+    )
+
+
+def test_jobs_share_a_node_until_its_cores_are_gone() -> None:
+    jobs = asking(table((0, 1, 100), (0, 1, 100), (0, 1, 50)), *[(3, 0, 0, ())] * 3)
+    record = run(jobs, FifoEasy(), machine(nodes(1, 8)))
+    assert seconds(record.columns.start_ns) == [0, 0, 100]
+    assert record.columns.first_cores is not None
+    assert record.columns.first_cores.tolist() == [3, 3, 3]
+    assert record.series.nodes_busy.tolist() == [1, 1, 0]
+
+
+def test_gpus_memory_and_features_decide_where_jobs_wait() -> None:
+    on = machine(
+        nodes(1, 8, gpus=2, memory_bytes=100),
+        nodes(1, 4, name="bare", features=("fast",)),
+    )
+    jobs = asking(
+        table((0, 1, 100), (0, 1, 100), (0, 1, 100), (0, 1, 100), (0, 1, 100)),
+        (1, 0, 2, ()),
+        (1, 0, 1, ()),
+        (1, 60, 0, ()),
+        (1, 60, 0, ()),
+        (4, 0, 0, ("fast",)),
+    )
+    record = run(jobs, FifoEasy(), on)
+    # No GPU is left for the second, no memory for the fourth; the others need what nobody has.
+    assert seconds(record.columns.start_ns) == [0, 100, 0, 100, 0]
+
+
+def test_a_job_over_both_classes_is_charged_by_each() -> None:
+    on = machine(nodes(2, 8), nodes(1, 4, name="small"))
+    small = replace(on.classes[1], cap_uw_max=30 * W)
+    on = NodeMachine(classes=(on.classes[0], small))
+    record = run(table((0, 3, 100)), FifoEasy(), on)
+    # 40 W above the floor on two, 10 W on the one that takes no more, beside 3 x 30 W.
+    assert record.series.committed_uw[0] == (90 + 2 * 40 + 10) * W
+
+
+@pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
+def test_every_policy_of_the_service_ends_all_jobs_on_unlike_nodes(entry: registry.Entry) -> None:
+    on = machine(nodes(3, 8, gpus=1), nodes(3, 4, name="small"))
+    rows = [(k * 7 % 200, 1 + k % 3, 5 + k % 31) for k in range(40)]
+    jobs = table(*sorted(rows), app="LeanMD")
+    policy = entry.service(entry.family.defaults())
+    spare = on.full_uw - on.idle_total_uw
+    budget = Budget.constant(on.idle_total_uw + spare * 2 // 3)
+    runs = [run(jobs, policy, on, budget=budget) for _ in range(2)]
+    assert (runs[0].columns.end_ns >= 0).all()
+    assert (runs[0].series.committed_uw <= budget.least_uw).all()
+    assert np.array_equal(runs[0].columns.end_ns, runs[1].columns.end_ns)
+
+
+def test_caps_slow_jobs_by_the_slowest_class() -> None:
+    """The class that takes less is slower, and the job as slow as that."""
+    on = machine(nodes(1, 8))
+    slow = NodeMachine(classes=(*on.classes, replace(on.classes[0], name="low", cap_uw_max=30 * W)))
+    fast = NodeMachine(classes=(*on.classes, replace(on.classes[0], name="same")))
+    jobs = table((0, 2, 100), app="LeanMD")
+    jobs = replace(jobs, size_min=jobs.size_max)
+    ends = [
+        run(jobs, FifoEasy(), m, model=RunTimeModel.PASS).columns.end_ns[0] for m in (fast, slow)
+    ]
+    assert ends[1] > ends[0] * 1.2
+
+
+def test_another_cap_is_no_resize() -> None:
+    """Caps that follow the budget name no nodes."""
+    on = machine(nodes(2, 8), nodes(1, 4, name="small"))
+    budget = Budget(
+        steps=(
+            BudgetStep(at_ns=0, budget_uw=on.full_uw),
+            BudgetStep(at_ns=10 * S, budget_uw=on.full_uw * 3 // 4),
+        )
+    )
+    record = run(table((0, 2, 100)), EasyUniform(), on, budget=budget)
+    assert record.columns.resizes.tolist() == [0]
+    assert record.series.committed_uw[1] < record.series.committed_uw[0]
+    assert record.columns.mean_cap_uw[0] < record.columns.first_cap_uw[0]
+
+
+def test_what_the_service_cannot_describe_is_refused_before_the_run() -> None:
+    jobs = replace(table((0, 2, 10)), units=units(1, 3))
+    with pytest.raises(ValueError, match="2 times 3 cores"):
+        NamedPolicyScheduler(jobs, machine(nodes(2, 8)), FifoEasy(), "easy")
