@@ -154,6 +154,10 @@ class World:
             self.put(replace(view, movable=not view.movable))
         elif what < 0.88 and view.current is not None:
             self.put(replace(view, current=None, started_ns=-1, resized_ns=-1))
+        elif what < 0.9 and view.current is None:
+            others = [one.job_id for one in self.views.values() if one.current is None]
+            yields_to = rng.choice([other for other in others if other != view.job_id] or [NOBODY])
+            self.put(replace(view, yields_to=yields_to))
         elif what < 0.95:
             self.budget_w = rng.choice([40.0, 100.0, 150.0, 300.0])
             self.preempting = rng.choice([0, 0, 1, 2])
