@@ -54,6 +54,7 @@ def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: b
         assert given_by(plan) == given_by(whole)
         assert (plan.outcome, plan.objective) == (whole.outcome, whole.objective)
         assert plan.revisit_ns == whole.revisit_ns
+        assert plan.preemptions == whole.preemptions
         said.update({w.job_id: (w.reason, w.never, w.start_ns) for w in plan.waiting})
         assert {w.job_id: said[w.job_id] for w in whole.waiting} == {
             w.job_id: (w.reason, w.never, w.start_ns) for w in whole.waiting

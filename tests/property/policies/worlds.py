@@ -11,7 +11,8 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
@@ -33,6 +34,8 @@ class World:
     gone: list[JobId] = field(default_factory=list)
     submitted: int = 0
     reservations: list[Reservation] = field(default_factory=list)
+    preempting: int = 0
+    """1: a queue pre-empts another one; 2: and somebody waits for others on their way out."""
 
     def __post_init__(self) -> None:
         kinds = [{}] if self.counted else [{}, {"max_w": 40}, {"cores": 3}]
@@ -50,7 +53,9 @@ class World:
             reserved_w=self.reserved_w,
         )
         there = [one for one in self.reservations if one.end_ns > seen.now_ns]
-        return replace(seen, reservations=tuple(there))
+        queues = (Queue(name="blue", preempts=("low",)),) if self.preempting else ()
+        clearing = (min(self.views, default=NOBODY),) if self.preempting == 2 else ()
+        return replace(seen, reservations=tuple(there), queues=queues, clearing=clearing)
 
     def reserve(self) -> None:
         """Keeps some nodes for a queue, for those that name it, or for nobody."""
@@ -90,8 +95,8 @@ class World:
         if not self.counted and rng.random() < 0.7:
             unit = SizeUnit.CORES
         fields: dict[str, Any] = {}
-        if rng.random() < 0.2:
-            fields["queue"] = "blue"
+        if rng.random() < 0.5:
+            fields["queue"] = rng.choice(["blue", "low"])
         if rng.random() < 0.1:
             fields["reservation"] = "r0"
         if not self.counted and rng.random() < 0.2:
@@ -149,8 +154,13 @@ class World:
             self.put(replace(view, movable=not view.movable))
         elif what < 0.88 and view.current is not None:
             self.put(replace(view, current=None, started_ns=-1, resized_ns=-1))
+        elif what < 0.9 and view.current is None:
+            others = [one.job_id for one in self.views.values() if one.current is None]
+            yields_to = rng.choice([other for other in others if other != view.job_id] or [NOBODY])
+            self.put(replace(view, yields_to=yields_to))
         elif what < 0.95:
             self.budget_w = rng.choice([40.0, 100.0, 150.0, 300.0])
+            self.preempting = rng.choice([0, 0, 1, 2])
             self.reserved_w = rng.choice([0.0, 0.0, 30.0])
         else:
             which = rng.randrange(len(self.nodes))
@@ -173,6 +183,7 @@ class World:
                 view,
                 current=assignment,
                 started_ns=began_ns,
+                preemptable=view.spec.queue == "low",
                 resized_ns=round(self.now_s * S) if resized else view.resized_ns,
             )
             if after != view:

@@ -91,6 +91,17 @@ def test_queues_of_the_configuration(tmp_path: Path) -> None:
     assert read(tmp_path, text).queues == tuple(BOTH.values())
 
 
+def test_queues_that_pre_empt_others(tmp_path: Path) -> None:
+    text = "[[queue]]\nname = 'a'\npreempts = ['b', 'c', 'b']\n[[queue]]\nname = 'b'\n"
+    text += "preempts = ['c']\n[[queue]]\nname = 'c'"
+    queues = read(tmp_path, text).queues
+    assert [queue.preempts for queue in queues] == [("b", "c"), ("c",), ()]
+    stage = Stage()
+    stage.send(ev.QueuesConfigured(queues=queues))
+    told = [list(queue.preempts) for queue in queue_messages(stage.core.state)]
+    assert told == [["b", "c"], ["c"], []]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -104,6 +115,14 @@ def test_queues_of_the_configuration(tmp_path: Path) -> None:
         (
             "[[queue]]\nname = 'a'\ntime_limit_s = 9\ntime_limit_max_s = 3",
             "time_limit_s = 9 s is above time_limit_max_s = 3 s",
+        ),
+        ("[[queue]]\nname = 'a'\npreempts = 'b'", "queue.preempts = 'b' is not a list"),
+        ("[[queue]]\nname = 'a'\npreempts = [1]", "preempts = [1] must be names"),
+        ("[[queue]]\nname = 'a'\npreempts = ['x']", "line 3: queue a pre-empts 'x', which is none"),
+        ("[[queue]]\nname = 'a'\npreempts = ['a']", "queue a pre-empts itself, or one that"),
+        (
+            "[[queue]]\nname = 'a'\npreempts = ['b']\n[[queue]]\nname = 'b'\npreempts = ['a']",
+            "queue a pre-empts itself, or one that pre-empts it",
         ),
     ],
 )

@@ -46,6 +46,7 @@ def test_what_lets_a_job_be_started_again() -> None:
     for asked in (
         {"requeue_max": 1},
         {"restartable": True},
+        {"preemptable": True},
         {"snapshot_dir": "d"},
         {"snapshot_signal": 10},
         {"snapshot_grace_ns": 1},

@@ -70,6 +70,13 @@ def test_an_unknown_one(wattfold: Command) -> None:
     assert (result.exit_code, result.stderr) == (4, "wattfold: no reservation 'k'\n")
 
 
+def test_jobs_that_may_be_pre_empted(wattfold: Command, fake: FakeCoordinator) -> None:
+    wattfold("submit", "--preemptable", "--", "true")
+    assert fake.submissions[-1].spec.preemptable
+    fake.jobs["job-1"].spec.restartable = True
+    assert "may be pre-empted" in wattfold("show", "job-1").stdout
+
+
 def test_nodes_and_jobs_name_it(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.nodes[0].reservations.append("maintenance (k) from 2099-01-31 18:00 to 19:00")
     fake.nodes[0].overstaying_job_ids.append("7")

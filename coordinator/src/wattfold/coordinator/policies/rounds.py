@@ -19,7 +19,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
-from wattfold.coordinator.core.plan import JobView, Plan, Preemption, Snapshot, Waiting
+from wattfold.coordinator.core.plan import NOBODY, JobView, Plan, Preemption, Snapshot, Waiting
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.estimates import duration_ns, estimate
 from wattfold.coordinator.policies.placement import Room, nothing_in_reach, takes_whole_nodes
@@ -90,7 +90,7 @@ class Rounds(NamedJobs):
         for view in changed:
             self._take(view, world.now_ns)
         for job, view in self._given.items():
-            self._changed(job, view, world.now_ns)
+            self._changed(job, view, world.now_ns, decided=True)
         self._given.clear()
 
     def plan(self, now_ns: int, deadline_s: float = DEADLINE_S) -> Plan:
@@ -200,20 +200,24 @@ class Rounds(NamedJobs):
     def lacking(self, jobs: Sequence[int]) -> Mapping[int, Reason]:
         """Those of these waiting jobs that cannot have memory or GPUs now, and why."""
         assert self._world is not None
-        views = tuple(self._views[job] for job in (*self._running, *jobs))
+        views = tuple(self._as_now(self._views[job]) for job in (*self._running, *jobs))
         _, waiting = startable(replace(self._world, jobs=views))
         numbers = self._numbers
         return {numbers[w.job_id]: Reason(numbers[w.job_id], w.reason, w.never) for w in waiting}
 
+    def _as_now(self, view: JobView) -> JobView:
+        """The view of a job, which is told nothing when the one it yields to waits no more."""
+        if not view.yields_to:
+            return view
+        other = self._numbers.get(view.yields_to, -1)
+        waits = other >= 0 and self._views[other].current is None
+        return view if waits else replace(view, yields_to=NOBODY)
+
     def _take(self, view: JobView, now_ns: int) -> None:
         job = self._numbers.get(view.job_id)
         if job is not None:
-            given = self._given.pop(job, None)
-            if given is None and view.current is None and view == self._views[job]:
-                # What has changed of it is no matter here, as why it waits.
-                self._named[job] = None
-            else:
-                self._changed(job, view, now_ns)
+            decided = self._given.pop(job, None) is not None
+            self._changed(job, view, now_ns, decided=decided)
             return
         job = self._numbers[view.job_id] = self._next
         self._next += 1
@@ -225,10 +229,10 @@ class Rounds(NamedJobs):
             self._running[job] = None
             self._scheduler.change(job, now_ns)
 
-    def _changed(self, job: int, view: JobView, now_ns: int) -> None:
+    def _changed(self, job: int, view: JobView, now_ns: int, *, decided: bool) -> None:
         before, self._views[job] = self._views[job], view
         self._named[job] = None
-        if view.current is None and view == before:
+        if view.current is None and view == before and not decided:
             return  # Something of it has changed that is no matter here, as why it waits.
         if view.current is None:
             self._running.pop(job, None)
