@@ -55,6 +55,9 @@ SAMPLE_RADIUS = 0.2
 WARM_RADIUS = 0.3
 SETTLED_RADIUS = 0.1
 """Of prices that are exact."""
+MANY_OPTIONS = 20_000
+REPAIR_RADIUS = 0.03
+"""Of so many options near the prices those are tried first that are nearer."""
 ROUGH = 1e-6
 """What such prices may miss of the least bound where jobs are many."""
 NARROWINGS = 4
@@ -159,6 +162,12 @@ class _Run:
         near, prices = priced.near, priced.prices
         enough = self._bound / (1.0 + 0.9 * self._options.target)
         rounds = EXACT_EXCHANGES if self._options.exact else EXCHANGES
+        if near.owner.size > MANY_OPTIONS:
+            nearest = narrow(near, prices, REPAIR_RADIUS)
+            mix = priced.mix.moved(near, nearest)
+            self._take(nearest, _mended(nearest, mix, prices, enough, rounds))
+            if self._good_enough():
+                return
         mended = _mended(near, priced.mix, prices, enough, rounds)
         self._take(near, mended)
         if self._best is None:
