@@ -40,7 +40,7 @@ from wattfold.coordinator.solvers.problem import (
     one_job,
     without_solution,
 )
-from wattfold.coordinator.solvers.repair import Repair
+from wattfold.coordinator.solvers.repair import MORE_MOVES, NEAR_MOVES, Repair
 from wattfold.coordinator.solvers.resources import Impossible, Table, tabulate
 from wattfold.coordinator.solvers.stages import Core
 from wattfold.coordinator.solvers.trades import traded
@@ -168,15 +168,18 @@ class _Run:
             self._take(nearest, _mended(nearest, mix, prices, enough, rounds))
             if self._good_enough():
                 return
-        mended = _mended(near, priced.mix, prices, enough, rounds)
-        self._take(near, mended)
-        if self._best is None:
-            # Among the options near the prices none is cheap enough: look at all.
-            near, mended = table, _mended(table, Tally.nothing(), prices, enough, rounds)
-            self._take(table, mended)
-        if mended is not None and not self._good_enough():
-            whole = mended.widened(near, table)
-            self._take(table, traded(table, whole, prices, enough))
+        for most in (NEAR_MOVES, MORE_MOVES)[: 1 if table.resources == 2 else 2]:
+            mended = _mended(near, priced.mix, prices, enough, rounds, most)
+            self._take(near, mended)
+            if self._best is None:
+                # Among the options near the prices none is cheap enough: look at all.
+                near, mended = table, _mended(table, Tally.nothing(), prices, enough, rounds)
+                self._take(table, mended)
+            if mended is not None and not self._good_enough():
+                whole = mended.widened(near, table)
+                self._take(table, traded(table, whole, prices, enough))
+            if self._good_enough():
+                return
 
     def _close(self, table: Table, prices: Floats, certificate: Certificate) -> bool:
         """Searches the core; whether everything in it was seen."""
@@ -340,7 +343,14 @@ def _price(table: Table) -> _Priced:
     return best
 
 
-def _mended(table: Table, mix: Tally, prices: Floats, enough: float, rounds: int) -> Tally | None:
+def _mended(
+    table: Table,
+    mix: Tally,
+    prices: Floats,
+    enough: float,
+    rounds: int,
+    most: int = NEAR_MOVES,
+) -> Tally | None:
     loose = loosened(table, mix)
     repair = Repair(loose.table, prices)
     repair.shrink()
@@ -348,5 +358,5 @@ def _mended(table: Table, mix: Tally, prices: Floats, enough: float, rounds: int
         repair.fill()
     settled = loose.settled
     sure = float(settled.number @ np.where(settled.option < 0, 0.0, table.value[settled.option]))
-    repair.exchange(enough - sure, rounds)
+    repair.exchange(enough - sure, rounds, most)
     return loose.joined(table, repair.choice) if repair.fits else None

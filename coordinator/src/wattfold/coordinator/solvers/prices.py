@@ -84,9 +84,9 @@ def best_of(table: Table, prices: Floats) -> tuple[Floats, Ints64]:
         net, own = _net_in(table, prices, part), table.owner[part.options]
         most = np.maximum.reduceat(net, table.firsts[part.jobs] - part.options.start)
         hits = np.flatnonzero(net == most[own - part.jobs.start])
-        owners = own[hits]
-        best[part.jobs] = most
-        choice[part.jobs] = part.options.start + hits[np.diff(owners, prepend=-1) != 0]
+        if hits.size > most.size:
+            hits = hits[np.searchsorted(own[hits], np.arange(part.jobs.start, part.jobs.stop))]
+        best[part.jobs], choice[part.jobs] = most, hits + part.options.start
     return best, choice
 
 
