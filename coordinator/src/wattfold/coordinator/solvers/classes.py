@@ -232,6 +232,10 @@ def _classes(
     label = _labels([*keys, lengths, *table.where[2:]])
     unlike = table.jobs == 0 or int(label.max()) + 1 == table.jobs
     if not unlike:
+        ends = table.firsts + lengths - 1
+        # Of what is left most unlike rows differ in an option at their ends.
+        parts = [column[place] for column in columns for place in (table.firsts, ends)]
+        label = _labels([_mixed(np.stack(parts, axis=1)), label])
         label = _refined(table, label, lengths, columns)
     order = np.argsort(label, kind="stable")
     firsts = np.flatnonzero(np.diff(label[order], prepend=-1))
@@ -253,6 +257,12 @@ def _labels(keys: Sequence[NDArray[np.generic]]) -> Ints64:
     return label
 
 
+def _mixed(content: Floats) -> Floats:
+    """A number per row, the same for equal ones: a sum with odd factors."""
+    mixed: Floats = (content * np.sqrt(np.arange(2.0, content.shape[1] + 2))).sum(axis=1)
+    return mixed
+
+
 def _refined(table: Table, label: Ints64, lengths: Ints64, columns: Sequence[Floats]) -> Ints64:
     """Labels told apart by every entry in the columns of the rows that share one."""
     shared = np.flatnonzero(np.bincount(label)[label] > 1)
@@ -262,11 +272,9 @@ def _refined(table: Table, label: Ints64, lengths: Ints64, columns: Sequence[Flo
         rows = shared[lengths[shared] == length]
         where = table.firsts[rows][:, None] + np.arange(length)
         content = np.concatenate([column[where] for column in columns], axis=1)
-        # Sorted by a sum with odd factors; rows are equal only where all of their content is. Two
-        # unlike rows of one sum can part equal ones, which costs a row and nothing else.
-        order = np.lexsort(
-            ((content * np.sqrt(np.arange(2.0, content.shape[1] + 2))).sum(axis=1), label[rows])
-        )
+        # Sorted by a mixture; rows are equal only where all of their content is. Two unlike rows
+        # of one mixture can part equal ones, which costs a row and nothing else.
+        order = np.lexsort((_mixed(content), label[rows]))
         ordered, group = content[order], label[rows][order]
         changed = np.ones(rows.size, dtype=np.bool_)
         changed[1:] = np.any(ordered[1:] != ordered[:-1], axis=1) | (group[1:] != group[:-1])

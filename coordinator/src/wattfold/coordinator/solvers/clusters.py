@@ -10,7 +10,6 @@ Mean values prove nothing: what a plan is worth is counted again from its jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +19,6 @@ from wattfold.coordinator.solvers.classes import Tally, groups_of, rows_of
 from wattfold.coordinator.solvers.resources import Table
 
 Ints64 = NDArray[np.int64]
-Entry = tuple[int, int, int]
-"""Row, option or -1, number of jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,8 +46,9 @@ class Clusters:
         old, new = self._numbers(self.counted(before)), self._numbers(plan)
         changed = np.unique(self._row_of_place(np.flatnonzero(old != new)))
         kept = ~np.isin(self.cluster[before.row], changed)
-        entries = [entry for at in changed.tolist() for entry in self._dealt(at, new)]
-        row, option, number = np.asarray(entries, dtype=np.int64).reshape(-1, 3).T
+        none = np.zeros((0, 3), dtype=np.int64)
+        entries = [none, *(self._dealt(at, new) for at in changed.tolist())]
+        row, option, number = np.concatenate(entries).T
         return Tally(
             row=np.append(before.row[kept], row),
             option=np.append(before.option[kept], option),
@@ -66,27 +64,32 @@ class Clusters:
     def _row_of_place(self, place: Ints64) -> Ints64:
         return np.append(self.table.owner, np.arange(self.table.jobs))[place]
 
-    def _dealt(self, at: int, numbers: Ints64) -> Iterator[Entry]:
-        """Who of a cluster runs: those that must, then the more valuable; these take the better."""
+    def _dealt(self, at: int, numbers: Ints64) -> Ints64:
+        """Rows, options and numbers of a cluster.
+
+        Those that must run do, then the more valuable; these take the better options.
+        """
         rows, table = self.rows, self.table
         members = self.members[at]
         first = int(table.firsts[at])
         length = int(np.searchsorted(table.owner, at, side="right")) - first
         idle = int(numbers[table.owner.size + at])
-        order = np.lexsort((-rows.value[rows.firsts[members]], ~rows.forced[members]))
         count = rows.count[members].astype(np.int64)
+        last = np.lexsort((-rows.value[rows.firsts[members]], ~rows.forced[members]))[::-1]
         left_out = np.zeros(members.size, dtype=np.int64)
-        for one in order[::-1].tolist():
-            left_out[one] = min(idle, int(count[one]))
-            idle -= int(left_out[one])
-            if left_out[one]:
-                yield int(members[one]), -1, int(left_out[one])
+        before = np.cumsum(count[last]) - count[last]
+        left_out[last] = np.clip(idle - before, 0, count[last])
         best = np.argsort(-rows.value[rows.firsts[members]], kind="stable")
         places = np.argsort(-table.value[first : first + length], kind="stable")
-        wanted = [(int(place), int(numbers[first + place])) for place in places.tolist()]
-        running = [(int(members[one]), int(count[one] - left_out[one])) for one in best.tolist()]
-        for row, place, number in _matched(running, wanted):
-            yield row, int(rows.firsts[row]) + place, number
+        one, place, number = _matched((count - left_out)[best], numbers[first + places])
+        row = members[best][one]
+        out = last[left_out[last] > 0]
+        return np.concatenate(
+            [
+                np.stack([members[out], np.full(out.size, -1), left_out[out]], axis=1),
+                np.stack([row, rows.firsts[row] + places[place], number], axis=1),
+            ]
+        )
 
 
 def cluster(table: Table) -> Clusters:
@@ -109,14 +112,14 @@ def cluster(table: Table) -> Clusters:
     )
 
 
-def _matched(have: list[tuple[int, int]], want: list[tuple[int, int]]) -> Iterator[Entry]:
-    """Both lists dealt out in order, which have as many jobs."""
-    at, left = 0, have[0][1] if have else 0
-    for place, number in want:
-        while number:
-            while not left:
-                at += 1
-                left = have[at][1]
-            dealt = min(number, left)
-            yield have[at][0], place, dealt
-            number, left = number - dealt, left - dealt
+def _matched(have: Ints64, want: Ints64) -> tuple[Ints64, Ints64, Ints64]:
+    """Both lists of numbers, of one sum, dealt out in order: places in each, and how many."""
+    had, wanted = np.cumsum(have), np.cumsum(want)
+    ends = np.union1d(had, wanted)
+    ends = ends[ends > 0]
+    begins = np.append(0, ends)[:-1]
+    return (
+        np.searchsorted(had, begins, side="right"),
+        np.searchsorted(wanted, begins, side="right"),
+        ends - begins,
+    )

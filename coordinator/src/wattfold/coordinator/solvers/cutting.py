@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattfold.coordinator.solvers.prices import net_of
+from wattfold.coordinator.solvers.prices import best_of
 from wattfold.coordinator.solvers.resources import Table
 
 Floats = NDArray[np.float64]
@@ -114,12 +114,8 @@ class _Simplex:
 
     def _respond(self, worth: Floats) -> _Response:
         table = self._table
-        net = net_of(table, worth / self._scale)
-        best = np.maximum.reduceat(net, table.firsts)
+        best, choice = best_of(table, worth / self._scale)
         runs = table.forced | (best > 0)
-        hits = np.flatnonzero(net == best[table.owner])
-        owners = table.owner[hits]
-        choice = hits[np.r_[True, owners[1:] != owners[:-1]]]
         choice = np.where(runs, choice, -1)
         value = float(table.count[runs] @ table.value[choice[runs]])
         slope = self._full - table.used(choice) / self._scale

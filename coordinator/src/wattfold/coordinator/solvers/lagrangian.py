@@ -40,7 +40,7 @@ from wattfold.coordinator.solvers.problem import (
     one_job,
     without_solution,
 )
-from wattfold.coordinator.solvers.repair import Repair
+from wattfold.coordinator.solvers.repair import MORE_MOVES, NEAR_MOVES, Repair
 from wattfold.coordinator.solvers.resources import Impossible, Table, tabulate
 from wattfold.coordinator.solvers.stages import Core
 from wattfold.coordinator.solvers.trades import traded
@@ -55,6 +55,9 @@ SAMPLE_RADIUS = 0.2
 WARM_RADIUS = 0.3
 SETTLED_RADIUS = 0.1
 """Of prices that are exact."""
+MANY_OPTIONS = 20_000
+REPAIR_RADIUS = 0.03
+"""Of so many options near the prices those are tried first that are nearer."""
 ROUGH = 1e-6
 """What such prices may miss of the least bound where jobs are many."""
 NARROWINGS = 4
@@ -159,15 +162,24 @@ class _Run:
         near, prices = priced.near, priced.prices
         enough = self._bound / (1.0 + 0.9 * self._options.target)
         rounds = EXACT_EXCHANGES if self._options.exact else EXCHANGES
-        mended = _mended(near, priced.mix, prices, enough, rounds)
-        self._take(near, mended)
-        if self._best is None:
-            # Among the options near the prices none is cheap enough: look at all.
-            near, mended = table, _mended(table, Tally.nothing(), prices, enough, rounds)
-            self._take(table, mended)
-        if mended is not None and not self._good_enough():
-            whole = mended.widened(near, table)
-            self._take(table, traded(table, whole, prices, enough))
+        if near.owner.size > MANY_OPTIONS:
+            nearest = narrow(near, prices, REPAIR_RADIUS)
+            mix = priced.mix.moved(near, nearest)
+            self._take(nearest, _mended(nearest, mix, prices, enough, rounds))
+            if self._good_enough():
+                return
+        for most in (NEAR_MOVES, MORE_MOVES)[: 1 if table.resources == 2 else 2]:
+            mended = _mended(near, priced.mix, prices, enough, rounds, most)
+            self._take(near, mended)
+            if self._best is None:
+                # Among the options near the prices none is cheap enough: look at all.
+                near, mended = table, _mended(table, Tally.nothing(), prices, enough, rounds)
+                self._take(table, mended)
+            if mended is not None and not self._good_enough():
+                whole = mended.widened(near, table)
+                self._take(table, traded(table, whole, prices, enough))
+            if self._good_enough():
+                return
 
     def _close(self, table: Table, prices: Floats, certificate: Certificate) -> bool:
         """Searches the core; whether everything in it was seen."""
@@ -331,7 +343,14 @@ def _price(table: Table) -> _Priced:
     return best
 
 
-def _mended(table: Table, mix: Tally, prices: Floats, enough: float, rounds: int) -> Tally | None:
+def _mended(
+    table: Table,
+    mix: Tally,
+    prices: Floats,
+    enough: float,
+    rounds: int,
+    most: int = NEAR_MOVES,
+) -> Tally | None:
     loose = loosened(table, mix)
     repair = Repair(loose.table, prices)
     repair.shrink()
@@ -339,5 +358,5 @@ def _mended(table: Table, mix: Tally, prices: Floats, enough: float, rounds: int
         repair.fill()
     settled = loose.settled
     sure = float(settled.number @ np.where(settled.option < 0, 0.0, table.value[settled.option]))
-    repair.exchange(enough - sure, rounds)
+    repair.exchange(enough - sure, rounds, most)
     return loose.joined(table, repair.choice) if repair.fits else None

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattfold.coordinator.solvers.resources import Table
+from wattfold.coordinator.solvers.resources import Block, Table
 
 Floats = NDArray[np.float64]
 Ints64 = NDArray[np.int64]
@@ -35,27 +36,58 @@ SETTLED = 3e-6
 """A predicted decrease of this share of the bound ends the steps at a temperature."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate:
     """An upper bound on every plan's value, and what each option is below it."""
 
     bound: float
     """True in real arithmetic in spite of rounding."""
-    loss: Floats
-    """Per option: no plan with it is worth more than ``bound - loss``."""
-    idle_loss: Floats
-    """Per job the same for not running it; infinite where it must."""
+    table: Table
+    prices: Floats
+    base: Floats
+    """Per job what it is worth net of prices."""
+    margin: float
+
+    @cached_property
+    def loss(self) -> Floats:
+        """Per option: no plan with it is worth more than ``bound - loss``."""
+        net = net_of(self.table, self.prices)
+        return np.maximum(self.base[self.table.owner] - net - self.margin, 0.0)
+
+    @cached_property
+    def idle_loss(self) -> Floats:
+        """Per job the same for not running it; infinite where it must."""
+        return np.where(self.table.forced, np.inf, np.maximum(self.base - self.margin, 0.0))
 
 
 def net_of(table: Table, prices: Floats) -> Floats:
     """Value of each option less what it takes at these prices (per unit of each resource)."""
-    net: Floats = table.value - table.cost[0] * prices[0]
-    net -= table.cost[1] * prices[1]
+    return _net_in(table, prices, Block(jobs=slice(None), options=slice(None)))
+
+
+def _net_in(table: Table, prices: Floats, part: Block) -> Floats:
+    """The same of a part of the options."""
+    own = part.options
+    net: Floats = table.value[own] - table.cost[0][own] * prices[0]
+    net -= table.cost[1][own] * prices[1]
     if len(table.cost) > 2:
         padded = np.append(prices, 0.0)
         for cost, where in zip(table.cost[2:], table.where[2:], strict=True):
-            net -= cost * padded[where][table.owner]
+            net -= cost[own] * padded[where][table.owner[own]]
     return net
+
+
+def best_of(table: Table, prices: Floats) -> tuple[Floats, Ints64]:
+    """Per job the greatest net value of an option, and the first option that has it."""
+    best, choice = np.empty(table.jobs), np.empty(table.jobs, dtype=np.int64)
+    for part in table.blocks():
+        net, own = _net_in(table, prices, part), table.owner[part.options]
+        most = np.maximum.reduceat(net, table.firsts[part.jobs] - part.options.start)
+        hits = np.flatnonzero(net == most[own - part.jobs.start])
+        if hits.size > most.size:
+            hits = hits[np.searchsorted(own[hits], np.arange(part.jobs.start, part.jobs.stop))]
+        best[part.jobs], choice[part.jobs] = most, hits + part.options.start
+    return best, choice
 
 
 def certify(table: Table, prices: Floats) -> Certificate:
@@ -67,8 +99,10 @@ def certify(table: Table, prices: Floats) -> Certificate:
     greatest value plus its net value bounds every term. The sum over jobs and the limits' worth add
     one rounding per halving of numpy's pairwise sum and per block of it.
     """
-    net = net_of(table, prices)
-    best = np.maximum.reduceat(net, table.firsts) if table.jobs else np.zeros(0)
+    best = np.empty(table.jobs)
+    for part in table.blocks() if table.jobs else ():
+        firsts = table.firsts[part.jobs] - part.options.start
+        np.maximum.reduceat(_net_in(table, prices, part), firsts, out=best[part.jobs])
     base = np.where(table.forced, best, np.maximum(best, 0.0))
     worth = table.limit * prices
     # A product with the count is one rounding more; the count of a job itself is exact.
@@ -77,8 +111,10 @@ def certify(table: Table, prices: Floats) -> Certificate:
     margin = 4.0 * roundings * 2.0**-53 * handled + np.finfo(np.float64).tiny
     return Certificate(
         bound=float((table.count * base).sum()) + float(worth.sum()) + margin,
-        loss=np.maximum(base[table.owner] - net - margin, 0.0),
-        idle_loss=np.where(table.forced, np.inf, np.maximum(base - margin, 0.0)),
+        table=table,
+        prices=prices,
+        base=base,
+        margin=margin,
     )
 
 
@@ -88,12 +124,16 @@ def narrow(table: Table, prices: Floats, radius: float) -> Table:
     Where it keeps none of a job that need not run, the first stays.
     """
     spread = radius * prices + 0.05 * radius * _worth_unit(table, prices)
-    hopeful = net_of(table, np.maximum(prices - spread, 0.0))
-    careful = net_of(table, prices + spread)
-    floor = np.maximum.reduceat(careful, table.firsts)
-    floor = np.where(table.forced, floor, np.maximum(floor, 0.0))
-    keep = hopeful >= floor[table.owner]
-    keep[table.firsts] |= np.add.reduceat(keep, table.firsts, dtype=np.int64) == 0
+    low, high = np.maximum(prices - spread, 0.0), prices + spread
+    keep = np.empty(table.owner.size, dtype=np.bool_)
+    for part in table.blocks():
+        firsts = table.firsts[part.jobs] - part.options.start
+        careful = np.maximum.reduceat(_net_in(table, high, part), firsts)
+        floor = np.where(table.forced[part.jobs], careful, np.maximum(careful, 0.0))
+        hopeful = _net_in(table, low, part)
+        owner = table.owner[part.options] - part.jobs.start
+        np.greater_equal(hopeful, floor[owner], out=keep[part.options])
+    keep[table.firsts] |= ~np.logical_or.reduceat(keep, table.firsts)
     return table.restricted_to(keep)
 
 

@@ -30,6 +30,8 @@ ROUNDS = 200
 """Of shrinking and of filling. Every round makes at least one move."""
 NEAR_MOVES = 200
 """Moves that `exchange` pairs with each other."""
+MORE_MOVES = 400
+"""Where that was not enough: with a row for every kind of nodes a pair must suit more limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,21 +137,24 @@ class Repair:
             moves = best[np.argsort(-rate[best], kind="stable")]
             self._apply(self._fitting(moves))
 
-    def exchange(self, enough: float, rounds: int) -> None:
-        """Makes the best single move or pair of moves that fits, until the value is enough."""
+    def exchange(self, enough: float, rounds: int, most: int = NEAR_MOVES) -> None:
+        """Makes the best single move or pair of moves that fits, until the value is enough.
+
+        The ``most`` moves that lose least are looked at.
+        """
         for _ in range(rounds):
             if self.fits and self.objective >= enough:
                 return
-            pair = self._best_pair()
+            pair = self._best_pair(most)
             if pair is None:
                 return
             self._apply(pair)
 
-    def _best_pair(self) -> Ints64 | None:
+    def _best_pair(self, most: int) -> Ints64 | None:
         if self._free[2:].min() < 0:
             return None
         loss = self._net[self.held][self._job] - self._net
-        count = min(NEAR_MOVES, loss.size)
+        count = min(most, loss.size)
         near = np.sort(np.argpartition(loss, count - 1)[:count]) if count else np.zeros(0, int)
         if not near.size:
             return None

@@ -15,6 +15,7 @@ that could be used, which changes no plan and keeps them as exact.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,18 @@ from wattfold.coordinator.solvers.problem import Problem
 Floats = NDArray[np.float64]
 Ints64 = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+BLOCK = 16_384
+"""Options that are looked at in one go where all of a table are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Some jobs that follow each other, and their options."""
+
+    jobs: slice
+    options: slice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,15 +81,29 @@ class Table:
 
     def restricted_to(self, keep: Bools) -> Table:
         """Only some options, at least one of every job. ``top`` stays."""
-        owner = self.owner[keep]
+        pick = np.flatnonzero(keep)
+        owner = self.owner[pick]
         return replace(
             self,
-            option=self.option[keep],
+            option=self.option[pick],
             owner=owner,
             firsts=_firsts(owner),
-            value=self.value[keep],
-            cost=tuple(cost[keep] for cost in self.cost),
+            value=self.value[pick],
+            cost=tuple(cost[pick] for cost in self.cost),
         )
+
+    def blocks(self) -> list[Block]:
+        """The jobs in runs of few enough options to stay in a processor's cache meanwhile."""
+        if self.owner.size <= BLOCK:
+            return [Block(jobs=slice(0, self.jobs), options=slice(0, self.owner.size))]
+        ends = np.append(self.firsts, self.owner.size)
+        steps = np.arange(0, self.owner.size, BLOCK)
+        cuts = np.append(np.unique(np.searchsorted(self.firsts, steps)), self.jobs).tolist()
+        return [
+            Block(jobs=slice(begin, end), options=slice(int(ends[begin]), int(ends[end])))
+            for begin, end in itertools.pairwise(cuts)
+            if end > begin
+        ]
 
     def sample(self, stride: int) -> Table:
         """Every stride-th job, under limits reduced in proportion. An estimate, not a bound."""
@@ -206,7 +233,10 @@ def _channels(problem: Problem) -> tuple[list[Ints64], list[int], list[Ints64]]:
 def _fits_alone(
     problem: Problem, costs: list[Ints64], limits: list[int], where: list[Ints64]
 ) -> Bools:
-    keep = (costs[0] <= limits[0]) & (costs[1] <= limits[1])
+    keep = np.ones(problem.option_count, dtype=np.bool_)
+    for cost, limit in zip(costs[:2], limits[:2], strict=True):
+        if cost.max(initial=0) > limit:
+            keep &= cost <= limit
     most = np.append(np.asarray(limits, dtype=np.int64), np.iinfo(np.int64).max)
     for cost, resource in zip(costs[2:], where[2:], strict=True):
         keep &= cost <= most[resource][problem.job_of]
