@@ -391,13 +391,16 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         if not priced or not one.size or options is one.here:
             return options.efficient
         # With a price on changes an option that others beat may be the best: it is the present one.
-        if one.stall_s is None and one.ask.restart_s:
-            one.stall_s = np.where(options.size == one.size, 0.0, one.ask.restart_s)
-        if one.stall_s is None:
+        stall_s = one.stall_s if options is one.table else None
+        if stall_s is None and one.ask.restart_s:
+            stall_s = np.where(options.size == one.size, 0.0, one.ask.restart_s)
+        elif stall_s is None:
             assert price is not None
             data_mb = price.memory_mb * one.ask.least
-            one.stall_s = stalls_s(options.size, one.size, data_mb, price.link_mb_per_s)
-        return stalled(options, one.stall_s, self._jobs.done(one.job, now_ns))
+            stall_s = stalls_s(options.size, one.size, data_mb, price.link_mb_per_s)
+        if options is one.table:
+            one.stall_s = stall_s
+        return stalled(options, stall_s, self._jobs.done(one.job, now_ns))
 
     def _open(self, one: Entry, now_ns: int, *, locks: bool) -> Options:
         """The options of a job in this decision: Eq. 6 where it may not change its size."""

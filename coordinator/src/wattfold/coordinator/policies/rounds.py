@@ -4,7 +4,8 @@ It turns what has changed since the last round into calls of the scheduler, and 
 decisions into a plan: nodes and cores by `placing`. Only jobs that are named to it, and those
 that run, cost anything in a round; the core keeps for all others what the last plan said.
 
-Cores of running jobs may change where their mode allows; nodes of jobs on whole nodes do not.
+Cores of running jobs may change where their mode allows; nodes of jobs on whole nodes where they
+may be restarted.
 
 A decision is not yet so: until the core says that a job has what the plan gave it, the next round
 asks the core again what it has.
