@@ -53,8 +53,8 @@ def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
 
     Sizes are in cores (of resizable jobs those held on average), requested times the users'
     estimates or else limits, users and programs are numbers. Jobs that have not ended, or ended
-    without a start, are left out; of a job that was started again the last start counts. Estimates
-    of others are shown to operators only.
+    without a start, are left out; of a job that was started again the last start counts. Programs,
+    queues and what was used are those of your own jobs, and of all for operators.
     `wattfold simulate --log OUT` then tells what another policy would have done.
     """
     with session.connect() as client:
