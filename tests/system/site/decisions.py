@@ -135,10 +135,11 @@ class _Noting(PoolSimulation):
         self.decided += decisions
         super()._apply(decisions, now_ns)
 
-    def _place(self) -> None:
-        placed = list(self._unplaced)
-        super()._place()
-        self.places |= {job: tuple(sorted(map(int, self.nodes_of(job)))) for job in placed}
+    def _instant(self, now_ns: int) -> None:
+        super()._instant(now_ns)
+        for job, _, _ in self.decided:
+            if job not in self.places:
+                self.places[job] = tuple(sorted(map(int, self.nodes_of(job))))
 
 
 def _table(jobs: Sequence[Past]) -> JobTable:

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 import pytest
 from system.site.decisions import history_of, pool_starts
-from system.site.live_site import BASE_W, DRAM_W, FLOOR_W, PACKAGE_W, Gate, LiveSite, wait_until
+from system.site.live_site import (
+    BASE_W,
+    CPUS,
+    DRAM_W,
+    FLOOR_W,
+    PACKAGE_W,
+    Gate,
+    LiveSite,
+    wait_until,
+)
 
 from wattfold.coordinator.cli.site.maintenance import JOURNAL
 from wattfold.coordinator.policies.easy import EasyScheduler
@@ -121,6 +130,18 @@ class Play:
         del self._jobs[job_id]
 
 
+def collect_and_simulate(site: LiveSite) -> None:
+    """The jobs of the site as a log, and what another policy would have done with them."""
+    cores = len(CPUS)
+    said = site.wattfold("workload", "collect", "jobs.swf.gz").stdout
+    assert f"--nodes {NODES} --procs-per-node {cores}." in said
+    machine = ("--nodes", str(NODES), "--procs-per-node", str(cores))
+    done = site.wattfold(
+        "--json", "simulate", "--log", "jobs.swf.gz", *machine, "--policy", "conservative"
+    )
+    assert f'"jobs": {sum(wish is not None for _, wish in SCRIPT)}' in done.stdout
+
+
 @pytest.mark.parametrize(
     ("policy", "strategy"), [("fifo-easy", "compact"), ("easy-uniform", "first")]
 )
@@ -132,6 +153,7 @@ def test_a_pool_starts_the_same_jobs_on_the_same_nodes(
         nodes=NODES, policy=policy, budget_w=BUDGET_W, cpu_share=0.2, coordinator=placement
     )
     Play(site).run()
+    collect_and_simulate(site)
     site.coordinator.send_signal(signal.SIGTERM)
     assert site.coordinator.wait(30) == 0
     path = site.folder / "head" / JOURNAL

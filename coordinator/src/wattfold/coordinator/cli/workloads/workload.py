@@ -1,6 +1,6 @@
-"""`wattfold workload`: logs and models of jobs, described, converted, generated, fetched.
+"""`wattfold workload`: logs of jobs, described, converted, generated, fetched, collected.
 
-These commands need no coordinator.
+These commands need no coordinator, but for the one that collects its jobs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ class _WorkloadGroup(LazyGroup):
         "convert": "workloads.workload_convert:convert",
         "generate": "workloads.workload_generate:generate",
         "fetch": "workloads.workload_fetch:fetch",
+        "collect": "workloads.workload_collect:collect",
     }
 
 
 @click.group(cls=_WorkloadGroup)
 def workload() -> None:
-    """Describe, convert, generate and fetch logs of jobs (Standard Workload Format)."""
+    """Describe, convert, generate, fetch and collect logs of jobs (Standard Workload Format)."""

@@ -1,0 +1,134 @@
+"""`wattfold workload collect`: the jobs that have run here, as a log to simulate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expected_failures
+from wattfold.coordinator.simulation.workloads.header import Header
+from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+from wattfold.coordinator.simulation.workloads.workload import MISSING, Workload
+from wattfold.v1 import coordinator_pb2 as pb
+
+MOST = 1_000_000
+STATUS = {
+    pb.JOB_STATE_COMPLETED: 1,
+    pb.JOB_STATE_FAILED: 0,
+    pb.JOB_STATE_LOST: 0,
+    pb.JOB_STATE_TIMED_OUT: 0,
+    pb.JOB_STATE_CANCELLED: 5,
+}
+"""Field 11 of the format, for the states in which a job has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What the header and the sizes need of the nodes."""
+
+    nodes: int
+    cores: int
+    """Cores of all nodes."""
+    each: int
+    """Cores of a node; jobs on whole nodes have so many of each."""
+
+
+@click.command()
+@click.argument("target", metavar="OUT", type=LOG_FILE)
+@click.option(
+    "--procs-per-node",
+    type=click.IntRange(1),
+    metavar="N",
+    help="What a whole node counts, where nodes differ. Default: its cores.",
+)
+@session_command
+def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
+    """Write the jobs that the coordinator knows to have run as the log OUT.
+
+    Sizes are in cores (of resizable jobs those held on average), requested times the users'
+    estimates or else limits, users and programs are numbers. Jobs that have not ended, or ended
+    without a start, are left out; of a job that was started again the last start counts. Programs,
+    queues and what was used are those of your own jobs, and of all for operators.
+    `wattfold simulate --log OUT` then tells what another policy would have done.
+    """
+    with session.connect() as client:
+        jobs = list(client.list_jobs(include_ended=True, limit=MOST).jobs)
+        nodes = list(client.list_nodes().nodes)
+    site = site_of(nodes, procs_per_node)
+    workload = workload_of(jobs, site)
+    with expected_failures():
+        write_swf(workload, target)
+    left_out = len(jobs) - len(workload)
+    if session.json:
+        told = {"file": str(target), "jobs": len(workload), "left_out": left_out}
+        session.print_json(told | {"procs_per_node": site.each})
+        return
+    click.echo(f"{len(workload)} jobs written to {target}, {left_out} left out")
+    click.echo(f"Simulate whole nodes with --nodes {site.nodes} --procs-per-node {site.each}.")
+
+
+def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> Site:
+    """The nodes together. Raises BadRequestError where a whole node is no one number of cores."""
+    cores = [len(CpuSet.parse(node.cpus)) for node in nodes if node.cpus]
+    if not cores:
+        raise BadRequestError("no node is known, so that sizes in nodes have no meaning")
+    if len(set(cores)) > 1 and procs_per_node is None:
+        raise BadRequestError(
+            f"nodes have {min(cores)} to {max(cores)} cores; say with --procs-per-node what a "
+            "whole node is to count"
+        )
+    return Site(nodes=len(cores), cores=sum(cores), each=procs_per_node or cores[0])
+
+
+def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
+    """The jobs that have run, in order of submission. Raises BadRequestError if there are none."""
+    ran = [job for job in jobs if job.state in STATUS and job.started_at_s]
+    if not ran:
+        raise BadRequestError("no job has run and ended yet")
+    ran.sort(key=lambda job: job.submitted_at_s)
+    zero_s = int(ran[0].submitted_at_s)
+    procs = [_procs(job, site) for job in ran]
+    header = Header().with_value("UnixStartTime", zero_s).with_value("MaxNodes", site.nodes)
+    return Workload.of_columns(
+        header.with_value("MaxProcs", site.cores),
+        submit_s=[round(job.submitted_at_s - zero_s, 3) for job in ran],
+        wait_s=[round(max(job.started_at_s - job.submitted_at_s, 0), 3) for job in ran],
+        run_s=[round(max(job.ended_at_s - job.started_at_s, 0.001), 3) for job in ran],
+        procs=procs,
+        requested_procs=procs,
+        cpu_s=[round(job.cpu_ns / 1e9 / size, 3) for job, size in zip(ran, procs, strict=True)],
+        requested_s=[_requested_s(job.spec) for job in ran],
+        status=[STATUS[job.state] for job in ran],
+        users=_numbered([job.user for job in ran]),
+        executables=_numbered([job.spec.app for job in ran]),
+        queues=_numbered([job.spec.queue for job in ran]),
+    )
+
+
+def _procs(job: pb.Job, site: Site) -> int:
+    """Cores it asked for; of a range those it held on average, which is what is known."""
+    spec = job.spec
+    unit = site.each if spec.unit == pb.SIZE_UNIT_NODES else 1
+    least, most = spec.size_min * unit, spec.size_max * unit
+    if least == most or job.ended_at_s <= job.started_at_s:
+        return max(most, 1)
+    held_ns = job.core_ns - sum(attempt.core_ns for attempt in job.attempts)
+    held = round(held_ns / 1e9 / (job.ended_at_s - job.started_at_s))
+    return max(min(held, most), least, 1)
+
+
+def _requested_s(spec: pb.JobSpec) -> float:
+    asked_ns = spec.time_ns or spec.limit_ns
+    return asked_ns / 1e9 if asked_ns else MISSING
+
+
+def _numbered(names: Sequence[str]) -> list[int]:
+    """Names as numbers from 1, in the order in which they come first."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names), start=1)}
+    return [numbers[name] for name in names]
