@@ -26,34 +26,26 @@ decision itself is `parm_choice`. It leaves open which nodes of its kind a new j
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from wattfold.contract.ids import NodeId
-from wattfold.contract.units import NS_PER_S, w_from_uw
-from wattfold.coordinator.core.charge import held_uw
-from wattfold.coordinator.core.node import NodeKind
+from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies import parm_choice
 from wattfold.coordinator.policies.parm_choice import Choice, Limits, Shared, Solving
+from wattfold.coordinator.policies.parm_entry import Entry
 from wattfold.coordinator.policies.parm_menu import Nodes, Offer
 from wattfold.coordinator.policies.parm_options import (
-    Alternative,
     Floats,
     Options,
-    joined,
-    options_of,
-    remembered_options,
-    spaced_caps,
-    spaced_sizes,
 )
 from wattfold.coordinator.policies.parm_settings import ParmSettings, Variant
 from wattfold.coordinator.policies.parm_stall import stalled, stalls_s
 from wattfold.coordinator.policies.scheduler import (
-    Ask,
     ChoosingScheduler,
     Decision,
     DramScheduler,
@@ -69,42 +61,6 @@ from wattfold.coordinator.solvers.deadline import Deadline
 FULL = "the running jobs alone fill the budget"
 DEADLINE_S = 20.0
 """Of a decision, where the driver says nothing."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Entry:
-    """A job in the queue or running; ``size`` 0 = it has not started."""
-
-    job: int
-    ask: Ask
-    done: float
-    """While it waits."""
-    profiles: tuple[PassProfile, ...]
-    """On nodes of each kind."""
-    offers: tuple[Offer, ...] = ()
-    """What its options are laid out from."""
-    options: Options | None = None
-    """With all sizes; None: to be laid out."""
-    size: int = 0
-    cap_uw: int = 0
-    dram_cap_uw: int = 0
-    started_ns: int = -1
-    resized_ns: int = -1
-    movable: bool = True
-    told: bool = False
-    """Whether the driver has said what it has since the last decision."""
-    here: Options | None = None
-    """Its present size alone, while it runs."""
-    stall_s: Floats | None = None
-    """Of each option, from the present size; None until asked for."""
-    given: tuple[Options, int] | None = None
-    """The table of its last decision, and which row of it."""
-
-    @property
-    def table(self) -> Options:
-        """All its sizes."""
-        assert self.options is not None, "laid out before each decision"
-        return self.options
 
 
 class ParmScheduler(ChoosingScheduler, DramScheduler):
@@ -213,7 +169,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         one.started_ns, one.resized_ns, one.movable = held.started_ns, held.resized_ns, held.movable
         one.cap_uw, one.told = held.cap_uw, True
         if held.size != one.size:
-            self._size(one, held.size)
+            one.resize(held.size)
         if self._nodes is not None and one.movable and self._offers(one) != one.offers:
             self._lay_anew(one)
 
@@ -223,14 +179,9 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             one.started_ns, one.resized_ns, one.given = -1, -1, None
             one.movable = True
             self._lay_anew(one)
-        if self._queued and _place(next(reversed(self._queued.values()))) > _place(one):
+        if self._queued and next(reversed(self._queued.values())).place > one.place:
             self._unordered = True
         self._queued[one.job] = one
-
-    def _size(self, one: Entry, size: int) -> None:
-        """What it has from now on."""
-        one.size, one.stall_s = size, None
-        one.here = one.options.of_size(size) if one.options else None
 
     # What it answers.
 
@@ -320,7 +271,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         others in order of submission."""
         self._lay_out()
         if self._unordered:
-            self._queued = dict(sorted(self._queued.items(), key=lambda pair: _place(pair[1])))
+            self._queued = dict(sorted(self._queued.items(), key=lambda pair: pair[1].place))
             self._unordered = False
         asking = [job for job in self._asked() if job in self._queued]
         before, self._lacking = self._lacking, {}
@@ -331,7 +282,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             other = sorted(job for job in either if before.get(job) != self._lacking.get(job))
             self._renamed.update(dict.fromkeys(other))
         running = [one for one in self._running.values() if one.movable]
-        running.sort(key=lambda one: (one.started_ns, *_place(one)))
+        running.sort(key=lambda one: (one.started_ns, *one.place))
         return running + [one for one in self._queued.values() if one.job not in self._lacking]
 
     def _asked(self) -> Iterable[int]:
@@ -424,16 +375,9 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         needed_uw = sum(int(o.power_uw[at]) for o, at in zip(offers, least, strict=True) if at >= 0)
         short = needed_uw > limits.power_uw
         return [
-            at if short and at >= 0 and o.power_uw[at] <= self._charged_uw(one) else -1
+            at if short and at >= 0 and o.power_uw[at] <= one.charged_uw(self._settings) else -1
             for one, o, at in zip(jobs, offers, least, strict=True)
         ]
-
-    def _charged_uw(self, one: Entry) -> int:
-        """What a running job is charged with."""
-        dram = self._settings.dram
-        beyond_uw = one.dram_cap_uw - dram.standing_uw if dram and one.dram_cap_uw else 0
-        charge = one.offers[0][0].charge(one.ask)
-        return int(charge.power_uw((one.size,), (one.cap_uw + beyond_uw,))[0, 0])
 
     def _taken(
         self, picks: Iterable[tuple[Entry, Options, int]], now_ns: int
@@ -453,7 +397,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             elif size != one.size:
                 one.resized_ns = now_ns
             if size != one.size:
-                self._size(one, size)
+                one.resize(size)
             one.cap_uw, one.dram_cap_uw, one.given = cap_uw, dram_uw, (offered, pick)
             yield one.job, size, cap_uw
 
@@ -480,73 +424,17 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
                 waits = self._queued.values()
                 self._stale |= {o.job: o for o in waits if o.ask.unit is SizeUnit.NODES}
         for one in self._stale.values():
-            offers = self._offers(one)
-            one.options, one.offers = self._table(nodes, one, offers), offers
-            one.here = one.options.of_size(one.size) if one.size else None
-            one.stall_s = None
+            one.lay_out(self._offers(one), nodes, self._settings)
             if self._renamed is not None:
                 self._renamed[one.job] = None
         self._stale.clear()
 
     def _offers(self, one: Entry) -> tuple[Offer, ...]:
-        nodes, unit = self._nodes, one.ask.unit
+        nodes = self._nodes
         assert nodes is not None, "there are nodes"
-        if not one.size:
-            return tuple(nodes.offers(unit, lambda most: self._sizes(one, most)))
-        on = () if nodes.alike else _nodes_of(cast("NamedJobs", self._jobs), one.job)
-        return (nodes.present(unit, on, lambda most: self._sizes(one, most)),)
-
-    def _sizes(self, one: Entry, most: int) -> tuple[int, ...]:
-        """N_j, and the present size."""
-        ask, rules = one.ask, self._settings
-        if rules.variant is Variant.NOMM:
-            only = ask.least if rules.nomm_size == "min" else ask.greatest
-            sizes: tuple[int, ...] = (only,) if only <= most else ()
-        else:
-            sizes = spaced_sizes(ask.least, min(ask.greatest, most), rules.sizes_max)
-        if not one.size or one.size in sizes:
-            return sizes
-        return tuple(sorted((*sizes, one.size)))
-
-    def _table(self, nodes: Nodes, one: Entry, offers: tuple[Offer, ...]) -> Options:
-        ask = one.ask
-        least = max(min(ask.least, nodes.largest_size(ask.unit)), 1)
-        if not nodes.alike:
-            return joined(tuple(self._alternative(one, o) for o in offers), least, nodes.kinds)
-        ((place, sizes),) = offers
-        (profile,), (kind,) = one.profiles, nodes.kinds
-        caps_uw, charge = self._levels(ask, profile, kind), place.charge(ask)
-        if self._settings.dram:
-            return options_of(profile, sizes, caps_uw, least, charge, self._settings.dram)
-        return remembered_options(profile, sizes, caps_uw, least, charge)
-
-    def _alternative(self, one: Entry, offer: Offer) -> Alternative:
-        place, sizes = offer
-        assert self._nodes is not None
-        by_kind = dict(zip(self._nodes.kinds, one.profiles, strict=True))
-        both = [(by_kind[kind], kind) for kind in place.kinds]
-        levels_uw = {level for pair in both for level in self._levels(one.ask, *pair)}
-        return Alternative(
-            profiles=tuple(profile for profile, _ in both),
-            sizes=sizes,
-            caps_uw=tuple(sorted(levels_uw)),
-            charge=place.charge(one.ask),
-        )
-
-    def _levels(self, ask: Ask, profile: PassProfile, kind: NodeKind) -> tuple[int, ...]:
-        """P_j in microwatts, ascending: levels that such a node can hold."""
-        rules = self._settings
-        if ask.cap_uw:
-            return (held_uw(kind, ask.cap_uw),)
-        if rules.caps_uw is not None:
-            return rules.caps_uw
-        low_uw, high_uw = max(kind.floor_uw, kind.least_uw), kind.most_uw - rules.beyond_uw
-        return spaced_caps(profile, rules.levels_max, w_from_uw(low_uw), w_from_uw(high_uw))
-
-
-def _place(one: Entry) -> tuple[int, int]:
-    """Order of submission."""
-    return one.ask.submitted_ns, one.job
+        apart = one.size > 0 and not nodes.alike
+        on = _nodes_of(cast("NamedJobs", self._jobs), one.job) if apart else ()
+        return one.offers_on(nodes, on, self._settings)
 
 
 def _nodes_of(jobs: NamedJobs, job: int) -> list[NodeId]:

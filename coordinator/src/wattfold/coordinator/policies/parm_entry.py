@@ -1,0 +1,140 @@
+"""What PARM keeps of one job: what it asks for, what it has, and its options, laid out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wattfold.contract.ids import NodeId
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.core.charge import held_uw
+from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.policies.parm_menu import Nodes, Offer
+from wattfold.coordinator.policies.parm_options import (
+    Alternative,
+    Floats,
+    Options,
+    joined,
+    options_of,
+    remembered_options,
+    spaced_caps,
+    spaced_sizes,
+)
+from wattfold.coordinator.policies.parm_settings import ParmSettings, Variant
+from wattfold.coordinator.policies.scheduler import Ask
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Entry:
+    """A job in the queue or running; ``size`` 0 = it has not started."""
+
+    job: int
+    ask: Ask
+    done: float
+    """While it waits."""
+    profiles: tuple[PassProfile, ...]
+    """On nodes of each kind."""
+    offers: tuple[Offer, ...] = ()
+    """What its options are laid out from."""
+    options: Options | None = None
+    """With all sizes; None: to be laid out."""
+    size: int = 0
+    cap_uw: int = 0
+    dram_cap_uw: int = 0
+    started_ns: int = -1
+    resized_ns: int = -1
+    movable: bool = True
+    told: bool = False
+    """Whether the driver has said what it has since the last decision."""
+    here: Options | None = None
+    """Its present size alone, while it runs."""
+    stall_s: Floats | None = None
+    """Of each option, from the present size; None until asked for."""
+    given: tuple[Options, int] | None = None
+    """The table of its last decision, and which row of it."""
+
+    @property
+    def table(self) -> Options:
+        """All its sizes."""
+        assert self.options is not None, "laid out before each decision"
+        return self.options
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Order of submission."""
+        return self.ask.submitted_ns, self.job
+
+    def resize(self, size: int) -> None:
+        """What it has from now on."""
+        self.size, self.stall_s = size, None
+        self.here = self.options.of_size(size) if self.options else None
+
+    def charged_uw(self, rules: ParmSettings) -> int:
+        """What it is charged with while it runs."""
+        dram = rules.dram
+        beyond_uw = self.dram_cap_uw - dram.standing_uw if dram and self.dram_cap_uw else 0
+        charge = self.offers[0][0].charge(self.ask)
+        return int(charge.power_uw((self.size,), (self.cap_uw + beyond_uw,))[0, 0])
+
+    def offers_on(
+        self, nodes: Nodes, on: Iterable[NodeId], rules: ParmSettings
+    ) -> tuple[Offer, ...]:
+        """The nodes it may get and the sizes there; ``on`` are those it has of unlike ones."""
+        unit = self.ask.unit
+        if self.size:
+            return (nodes.present(unit, on, lambda most: self._sizes(most, rules)),)
+        return tuple(nodes.offers(unit, lambda most: self._sizes(most, rules)))
+
+    def lay_out(self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings) -> None:
+        """Its options."""
+        self.offers = offers
+        ask = self.ask
+        least = max(min(ask.least, nodes.largest_size(ask.unit)), 1)
+        if not nodes.alike:
+            parts = tuple(self._alternative(offer, nodes, rules) for offer in offers)
+            self.options = joined(parts, least, nodes.kinds)
+        else:
+            ((place, sizes),) = offers
+            (profile,), (kind,) = self.profiles, nodes.kinds
+            caps_uw, charge = _levels(ask, profile, kind, rules), place.charge(ask)
+            if rules.dram:
+                self.options = options_of(profile, sizes, caps_uw, least, charge, rules.dram)
+            else:
+                self.options = remembered_options(profile, sizes, caps_uw, least, charge)
+        self.here = self.options.of_size(self.size) if self.size else None
+        self.stall_s = None
+
+    def _sizes(self, most: int, rules: ParmSettings) -> tuple[int, ...]:
+        """N_j, and the present size."""
+        ask = self.ask
+        if rules.variant is Variant.NOMM:
+            only = ask.least if rules.nomm_size == "min" else ask.greatest
+            sizes: tuple[int, ...] = (only,) if only <= most else ()
+        else:
+            sizes = spaced_sizes(ask.least, min(ask.greatest, most), rules.sizes_max)
+        if not self.size or self.size in sizes:
+            return sizes
+        return tuple(sorted((*sizes, self.size)))
+
+    def _alternative(self, offer: Offer, nodes: Nodes, rules: ParmSettings) -> Alternative:
+        place, sizes = offer
+        by_kind = dict(zip(nodes.kinds, self.profiles, strict=True))
+        both = [(by_kind[kind], kind) for kind in place.kinds]
+        levels_uw = {level for pair in both for level in _levels(self.ask, *pair, rules)}
+        return Alternative(
+            profiles=tuple(profile for profile, _ in both),
+            sizes=sizes,
+            caps_uw=tuple(sorted(levels_uw)),
+            charge=place.charge(self.ask),
+        )
+
+
+def _levels(ask: Ask, profile: PassProfile, kind: NodeKind, rules: ParmSettings) -> tuple[int, ...]:
+    """P_j in microwatts, ascending: levels that such a node can hold."""
+    if ask.cap_uw:
+        return (held_uw(kind, ask.cap_uw),)
+    if rules.caps_uw is not None:
+        return rules.caps_uw
+    low_uw, high_uw = max(kind.floor_uw, kind.least_uw), kind.most_uw - rules.beyond_uw
+    return spaced_caps(profile, rules.levels_max, w_from_uw(low_uw), w_from_uw(high_uw))
