@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from click.shell_completion import ShellComplete
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import FakeCoordinator
+
+from wattfold.coordinator.cli.main import cli
 
 
 def test_a_window_is_made_listed_and_cancelled(wattfold: Command, fake: FakeCoordinator) -> None:
@@ -75,6 +78,14 @@ def test_jobs_that_may_be_pre_empted(wattfold: Command, fake: FakeCoordinator) -
     assert fake.submissions[-1].spec.preemptable
     fake.jobs["job-1"].spec.restartable = True
     assert "may be pre-empted" in wattfold("show", "job-1").stdout
+
+
+def test_names_are_completed(wattfold: Command, fake: FakeCoordinator) -> None:
+    for name in ("kernel", "course"):
+        wattfold("reserve", name, "--nodes", "n1", "--duration", "1h", "--maintenance")
+    line = ["--coordinator", wattfold.address, "reserve", "--cancel"]
+    shell = ShellComplete(cli, {}, "wattfold", "_WATTFOLD_COMPLETE")
+    assert [item.value for item in shell.get_completions(line, "k")] == ["kernel"]
 
 
 def test_nodes_and_jobs_name_it(wattfold: Command, fake: FakeCoordinator) -> None:

@@ -68,11 +68,11 @@ def yields(state: State, job: Job) -> bool:
     return bool(job.yields_to) and _waits(state.index.open.get(job.yields_to))
 
 
-def clearing(state: State) -> tuple[JobId, ...]:
-    """Jobs that wait and for which others are on their way out."""
+def clearing(state: State, placed: Iterable[Job]) -> tuple[JobId, ...]:
+    """Jobs that wait and for which others of those that hold something are on their way out."""
     found = {
         job.yields_to: None
-        for job in state.placed()
+        for job in placed
         if job.state is JobState.ENDING and job.requeue is not None and yields(state, job)
     }
     return tuple(found)

@@ -41,7 +41,8 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
     """The nodes and the power of `snapshot`, which cost nothing for jobs that wait."""
     views, reserved_uw = _nodes(state)
     specs = {view.spec.node_id: view.spec for view in views}
-    for job in state.placed():
+    placed = state.placed()
+    for job in placed:
         if job.state in KEEPS_STATES and job.target is not None:
             # It draws, or may from one moment to the next, though no policy sees it.
             reserved_uw += kept_uw(job, specs)
@@ -53,7 +54,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         jobs=(),
         queues=tuple(state.queues.values()),
         reservations=tuple(state.reservations.values()),
-        clearing=preemption.clearing(state),
+        clearing=preemption.clearing(state, placed),
     )
 
 

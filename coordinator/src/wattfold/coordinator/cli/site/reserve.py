@@ -6,15 +6,37 @@ import time
 from collections.abc import Iterable, Sequence
 
 import click
+from click.shell_completion import CompletionItem
 from rich.table import Table
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.json_output import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, NAMES, TIME_S
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
 from wattfold.v1 import coordinator_pb2 as pb
+
+
+def complete_reservations(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of reservations; none where no coordinator answers."""
+    del parameter
+    # No command is run while a line is completed, so there is no session yet.
+    given = context.find_root().params
+    address = given.get("address") or checked_address(default_address())
+    try:
+        session = Session(
+            address=address, token_file=given.get("token_file"), json=False, color=False
+        )
+        with session.connect() as client:
+            names = [one.name for one in client.list_reservations().reservations]
+    except CliError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 @click.command()
@@ -49,7 +71,13 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown by `wattfold nodes`.")
 @click.option("--list", "listing", is_flag=True, help="The same as `wattfold reservations`.")
-@click.option("--cancel", default="", metavar="NAME", help="Take this one back.")
+@click.option(
+    "--cancel",
+    default="",
+    metavar="NAME",
+    shell_complete=complete_reservations,
+    help="Take this one back.",
+)
 @session_command
 def reserve(
     session: Session,
