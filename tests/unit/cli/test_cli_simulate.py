@@ -363,7 +363,7 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
     """Job 2 would run into the window; job 1 asked for less than it takes."""
     path = small.parent / "machine.toml"
     path.write_text(MACHINE_FILE + WINDOW)
-    rows = [job(1, 0, f4=70, f5=16, f9=50), job(2, 1, f4=30, f5=8, f9=30)]
+    rows = [job(1, 0, f4=70, f5=16, f9=50), job(2, 1, f4=30, f5=12, f9=30)]
     late = log(small.parent, *rows, name="late.swf")
     arguments = ["--log", str(late), "--machine", str(path), "--procs-per-node=4", "--end-at-limit"]
     out = small.parent / "out"

@@ -17,7 +17,7 @@ from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
-from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine, Window
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 
@@ -130,3 +130,25 @@ def test_what_the_service_cannot_describe_is_refused_before_the_run() -> None:
     jobs = replace(table((0, 2, 10)), units=units(1, 3))
     with pytest.raises(ValueError, match="2 times 3 cores"):
         NamedPolicyScheduler(jobs, machine(nodes(2, 8)), FifoEasy(), "easy")
+
+
+@pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
+def test_every_policy_of_the_service_plans_around_windows(entry: registry.Entry) -> None:
+    """Runs take what users say, so nothing need ever be requeued."""
+    on = machine(nodes(3, 8), nodes(2, 4, name="small"))
+    windows = [("c8", 60, 100, 0, 2), ("small", 90, 120, 0, 1), ("c8", 200, 260, 1, 2)]
+    on = replace(
+        on,
+        windows=tuple(
+            Window(class_name=name, start_ns=a * S, end_ns=b * S, first=first, count=count)
+            for name, a, b, first, count in windows
+        ),
+    )
+    jobs = table(*[(k * 7, 1 + k % 2, 10 + k * 13 % 50) for k in range(40)])
+    policy = entry.service(entry.family.defaults())
+    record = run(jobs, policy, on, model=RunTimeModel.IDEAL)
+    assert (record.columns.end_ns >= 0).all()
+    assert record.columns.attempts is not None
+    assert record.columns.attempts.tolist() == [1] * len(jobs)
+    waited = record.columns.start_ns - jobs.submit_ns
+    assert waited.max() > 0

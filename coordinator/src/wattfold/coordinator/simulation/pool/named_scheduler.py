@@ -3,7 +3,8 @@
 The policy sees what it sees in the service: nodes with names, zones, cores, memory, GPUs and
 features, and jobs that ask for whole nodes or for cores of one. A policy that can be kept up
 (`Scheduled`) is told what has changed, another one is asked with snapshots of all jobs: that is for
-hundreds of nodes and jobs. Its plan names cores; the pool counts them.
+hundreds of nodes and jobs. Its plan names cores; the pool counts them. Windows of the machine are
+maintenance windows to it.
 
 As with messages, idle nodes are charged as at their floor, whatever the machine says they draw: a
 plan that fits then fits here.
@@ -21,12 +22,14 @@ from wattfold.coordinator.core.charge import fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.policies.node_parts import NodeJobs, Parts
 from wattfold.coordinator.policies.rounds import Rounds
 from wattfold.coordinator.policies.scheduler import Scheduled, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
 from wattfold.coordinator.simulation.pool.stocks import request_of
+from wattfold.coordinator.simulation.pool.windows import Windows
 
 DEADLINE_S = 20.0
 
@@ -55,6 +58,17 @@ class NamedPolicyScheduler:
         )
         self._numbers = {view.spec.node_id: n for n, view in enumerate(self._nodes)}
         self._budget_uw = 0
+        first_ns = int(table.submit_ns[0]) if len(table) else 0
+        self._reservations = tuple(
+            Reservation(
+                name=f"window-{number}",
+                nodes=tuple(self._nodes[node].spec.node_id for node in nodes),
+                start_ns=start_ns,
+                end_ns=end_ns,
+                maintenance=True,
+            )
+            for number, (start_ns, end_ns, nodes) in enumerate(Windows(machine, first_ns).spans)
+        )
 
     def attach(self, jobs: NodeJobs) -> None:
         """Called once before the first event."""
@@ -95,24 +109,10 @@ class NamedPolicyScheduler:
         for assignment in plan.assignments:
             job = int(assignment.job_id)
             view = self._views[job]
-            if view.current is None and self._runs_into_a_window(job, assignment, now_ns):
-                continue
             if view.current != assignment:
                 decisions += self._decided(job, view, assignment)
                 self._take(job, view, assignment, now_ns)
         return decisions
-
-    def _runs_into_a_window(self, job: int, assignment: Assignment, now_ns: int) -> bool:
-        """Whether it is expected to be on a node that goes out of use: then it waits.
-
-        Policies know of nodes that are out of use, not of those that will be.
-        """
-        if not self._machine.windows:
-            return False
-        spec = self._views[job].spec
-        ends_ns = now_ns + (spec.time_ns or round(assignment.expected_total_s * NS_PER_S))
-        nodes = (self._numbers[share.node_id] for share in assignment.shares)
-        return any(self._known.free_until_ns(node, now_ns) < ends_ns for node in nodes)
 
     def _plan(self, now_ns: int) -> Plan:
         for job, view in self._views.items():
@@ -129,6 +129,7 @@ class NamedPolicyScheduler:
             if out
             else self._nodes,
             jobs=tuple(self._views.values()),
+            reservations=tuple(one for one in self._reservations if one.end_ns > now_ns),
         )
         if self._rounds is None:
             self._changed.clear()
@@ -191,6 +192,7 @@ def spec_of(table: JobTable, job: int) -> JobSpec:
         unit=SizeUnit.CORES if request.cores else SizeUnit.NODES,
         priority=float(table.priority[job]),
         time_ns=int(table.estimate_ns[job]),
+        limit_ns=int(table.limit_ns[job]) if table.limit_ns is not None else 0,
         memory_bytes=request.memory_bytes,
         gpus=request.gpus,
         features=request.features,

@@ -15,20 +15,21 @@ class Windows:
         for one in machine.classes:
             first_of[one.name] = number
             number += one.count
-        self._spans: list[tuple[int, int, range]] = []
+        self.spans: list[tuple[int, int, range]] = []
+        """Begin, end and nodes of each."""
         self._on: dict[int, list[tuple[int, int]]] = {}
         for window in machine.windows:
             begin = first_of[window.class_name] + window.first
             nodes = range(begin, begin + window.count)
             span = start_ns + window.start_ns, start_ns + window.end_ns
-            self._spans.append((*span, nodes))
+            self.spans.append((*span, nodes))
             for node in nodes:
                 self._on.setdefault(node, []).append(span)
 
     def passed(self, now_ns: int) -> tuple[list[int], list[int]]:
         """At an edge: nodes of windows that begin, and those that end in no other window."""
-        opened = {node for start, _, nodes in self._spans if start == now_ns for node in nodes}
-        closed = {node for _, end, nodes in self._spans if end == now_ns for node in nodes}
+        opened = {node for start, _, nodes in self.spans if start == now_ns for node in nodes}
+        closed = {node for _, end, nodes in self.spans if end == now_ns for node in nodes}
         still = {node for node in closed if self._in_one(node, now_ns)}
         return sorted(opened), sorted(closed - still)
 
