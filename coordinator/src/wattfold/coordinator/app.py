@@ -6,10 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-import os
 import signal
-import socket
-import stat
 import sys
 import uuid
 from collections.abc import Callable
@@ -17,17 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import grpc.aio
 
 from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
 from wattfold.contract.units import ns_from_s
-from wattfold.coordinator.adapters import channels, raw_answers
-from wattfold.coordinator.adapters.access import Gate
+from wattfold.coordinator.adapters import channels
 from wattfold.coordinator.adapters.access_settings import (
     Access,
     AccessError,
-    check_folders,
     looked_up,
 )
 from wattfold.coordinator.adapters.agents import (
@@ -38,7 +32,6 @@ from wattfold.coordinator.adapters.agents import (
     Hooks,
 )
 from wattfold.coordinator.adapters.api import CoordinatorApi
-from wattfold.coordinator.adapters.auditing import AuditInterceptor
 from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
@@ -49,7 +42,6 @@ from wattfold.coordinator.adapters.membership import Membership, Reloader
 from wattfold.coordinator.adapters.node_views import OutsideLog
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.own_lag import OwnLag
-from wattfold.coordinator.adapters.peer_door import PeerDoor
 from wattfold.coordinator.adapters.picture_feed import PictureFeed
 from wattfold.coordinator.adapters.pictures import Setting
 from wattfold.coordinator.adapters.placing import placing
@@ -58,6 +50,12 @@ from wattfold.coordinator.adapters.recorder import Recorder
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning, whole
 from wattfold.coordinator.adapters.residual import AlarmLog
 from wattfold.coordinator.adapters.service import Service, replay
+from wattfold.coordinator.adapters.serving import (
+    StartError,
+    check_settings,
+    make_private,
+    open_server,
+)
 from wattfold.coordinator.adapters.step_keys import StepSecretError, step_keys
 from wattfold.coordinator.adapters.wishes import WishReporter
 from wattfold.coordinator.cli.shared.address import default_address
@@ -85,10 +83,8 @@ EXIT_CONFIG = 2
 EXIT_FENCED = 5
 WORKER_START_S = 60.0
 FIT_DEADLINE_S = 10.0
-STOP_GRACE_S = 0.2
 LAST_CHECKPOINT_S = 40.0
 """Before a service manager loses patience; without it the next start replays."""
-INNER_SOCKET = "inner.sock"
 COMMANDS = (
     act.SetCaps,
     act.Leave,
@@ -99,10 +95,6 @@ COMMANDS = (
     act.ForgetProcess,
     act.RenewLease,
 )
-
-
-class StartError(Exception):
-    """The coordinator cannot start; the message says why and what to do."""
 
 
 @click.group(invoke_without_command=True)
@@ -170,8 +162,8 @@ async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: i
     """Runs until a signal or a newer coordinator ends it; returns the exit status."""
     config = read()
     access = looked_up(config.access)
-    _check_settings(config)
-    _make_private(config.state_dir)
+    check_settings(config, _address(config))
+    make_private(config.state_dir)
     journal = Journal(config.state_dir / JOURNAL, kept_requests=config.audit_entries)
     origin = journal.get_meta("origin_s")
     clock = Clock(float(origin) if origin else None, journal.last_time_ns)
@@ -276,7 +268,7 @@ async def _wire(
         service, seen, pictures, lambda: _settle_ns(config, service), config.limits, access.rules
     )
     _listen_to_changes(service, seen, record, stack)
-    await _open_server(config, access, api, service, stack)
+    await open_server(config, _address(config), access, api, service, stack)
     # Not the one that plans: a plan never waits for a fit. It starts with the first one.
     fitting = await stack.enter_async_context(SolverWorker(warm_up=step_back))
     learner = ProgressLearner(service, lambda lesson: _fit(fitting, lesson))
@@ -416,96 +408,6 @@ def _members(
     )
 
 
-def _check_settings(config: Config) -> None:
-    """Finds out what would end the start later: one that cannot serve begins no epoch."""
-    address = _address(config)
-    if not channels.is_local(address) and config.token_file is None:
-        raise StartError(f"listening on {address} needs --token-file: anyone could submit jobs")
-    for path in (config.token_file, config.agent_token_file):
-        if path is not None:
-            channels.read_token(path)
-    _check_unused(address)
-
-
-async def _open_server(
-    config: Config,
-    access: Access,
-    api: CoordinatorApi,
-    service: Service,
-    stack: contextlib.AsyncExitStack,
-) -> None:
-    address = _address(config)
-    gate = Gate(lambda: service.core.state, access.operators)
-    if channels.is_local(address):
-        await _open_door(config, access, api, service, gate, stack)
-        return
-    assert config.token_file is not None
-    token = channels.TokenInterceptor(channels.read_token(config.token_file))
-    audit = AuditInterceptor(service.note, token=access.token)
-    server = await _server(address, api, [audit, token, gate])
-    stack.push_async_callback(server.stop, STOP_GRACE_S)
-
-
-async def _open_door(
-    config: Config,
-    access: Access,
-    api: CoordinatorApi,
-    service: Service,
-    gate: Gate,
-    stack: contextlib.AsyncExitStack,
-) -> None:
-    """Callers come in by a door that knows who they are; gRPC is behind it."""
-    path = Path(_address(config).removeprefix("unix:"))
-    _make_private(path.parent, 0o700 if access.entrance.mode == 0o600 else 0o711)
-    check_folders(path, access.entrance)
-    try:
-        door = PeerDoor(path, config.state_dir / INNER_SOCKET, access.entrance)
-    except OSError as error:
-        raise StartError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
-    stack.callback(door.close)
-    audit = AuditInterceptor(service.note, door.key)
-    server = await _server(f"unix:{door.behind}", api, [audit, gate])
-    stack.push_async_callback(server.stop, STOP_GRACE_S)
-    door.open()
-
-
-async def _server(
-    address: str, api: CoordinatorApi, interceptors: list[grpc.aio.ServerInterceptor]
-) -> grpc.aio.Server:
-    # Without the option a second coordinator would share the port with the first.
-    server = grpc.aio.server(interceptors=interceptors, options=[("grpc.so_reuseport", 0)])
-    raw_answers.add_to_server(api, server)
-    mask = os.umask(0o177)  # A socket is closed to others from its first moment.
-    try:
-        bound = server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise StartError(f"cannot listen on {address}: {error}") from error
-    finally:
-        os.umask(mask)
-    if not bound:
-        raise StartError(f"cannot listen on {address}")
-    await server.start()
-    return server
-
-
-def _check_unused(address: str) -> None:
-    """Refuses an address that is in use, in plain words; gRPC would take a socket file over."""
-    try:
-        if not channels.is_local(address):
-            host, _, port = address.rpartition(":")
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            socket.create_server((host.strip("[]"), int(port)), family=family).close()
-            return
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(address.removeprefix("unix:"))
-    except (FileNotFoundError, ConnectionRefusedError):
-        return  # No file, or one that a coordinator left behind when it was killed.
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StartError(f"cannot listen on {address}: {reason}") from error
-    raise StartError(f"cannot listen on {address}: another coordinator answers there")
-
-
 def _address(config: Config) -> str:
     return config.listen or default_address()
 
@@ -523,21 +425,6 @@ def _settle_ns(config: Config, service: Service) -> int:
         for zone in node.spec.zones
     ]
     return ns_from_s(config.command_timeout_s) + max(windows, default=0)
-
-
-def _make_private(directory: Path, mode: int = 0o700) -> None:
-    """Makes a directory of our own with this mode, or checks that an existing one is safe."""
-    try:
-        if not directory.exists():
-            directory.mkdir(parents=True, exist_ok=True)
-            directory.chmod(mode)  # Whatever the umask.
-        info = directory.stat()
-    except OSError as error:
-        raise StartError(f"directory {directory}: {error.strerror}") from error
-    if info.st_uid not in (0, os.geteuid()):
-        raise StartError(f"directory {directory} belongs to user {info.st_uid}")
-    if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
-        raise StartError(f"directory {directory} can be written by anyone")
 
 
 def _stop(stopped: asyncio.Future[int], code: int) -> None:
