@@ -21,6 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 INFINITE = float("inf")
@@ -98,7 +99,7 @@ def takes_on(asked: int, cores: int, used: int) -> int:
 
 def penalty(lender: Lender, guest: Guest) -> float:
     """p_i of Eq. 4: the mate's predicted slowdown once it has lent for all of the guest's run."""
-    return (lender.waited + guest.asked + lender.asked) / max(lender.asked, 1)
+    return (lender.waited + guest.asked + lender.asked) / (lender.asked or 1)
 
 
 def select(
@@ -123,38 +124,38 @@ def select(
             None = it need not.
         allowed: whether these jobs may be mates together, for contiguous nodes and the like.
     """
-    fit = _within(guest, lenders, limits)
+    able = _within(guest, lenders, now, limits)
     best: Pick | None = None
-    for cores in sorted({min(one.lends, guest.cores) for one in fit}, reverse=True):
+    for cores in sorted({min(one.lends, guest.cores) for one in able}, reverse=True):
         if cores < max(guest.least, 1):
             break
         takes = takes_on(guest.asked, guest.cores, cores)
         if latest is not None and now + takes >= latest:
             break
-        able = [one for one in fit if one.lends >= cores and ends_inside(one, guest, now, takes)]
-        able = able[: limits.looked_at] if limits.looked_at else able
+        ends = now + takes - guest.asked
+        inside = [one for one in able if one.lends >= cores and one.ends >= ends]
+        inside = inside[: limits.looked_at] if limits.looked_at else inside
         spare = min(free(takes), guest.nodes - 1)
-        found = _least(able, guest, (guest.nodes - spare, guest.nodes), limits, allowed)
+        found = _least(inside, guest, (guest.nodes - spare, guest.nodes), limits, allowed)
         if found is not None and (best is None or found[0] < best.impact):
             impact, positions = found
-            missing = guest.nodes - sum(able[at].nodes for at in positions)
-            mates = tuple(able[at].job for at in positions)
+            missing = guest.nodes - sum(inside[at].nodes for at in positions)
+            mates = tuple(inside[at].job for at in positions)
             best = Pick(mates, cores, takes, missing, impact)
     return best
 
 
-def ends_inside(lender: Lender, guest: Guest, now: int, takes: int) -> bool:
-    """Whether the guest ends before the mate would, which by then has lent to it."""
-    return now + takes <= lender.ends + guest.asked
+def _within(guest: Guest, lenders: Iterable[Lender], now: int, limits: Limits) -> list[Lender]:
+    """Those that are not too large, too near their ends or slowed too much, by penalty.
 
-
-def _within(guest: Guest, lenders: Iterable[Lender], limits: Limits) -> list[Lender]:
-    """Those that are not too large and not slowed too much, by penalty."""
+    A guest ends inside its mate if it does so before the mate would, which by then has lent to it
+    for all of the guest's run and ends so much later.
+    """
     most, asked, nodes = limits.most_slowdown, guest.asked, guest.nodes
     rated = [
-        ((one.waited + asked + one.asked) / max(one.asked, 1), one.job, one)
+        ((one.waited + asked + one.asked) / (one.asked or 1), one.job, one)
         for one in lenders
-        if one.nodes <= nodes and one.lends > 0
+        if one.nodes <= nodes and one.ends >= now and one.lends > 0
     ]
     rated = [entry for entry in rated if entry[0] < most]
     rated.sort()
@@ -235,3 +236,86 @@ def _of_size(
 def _better(impact: float, positions: tuple[int, ...], best: Found) -> bool:
     """Less impact; of equal ones fewer mates, then the first by penalty."""
     return (impact, len(positions), positions) < (best[0], len(best[1]), best[1])
+
+
+class NodeLender(NamedTuple):
+    """A running job that may lend cores of the one node it is on."""
+
+    job: int
+    cores: int
+    """It has."""
+    waited: int
+    asked: int
+    ends: int
+    lends: int
+
+
+class NodePick(NamedTuple):
+    """Mates on one node, and how a new job runs on their cores and those that are free."""
+
+    impact: float
+    cores: int
+    """Of the new job."""
+    takes: int
+    gives: tuple[tuple[int, int], ...]
+    """Mates, and the cores each of them gives."""
+
+
+def select_on_node(
+    guest: Guest,
+    lenders: Iterable[NodeLender],
+    free: int,
+    now: int,
+    limits: Limits,
+    *,
+    latest: int | None = None,
+) -> NodePick | None:
+    """Mates of a job on parts of one node, whose free cores it gets too; None if there are none.
+
+    Here w_i = W = 1 and all mates are on the same node. Where the free cores alone are enough,
+    nobody gives any. Of equal impact the one with most cores is chosen. ``latest`` as in `select`.
+    """
+    rated = sorted(
+        (one for one in lenders if one.lends > 0),
+        key=lambda one: (one.waited / (one.asked or 1), -one.asked, one.job),
+    )
+    rated = rated[: limits.looked_at] if limits.looked_at else rated
+    best: NodePick | None = None
+    for count in range(limits.mates + 1):
+        for mates in combinations(rated, count):
+            pick = _beside(guest, mates, free, now, limits, latest)
+            if pick and (best is None or (pick.impact, -pick.cores) < (best.impact, -best.cores)):
+                best = pick
+    return best
+
+
+def _beside(
+    guest: Guest,
+    mates: tuple[NodeLender, ...],
+    free: int,
+    now: int,
+    limits: Limits,
+    latest: int | None,
+) -> NodePick | None:
+    """How it would run beside these mates; None if a constraint forbids it."""
+    most = sum(mate.lends for mate in mates)
+    cores = min(guest.cores, free + most)
+    taken = cores - free
+    if cores < max(guest.least, 1) or (mates and taken < len(mates)):
+        return None
+    takes = takes_on(guest.asked, guest.cores, cores)
+    if latest is not None and now + takes >= latest:
+        return None
+    gives: list[tuple[int, int]] = []
+    impact = 0.0
+    for mate in mates:
+        # In proportion to what each may lend, one core at least.
+        given = min(max(-(-taken * mate.lends // most), 1), mate.lends)
+        taken, most = taken - given, most - mate.lends
+        longer = -(-takes * given // mate.cores)
+        slowdown = (mate.waited + longer + mate.asked) / (mate.asked or 1)
+        if slowdown >= limits.most_slowdown or now + takes > mate.ends + longer:
+            return None
+        impact += slowdown
+        gives.append((mate.job, given))
+    return NodePick(impact, cores, takes, tuple(gives))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wattfold.coordinator.policies.backfill import EasyQueue
@@ -28,9 +28,11 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
     Lender,
     Limits,
     Pick,
+    always,
     no_free,
     penalty,
     select,
+    takes_on,
 )
 
 REMEMBERED = 4096
@@ -114,6 +116,7 @@ class SlowdownQueue(EasyQueue):
         "_lenders",
         "_map",
         "_mapped",
+        "_new",
         "_runs",
         "_sharing",
         "_slowdowns",
@@ -146,6 +149,8 @@ class SlowdownQueue(EasyQueue):
         """Every lender there has been, in order, since `_tried` was cleared."""
         self._tried: dict[int, tuple[int, float]] = {}
         """Jobs without mates: how many lenders had joined then, and MAX_SLOWDOWN then."""
+        self._new: list[_Run] = []
+        """Jobs that started in the instant of the last decision: they have no nodes yet to lend."""
         self._slowdowns = 0.0
         self._dynamic = 0.0
         self._map: Profile | None = None
@@ -191,6 +196,14 @@ class SlowdownQueue(EasyQueue):
         """MAX_SLOWDOWN as it is now."""
         return self._dynamic if self.rules.dynamic else self.rules.limits.most_slowdown
 
+    def runs(self, job: int) -> bool:
+        """Whether a job runs, rather than waits."""
+        return job in self._runs
+
+    def nodes_of(self, job: int) -> int:
+        """How many nodes a running job is on."""
+        return self._runs[job].nodes
+
     def guest_of(self, job: int) -> int | None:
         """The job that has cores of a running job's nodes."""
         return self._runs[job].guest
@@ -217,9 +230,11 @@ class SlowdownQueue(EasyQueue):
         if not queue:
             return []
         self._map = None
+        if self._new and self._new[0].began < now:
+            self._let_lend()
         overdue = self._overdue(now)
         if self._fresh and now < self._shadow and not overdue:
-            # Those turned down before would be again: time alone brings neither room nor mates.
+            # Those turned down before would be again: a job that comes brings no room and no mates.
             return self._pass(now, self.free, self._standing)
         self._dynamic = self._slowdowns / len(self._runs) if self._runs else 0.0
         started = self._pass(now, self.free + overdue, 0)
@@ -283,15 +298,15 @@ class SlowdownQueue(EasyQueue):
     # Starts and ends.
 
     def _begin(self, job: int, size: int, asked: int, now: int) -> None:
-        run = self._new(job, size, asked, now, cores=self.cores, own=size, ends=now + asked)
+        run = self._made(job, size, asked, now, cores=self.cores, own=size, ends=now + asked)
         self.free -= size
         self._put(run)
-        self._join(run)
+        self._new.append(run)
         if self._map is not None:
             self._map.add(now, run.ends, -size)
 
     def _begin_beside(self, job: int, size: int, asked: int, pick: Pick, now: int) -> None:
-        run = self._new(
+        run = self._made(
             job, size, asked, now, cores=pick.cores, own=pick.free, ends=now + pick.takes
         )
         run.resized = True
@@ -307,7 +322,7 @@ class SlowdownQueue(EasyQueue):
         self.shared[job] = pick
         self._map = None
 
-    def _new(
+    def _made(
         self, job: int, size: int, asked: int, now: int, *, cores: int, own: int, ends: int
     ) -> _Run:
         run = self._runs[job] = _Run(
@@ -377,6 +392,14 @@ class SlowdownQueue(EasyQueue):
 
     # Mates.
 
+    def _let_lend(self) -> None:
+        """Jobs that started before this instant may lend."""
+        for run in self._new:
+            if self._runs.get(run.job) is run:
+                self._join(run)
+        self._new.clear()
+        self._fresh = False
+
     def _join(self, run: _Run) -> None:
         """A job that has all its nodes to itself may lend."""
         lends = min(int(self.rules.factor * self.cores), self.cores - run.sharing.least)
@@ -406,31 +429,28 @@ class SlowdownQueue(EasyQueue):
         if not self._hopeful(job, guest, now):
             return None
         rules, most = self.rules, self.most_slowdown
-        limits = Limits(
-            most_slowdown=most, mates=rules.limits.mates, looked_at=rules.limits.looked_at
-        )
-        spare = self._spare(now, free, before) if rules.free_nodes else no_free
-        lenders = list(self._lenders.values())
-        pick = select(guest, lenders, now, limits, free=spare)
-        if pick is None:
-            if not rules.free_nodes:
-                self._tried[job] = len(self._joined), most
-            return None
         latest = self._static_end(size, asked, now, before) if rules.benefit else None
-        guarded = rules.protects and bool(before)
-        if not guarded and (latest is None or now + pick.takes < latest):
-            return pick
-        if latest is not None and now + takes_least(guest, self.cores, rules.factor) >= latest:
+        if latest is not None and now + self._least_takes(guest) >= latest:
             return None
+        limits = replace(rules.limits, most_slowdown=most) if rules.dynamic else rules.limits
+        lenders = self._lenders.values()
+        if not (rules.free_nodes or select(guest, lenders, now, limits)):
+            self._tried[job] = len(self._joined), most
+            return None
+        guarded = rules.protects and bool(before)
         return select(
             guest,
             lenders,
             now,
             limits,
-            free=spare,
+            free=self._spare(now, free, before) if rules.free_nodes else no_free,
             latest=latest,
-            allowed=(lambda mates: self._keeps_head(mates, asked)) if guarded else _any,
+            allowed=(lambda mates: self._keeps_head(mates, asked)) if guarded else always,
         )
+
+    def _least_takes(self, guest: Guest) -> int:
+        """The least time it can take beside mates."""
+        return takes_on(guest.asked, self.cores, max(int(self.rules.factor * self.cores), 1))
 
     def _hopeful(self, job: int, guest: Guest, now: int) -> bool:
         """Whether a job that had no mates may have some now: time alone brings none."""
@@ -449,6 +469,7 @@ class SlowdownQueue(EasyQueue):
         self, now: int, free: int, before: list[tuple[int, int, int]]
     ) -> Callable[[int], int]:
         """Free nodes for a job that takes so long, none that the first that waits will need."""
+        free = min(free, self.free)  # Nodes of jobs that end in this instant cannot be named yet.
         if not before:
             return lambda _: free
         shadow, extra = self._shadow, max(self._extra, 0)
@@ -492,11 +513,3 @@ class SlowdownQueue(EasyQueue):
                 free.append(free[-1] + own)
         return profile
 
-
-def takes_least(guest: Guest, cores: int, factor: float) -> int:
-    """The least time a job can take beside mates."""
-    return -(-guest.asked * cores // max(int(factor * cores), 1))
-
-
-def _any(mates: tuple[int, ...]) -> bool:  # noqa: ARG001
-    return True

@@ -9,7 +9,7 @@ import numpy as np
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation
 from wattfold.coordinator.simulation.pool.jobs import JobTable, job_table
 from wattfold.coordinator.simulation.runs.case import SimulationCase, WorkloadSource
-from wattfold.coordinator.simulation.runs.schedulers import scheduler_of
+from wattfold.coordinator.simulation.runs.schedulers import machine_of, scheduler_of
 from wattfold.coordinator.simulation.workloads import selection
 from wattfold.coordinator.simulation.workloads.annotations import (
     Annotations,
@@ -124,7 +124,7 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
     """The run, ready to go. Raises ValueError for jobs, machine and budget that do not agree."""
     return PoolSimulation(
         table,
-        case.machine,
+        machine_of(case),
         scheduler_of(case, table),
         case.budget,
         model=case.model,
