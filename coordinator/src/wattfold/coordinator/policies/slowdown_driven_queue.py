@@ -58,7 +58,8 @@ class SharingRules:
     ``benefit``: a job must be predicted to end earlier than by the static schedule. ``protects``:
     mates may not end so late that the first that waits starts later than is reserved for it.
     ``free_nodes``: free nodes may complete a combination. ``mapped``: jobs that wait, before the
-    one looked at, whose reservations the static schedule reckons with.
+    one looked at, whose reservations the static schedule reckons with. ``tested``: so many of those
+    that wait are looked at for mates, in order.
     """
 
     limits: Limits = Limits()
@@ -68,6 +69,7 @@ class SharingRules:
     protects: bool = True
     free_nodes: bool = False
     mapped: int = 32
+    tested: int = 200
 
 
 @dataclass(slots=True)
@@ -111,6 +113,7 @@ class SlowdownQueue(EasyQueue):
     """
 
     __slots__ = (
+        "_alike",
         "_dynamic",
         "_joined",
         "_lenders",
@@ -155,6 +158,8 @@ class SlowdownQueue(EasyQueue):
         self._dynamic = 0.0
         self._map: Profile | None = None
         self._mapped = 0
+        self._alike: set[tuple[int, int, Sharing]] = set()
+        """What jobs ask for that wait, by the static schedule as it is now, of those after it."""
 
     # What is told.
 
@@ -230,6 +235,7 @@ class SlowdownQueue(EasyQueue):
         if not queue:
             return []
         self._map = None
+        self._alike.clear()
         if self._new and self._new[0].began < now:
             self._let_lend()
         overdue = self._overdue(now)
@@ -266,7 +272,9 @@ class SlowdownQueue(EasyQueue):
                     self._extra -= size
                 started.append(number)
                 continue
-            pick = self._malleable(number, size, estimate, now, free, kept)
+            pick = None
+            if len(kept) < self.rules.tested and self._lenders:
+                pick = self._malleable(number, size, estimate, now, free, kept)
             if pick is not None:
                 self._begin_beside(number, size, estimate, pick, now)
                 free -= pick.free
@@ -304,6 +312,7 @@ class SlowdownQueue(EasyQueue):
         self._new.append(run)
         if self._map is not None:
             self._map.add(now, run.ends, -size)
+            self._alike.clear()
 
     def _begin_beside(self, job: int, size: int, asked: int, pick: Pick, now: int) -> None:
         run = self._made(
@@ -321,6 +330,7 @@ class SlowdownQueue(EasyQueue):
             self._set_cores(host, self.cores - pick.cores, now)
         self.shared[job] = pick
         self._map = None
+        self._alike.clear()
 
     def _made(
         self, job: int, size: int, asked: int, now: int, *, cores: int, own: int, ends: int
@@ -423,11 +433,30 @@ class SlowdownQueue(EasyQueue):
     ) -> Pick | None:
         """Mates for a job that cannot start by itself; None: it waits."""
         sharing = self._sharing(job)
-        if not sharing.borrows or not asked or not self._lenders:
+        if not sharing.borrows or not asked:
+            return None
+        alike = size, asked, sharing
+        if alike in self._alike:
             return None
         guest = Guest(size, asked, self.cores, sharing.least)
         if not self._hopeful(job, guest, now):
             return None
+        pick = self._mates(job, guest, now, free, before)
+        if pick is None and len(before) >= self.rules.mapped:
+            # No further reservation comes between this job and one that asks for the same.
+            self._alike.add(alike)
+        return pick
+
+    def _mates(
+        self,
+        job: int,
+        guest: Guest,
+        now: int,
+        free: int,
+        before: list[tuple[int, int, int]],
+    ) -> Pick | None:
+        """Mates beside whom a job ends earlier than by the static schedule."""
+        size, asked, *_ = guest
         rules, most = self.rules, self.most_slowdown
         latest = self._static_end(size, asked, now, before) if rules.benefit else None
         if latest is not None and now + self._least_takes(guest) >= latest:

@@ -117,6 +117,14 @@ DESCRIPTION = Description(
             places=_SIMULATOR,
         ),
         PolicySetting(
+            key="tested",
+            default=200,
+            low=0,
+            high=100_000,
+            help="waiting jobs that are looked at for mates in each decision",
+            places=_SIMULATOR,
+        ),
+        PolicySetting(
             key="cores",
             default=16,
             low=1,

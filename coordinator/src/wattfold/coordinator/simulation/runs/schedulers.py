@@ -120,6 +120,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> Scheduler:
             protects=values["protects"] == "yes",
             free_nodes=values["free_nodes"] == "yes",
             mapped=int(values["mapped"]),
+            tested=int(values["tested"]),
         ),
         sharing=(
             Sharing(lends=False, borrows=False, least=ranks),
