@@ -1,4 +1,4 @@
-"""A job that would wait runs beside a mate: real OpenMP programs, sizes as the kernel tells them."""
+"""A job that would wait runs beside a mate: OpenMP programs, sizes as the kernel tells them."""
 
 from __future__ import annotations
 

@@ -111,9 +111,7 @@ def test_a_mate_lends_to_one_guest_at_a_time() -> None:
 
 
 def test_cores_come_back_first_to_who_started_first() -> None:
-    owner = replace(
-        runs("a", "n0:0-3", done=0.5), spec=runs("a", "n0:0-7").spec, resized_ns=50 * S
-    )
+    owner = replace(runs("a", "n0:0-3", done=0.5), spec=runs("a", "n0:0-7").spec, resized_ns=50 * S)
     plan = planned(at([owner]))
     assert sizes(plan) == {"a": 8}
     assert cores(plan, "a") == "0-7"

@@ -46,6 +46,7 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
     takes_on,
 )
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowdownDriven(Policy):
     """Settings as `described.slowdown_driven` tells them; infinite ``max_slowdown``: no cut-off.

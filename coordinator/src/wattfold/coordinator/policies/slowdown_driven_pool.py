@@ -13,6 +13,7 @@ from typing import cast
 from wattfold.coordinator.core.charge import node_uw
 from wattfold.coordinator.policies.node_parts import NodeJobs, NodeScheduler, Parts
 from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
+from wattfold.coordinator.policies.slowdown_driven_choice import always
 from wattfold.coordinator.policies.slowdown_driven_queue import (
     Sharing,
     SharingRules,
@@ -25,6 +26,7 @@ class SlowdownScheduler(NodeScheduler):
 
     ``sharing`` says of each kind of job, by ``kind_of`` each job, how it shares nodes. ``cap_uw``
     is the cap of all jobs; None = the greatest. ``kills_at_limit``: see `backfill`.
+    ``contiguous``: who starts beside mates does so on nodes with numbers in a row.
     """
 
     name = "slowdown-driven"
@@ -40,8 +42,10 @@ class SlowdownScheduler(NodeScheduler):
         kind_of: bytes,
         cap_uw: int | None = None,
         kills_at_limit: bool = True,
+        contiguous: bool = False,
     ) -> None:
         self._rules, self._kinds, self._kind_of = rules, tuple(sharing), kind_of
+        self._contiguous = contiguous
         self._cap_uw, self._kills_at_limit = cap_uw or 0, kills_at_limit
         self._jobs: NodeJobs
         self._queue: SlowdownQueue | None = None
@@ -73,6 +77,7 @@ class SlowdownScheduler(NodeScheduler):
             self._sharing,
             self._rules,
             kills_at_limit=self._kills_at_limit,
+            allowed=self._in_a_row if self._contiguous else always,
         )
 
     def submit(self, job: int, now_ns: int) -> None:
@@ -124,6 +129,10 @@ class SlowdownScheduler(NodeScheduler):
             decisions.append(Parts(job, self._own[job], queue.cores_of(job)[0], self._cap_uw))
         queue.changed.clear()
         return decisions
+
+    def _in_a_row(self, mates: tuple[int, ...]) -> bool:
+        nodes = [node for mate in mates for node in self._jobs.parts(mate)]
+        return max(nodes) - min(nodes) == len(nodes) - 1
 
     def _sharing(self, job: int) -> Sharing:
         return self._kinds[self._kind_of[job]]

@@ -62,7 +62,7 @@ class SharingRules:
     that wait are looked at for mates, in order.
     """
 
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     dynamic: bool = False
     factor: float = 0.5
     benefit: bool = True
@@ -109,11 +109,13 @@ class SlowdownQueue(EasyQueue):
     """EASY and malleable backfill on ``units`` nodes of ``cores`` cores.
 
     ``shared`` holds, of the jobs of the last decision, those that start beside mates. ``changed``
-    are running jobs whose cores are others since the last decision, in order.
+    are running jobs whose cores are others since the last decision, in order. ``allowed`` tells
+    whether jobs may be mates together.
     """
 
     __slots__ = (
         "_alike",
+        "_allowed",
         "_dynamic",
         "_joined",
         "_lenders",
@@ -139,12 +141,13 @@ class SlowdownQueue(EasyQueue):
         rules: SharingRules,
         *,
         kills_at_limit: bool = False,
+        allowed: Callable[[tuple[int, ...]], bool] = always,
     ) -> None:
         super().__init__(units, kills_at_limit=kills_at_limit)
         self.cores, self.rules = cores, rules
         self.shared: dict[int, Pick] = {}
         self.changed: dict[int, None] = {}
-        self._sharing = sharing
+        self._sharing, self._allowed = sharing, allowed
         self._runs: dict[int, _Run] = {}
         self._submitted: dict[int, int] = {}
         self._lenders: dict[int, Lender] = {}
@@ -463,10 +466,16 @@ class SlowdownQueue(EasyQueue):
             return None
         limits = replace(rules.limits, most_slowdown=most) if rules.dynamic else rules.limits
         lenders = self._lenders.values()
-        if not (rules.free_nodes or select(guest, lenders, now, limits)):
+        found = select(guest, lenders, now, limits, allowed=self._allowed)
+        if found is None and not rules.free_nodes:
             self._tried[job] = len(self._joined), most
             return None
-        guarded = rules.protects and bool(before)
+        allowed = self._allowed
+        if rules.protects and before:
+
+            def allowed(mates: tuple[int, ...]) -> bool:
+                return self._keeps_head(mates, asked) and self._allowed(mates)
+
         return select(
             guest,
             lenders,
@@ -474,7 +483,7 @@ class SlowdownQueue(EasyQueue):
             limits,
             free=self._spare(now, free, before) if rules.free_nodes else no_free,
             latest=latest,
-            allowed=(lambda mates: self._keeps_head(mates, asked)) if guarded else always,
+            allowed=allowed,
         )
 
     def _least_takes(self, guest: Guest) -> int:
@@ -541,4 +550,3 @@ class SlowdownQueue(EasyQueue):
                 times.append(at)
                 free.append(free[-1] + own)
         return profile
-

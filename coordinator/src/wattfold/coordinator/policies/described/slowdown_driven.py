@@ -109,6 +109,13 @@ DESCRIPTION = Description(
             places=_SIMULATOR,
         ),
         PolicySetting(
+            key="contiguous",
+            default="no",
+            choices=YES_NO,
+            help="whether the nodes of mates must have numbers in a row",
+            places=_SIMULATOR,
+        ),
+        PolicySetting(
             key="mapped",
             default=32,
             low=0,

@@ -129,6 +129,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> Scheduler:
         ),
         kind_of=(moldable + 2 * lends).astype(np.uint8).tobytes(),
         cap_uw=cap_uw,
+        contiguous=values["contiguous"] == "yes",
         kills_at_limit=_kills_at_limit(case, table),
     )
 
