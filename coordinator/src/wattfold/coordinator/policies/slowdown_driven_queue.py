@@ -461,9 +461,14 @@ class SlowdownQueue(EasyQueue):
         """Mates beside whom a job ends earlier than by the static schedule."""
         size, asked, *_ = guest
         rules, most = self.rules, self.most_slowdown
-        latest = self._static_end(size, asked, now, before) if rules.benefit else None
-        if latest is not None and now + self._least_takes(guest) >= latest:
-            return None
+        latest = None
+        if rules.benefit:
+            least = self._least_takes(guest)
+            if now + least >= self._last_start(now, before) + asked:
+                return None
+            latest = self._static_end(size, asked, now, before)
+            if latest is not None and now + least >= latest:
+                return None
         limits = replace(rules.limits, most_slowdown=most) if rules.dynamic else rules.limits
         lenders = self._lenders.values()
         found = select(guest, lenders, now, limits, allowed=self._allowed)
@@ -521,6 +526,11 @@ class SlowdownQueue(EasyQueue):
             if run.ends <= self._shadow < run.ends + longer:
                 late += run.own
         return late <= self._extra
+
+    def _last_start(self, now: int, before: list[tuple[int, int, int]]) -> int:
+        """A bound of the static schedule: by then all that run, and all mapped ones, have ended."""
+        ends = max(self.running[-1][0], now) if self.running else now
+        return ends + sum(asked for _, _, asked in before[: self.rules.mapped])
 
     def _static_end(
         self, size: int, asked: int, now: int, before: list[tuple[int, int, int]]
