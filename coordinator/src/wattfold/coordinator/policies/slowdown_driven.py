@@ -31,10 +31,10 @@ from wattfold.coordinator.core.charge import share_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.policies.core_choice import Want, distribute
-from wattfold.coordinator.policies.easy_search import BEHIND, expected_in, never, size_of
+from wattfold.coordinator.policies.easy_search import BEHIND, BLOCKED, FIRST, never, size_of
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, nothing_in_reach, takes_whole_nodes
-from wattfold.coordinator.policies.requests import with_missing
+from wattfold.coordinator.policies.requests import with_missing, yielding
 from wattfold.coordinator.policies.rounds import site_of
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     INFINITE,
@@ -107,7 +107,7 @@ class _Run:
     @property
     def resizable(self) -> bool:
         spec = self.view.spec
-        resized = spec.kind.resized and spec.mode is not ResizeMode.FIXED
+        resized = spec.kind.resized and spec.mode not in (ResizeMode.FIXED, ResizeMode.RESTART)
         on_cores = spec.unit is SizeUnit.CORES and not spec.exclusive
         return resized and on_cores and self.view.current is not None and self.view.movable
 
@@ -137,10 +137,12 @@ class _Round:
         self._nodes: dict[NodeId, NodeView] = {n.spec.node_id: n for n in snapshot.nodes}
         self._kinds = [node.spec.kind for node in snapshot.nodes]
         self._most_uw = max(kind.most_uw for kind in self._kinds)
-        self._room = Room(snapshot.nodes, snapshot.spendable_uw)
-        self._empty = self._room.copy()
-        # What nodes out of reach hold will be there again: "never" does not count it as gone.
-        self._empty.power_uw = self._site.most_uw
+        self._room = Room.of(snapshot, now_ns)
+        # What nodes out of reach hold, cores that are blocked and nodes that are reserved will be
+        # there again: "never" does not count them as gone.
+        self._empty = Room(snapshot.nodes, self._site.most_uw)
+        unblocked = [replace(node, blocked=CpuSet()) for node in snapshot.nodes]
+        self._later = Room(unblocked, self._site.most_uw)
         self._runs: dict[int, _Run] = {}
         self._queue: list[tuple[int, JobView]] = []
         for number, view in enumerate(snapshot.jobs):
@@ -176,21 +178,42 @@ class _Round:
 
     def look_at_queue(self) -> None:
         """Every job that waits: by its turn, else beside mates, else it waits on."""
-        head: _Head | None = None
-        for number, view in self._queue:
+        # Jobs that name a reservation are a queue of their own, with a first one of its own.
+        heads: dict[str, _Head] = {}
+        waits = {view.job_id for _, view in self._queue}
+        # Those of a reservation first: its nodes are there for them.
+        queue = sorted(self._queue, key=lambda entry: entry[1].spec.reservation, reverse=True)
+        for number, view in queue:
+            head = heads.get(view.spec.reservation)
             cap_uw = view.spec.cap_uw or self._most_uw
             size = size_of(view, self._site, "max", cap_uw)
-            if not size or self._empty.find_fed(view.spec, size, cap_uw) is None:
-                self._wait(view, never(f"{view.spec.least_size} {view.spec.unit.value}"), True)
+            if view.yields_to in waits:
+                self._wait(view, yielding(view))
+                continue
+            if not size or not _fits(self._later, view, size, cap_uw):
+                self._wait(
+                    view, never(f"{view.spec.least_size} {view.spec.unit.value}"), never=True
+                )
+                continue
+            if view.job_id not in self._site.clearing and not _fits(
+                self._empty, view, size, cap_uw
+            ):
+                self._wait(view, BLOCKED)
                 continue
             if self._start(number, view, size, cap_uw, head):
                 continue
             if self._start_beside(number, view, size, cap_uw, head):
                 continue
-            if head is None:
+            kept = self._room.kept(view.spec, size, cap_uw, self._takes_ns(view, size, cap_uw))
+            if kept:
+                # It stands in nobody's way while it waits for a reservation.
+                self._wait(view, kept)
+            elif head is None:
                 shadow_ns = self._start_by_turn(view, size, cap_uw)
-                head = _Head(view=view, size=size, cap_uw=cap_uw, shadow_ns=shadow_ns)
-                self._wait(view, expected_in(shadow_ns - self._now_ns))
+                heads[view.spec.reservation] = _Head(
+                    view=view, size=size, cap_uw=cap_uw, shadow_ns=shadow_ns
+                )
+                self._wait(view, FIRST, start_ns=shadow_ns)
             else:
                 self._wait(view, BEHIND)
 
@@ -239,14 +262,21 @@ class _Round:
 
     # What waits.
 
-    def _wait(self, view: JobView, reason: str, never: bool = False) -> None:
-        self.waiting.append(Waiting(job_id=view.job_id, reason=reason, never=never))
+    def _wait(self, view: JobView, reason: str, *, never: bool = False, start_ns: int = 0) -> None:
+        self.waiting.append(
+            Waiting(job_id=view.job_id, reason=reason, never=never, start_ns=start_ns)
+        )
+
+    def _takes_ns(self, view: JobView, size: int, cap_uw: int) -> int:
+        """What reservations go by."""
+        return self._room.takes_ns(view, size, cap_uw)
 
     def _start(
         self, number: int, view: JobView, size: int, cap_uw: int, head: _Head | None
     ) -> bool:
         """Starts a job in full where it fits, if the first that waits is not delayed."""
-        shares = self._room.find_fed(view.spec, size, cap_uw)
+        limit_ns = self._takes_ns(view, size, cap_uw)
+        shares = self._room.find_fed(view.spec, size, cap_uw, limit_ns)
         if shares is None:
             return False
         takes_ns = duration_ns(view, self._room.kinds_under(shares), size, cap_uw)
@@ -298,11 +328,12 @@ class _Round:
     def _start_by_turn(self, view: JobView, size: int, cap_uw: int) -> int:
         """When a job will fit by what runs, or its place is not known: when all has ended."""
         future, last_ns = self._room.copy(), self._now_ns
+        limit_ns = self._takes_ns(view, size, cap_uw)
         for run in sorted(self._runs.values(), key=lambda run: run.ends_ns):
             if run.ends_ns > last_ns:
-                if future.find_fed(view.spec, size, cap_uw) is not None:
+                if future.find_fed(view.spec, size, cap_uw, limit_ns) is not None:
                     return last_ns
-                last_ns = run.ends_ns
+                last_ns = future.at_ns = run.ends_ns
             power_uw = future.power_of(run.given.shares, run.given.cap_uw)
             future.give_back(run.given.shares, power_uw, run.alone)
         return last_ns
@@ -349,9 +380,16 @@ class _Round:
                 limits,
                 latest=latest_ns,
             )
-            if pick is not None:
+            if pick is not None and self._may_stay(view, node_id, pick.takes):
                 found.append(((pick.impact, -pick.cores), position, node_id, pick))
         return found
+
+    def _may_stay(self, view: JobView, node_id: NodeId, takes_ns: int) -> bool:
+        """Whether no reservation keeps a job from a node for so long from now on."""
+        windows, now_ns = self._room.windows, self._now_ns
+        if not windows.concern(view.spec):
+            return True
+        return windows.open(view.spec, node_id, now_ns, now_ns + (view.spec.limit_ns or takes_ns))
 
     def _max_slowdown(self) -> float:
         if not self._policy.dynamic:
@@ -401,7 +439,10 @@ class _Round:
             for run, (before, ends_ns) in zip(mates, given, strict=True):
                 gave = before.size - run.given.size
                 run.ends_ns = ends_ns - (-pick.takes * gave // before.size)
-            if head is None or not self._policy.protects or self._keeps(head):
+            stay = all(
+                self._may_stay(run.view, node_id, run.ends_ns - self._now_ns) for run in mates
+            )
+            if stay and (head is None or not self._policy.protects or self._keeps(head)):
                 return True
             self._unbook(number)
         for run, (before, ends_ns) in zip(mates, given, strict=True):
@@ -434,3 +475,9 @@ class _Round:
         spec = view.spec
         gpus = self._room.stock.free_gpus(node_id)[: spec.gpus] if spec.gpus else ()
         return Share(node_id=node_id, cpus=cpus, memory_bytes=spec.memory_bytes, gpus=gpus)
+
+
+def _fits(room: Room, view: JobView, size: int, cap_uw: int) -> bool:
+    """Whether a job has a place there, whatever is reserved."""
+    spec = replace(view.spec, reservation="")
+    return room.find_fed(spec, size, cap_uw) is not None
