@@ -87,6 +87,7 @@ class Pool(enum.Enum):
     CONSERVATIVE = "conservative"
     EASY_UNIFORM = "easy-uniform"
     PARM = "parm"
+    SLOWDOWN_DRIVEN = "slowdown-driven"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ MODULES = (
     "described.parm",
     "described.backfilling",
     "easy_uniform",
+    "described.slowdown_driven",
 )
 """Modules beside this one with a ``DESCRIPTION``."""
 

@@ -203,7 +203,8 @@ job_options = _options(
         default=1.0,
         show_default=True,
         metavar="SHARE",
-        help="Share of the jobs with profiles whose size may change while they run.",
+        help="Share of the jobs that may be resized while they run: those with profiles, and all "
+        "where nodes are shared by cores.",
     ),
 )
 

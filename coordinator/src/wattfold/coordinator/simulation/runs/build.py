@@ -10,7 +10,7 @@ from wattfold.coordinator.simulation.pool.engine import PoolSimulation
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, job_table
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.runs.case import SimulationCase, WorkloadSource
-from wattfold.coordinator.simulation.runs.schedulers import counts, scheduler_of
+from wattfold.coordinator.simulation.runs.schedulers import counts, machine_of, scheduler_of
 from wattfold.coordinator.simulation.workloads import selection
 from wattfold.coordinator.simulation.workloads.annotations import (
     Annotations,
@@ -179,7 +179,7 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
     case = counted_case(case, table)
     return PoolSimulation(
         table,
-        case.machine,
+        machine_of(case),
         scheduler_of(case, table),
         case.budget,
         model=case.model,

@@ -11,8 +11,9 @@ from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import AnyScheduler
 from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
-from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
 from wattfold.coordinator.simulation.pool.policy_scheduler import PolicyScheduler
 from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler, uniform_cap_uw
 from wattfold.coordinator.simulation.runs.case import SimulationCase
@@ -21,6 +22,32 @@ from wattfold.coordinator.simulation.runs.case import SimulationCase
 def counts(case: SimulationCase) -> bool:
     """Whether its policy decides by counting whole like nodes."""
     return case.policy.entry.variant.pool in COUNTING
+
+
+def machine_of(case: SimulationCase) -> Machine | NodeMachine:
+    """The machine as the policy of a case needs it: its nodes by number where jobs share them."""
+    machine = case.machine
+    counting = case.policy.entry.variant.pool is not Pool.SLOWDOWN_DRIVEN
+    if counting or isinstance(machine, NodeMachine):
+        return machine
+    if machine.torus or case.placement != "any":
+        raise ValueError(f"{case.policy.name} shares nodes, which are not placed on a network")
+    return NodeMachine(
+        classes=(
+            NodeClass(
+                name="node",
+                count=machine.nodes,
+                cores=int(case.policy.values()["cores"]),
+                base_uw=machine.base_uw,
+                dram_uw=machine.dram_uw,
+                cap_uw_min=machine.cap_uw_min,
+                cap_uw_max=machine.cap_uw_max,
+                idle_uw=machine.idle_uw,
+            ),
+        ),
+        memory_mb=machine.memory_mb,
+        link_mb_per_s=machine.link_mb_per_s,
+    )
 
 
 def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
@@ -71,6 +98,51 @@ def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
     return pool_parm(table, machine, beyond)
 
 
+def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    from wattfold.coordinator.policies.described.slowdown_driven import most_slowdown
+    from wattfold.coordinator.policies.slowdown_driven_choice import Limits
+    from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
+    from wattfold.coordinator.policies.slowdown_driven_queue import Sharing, SharingRules
+
+    values = case.policy.values()
+    cap_uw = case.policy.cap_uw
+    _check_sizes(case, table, case.counted.cap_uw_max if cap_uw is None else cap_uw)
+    cores, ranks = int(values["cores"]), int(values["ranks"])
+    if ranks > cores:
+        raise ValueError(
+            f"{ranks} ranks on each node of {cores} cores: every rank needs a core of its own"
+        )
+    drawn = np.random.default_rng(np.random.SeedSequence(case.seed)).random(len(table))
+    lends = drawn < case.source.malleable_share
+    rest = (drawn - case.source.malleable_share) / max(1 - case.source.malleable_share, 1e-9)
+    moldable = ~lends & (rest < float(values["moldable"]))
+    return SlowdownScheduler(
+        rules=SharingRules(
+            limits=Limits(
+                most_slowdown=most_slowdown(values),
+                mates=int(values["mates"]),
+                looked_at=int(values["looked_at"]),
+            ),
+            dynamic=values["cutoff"] == "dynamic",
+            factor=float(values["sharing_factor"]),
+            benefit=values["benefit"] == "yes",
+            protects=values["protects"] == "yes",
+            free_nodes=values["free_nodes"] == "yes",
+            mapped=int(values["mapped"]),
+            tested=int(values["tested"]),
+        ),
+        sharing=(
+            Sharing(lends=False, borrows=False, least=ranks),
+            Sharing(lends=False, borrows=True, least=ranks),
+            Sharing(lends=True, borrows=True, least=ranks),
+        ),
+        kind_of=(moldable + 2 * lends).astype(np.uint8).tobytes(),
+        cap_uw=cap_uw,
+        contiguous=values["contiguous"] == "yes",
+        kills_at_limit=_kills_at_limit(case, table),
+    )
+
+
 def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> AnyScheduler:
     """The service's policy, which knows nodes by their names."""
     choice = case.policy
@@ -110,8 +182,9 @@ MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
     Pool.CONSERVATIVE: _backfilling,
     Pool.EASY_UNIFORM: _uniform,
     Pool.PARM: _parm,
+    Pool.SLOWDOWN_DRIVEN: _slowdown_driven,
 }
-COUNTING = frozenset(MAKERS)
+COUNTING = frozenset(MAKERS) - {Pool.SLOWDOWN_DRIVEN}
 
 
 def _kills_at_limit(case: SimulationCase, table: JobTable) -> bool:
@@ -128,7 +201,7 @@ def _check_sizes(case: SimulationCase, table: JobTable, cap_uw: int) -> None:
     machine = case.counted
     each_uw = max(machine.dynamic_uw(cap_uw), 1)
     fed = min(machine.nodes, _spare_uw(case) // each_uw)
-    sizes = table.size_min if case.policy.values()["size"] == "min" else table.size_max
+    sizes = table.size_min if case.policy.values().get("size") == "min" else table.size_max
     large = np.flatnonzero(sizes > fed)
     if len(large):
         raise ValueError(

@@ -1,0 +1,562 @@
+"""Slowdown-driven malleable backfill on a count of like nodes that are given whole.
+
+M. D'Amico, J. Corbalan, A. Jokanovic, ICPP 2019, Listing 1. Jobs are looked at in the order of
+priority and submission. Each is first tried as EASY would (`backfill`): it starts where it fits and
+delays the first that waits by nothing. Then, before the next job is looked at, it is tried beside
+mates (`slowdown_driven_choice`), on the nodes these hold: it starts there now, with fewer cores, if
+it is predicted to end before it would by the static schedule. The static schedule is that of a map
+of reservations, for the jobs before it and itself.
+
+The mates' cores come back when their guest ends. An owner that ends first leaves its nodes to its
+guest. A job lends to one guest at a time, and only while it has all cores of all its nodes.
+
+Predictions are users' words stretched by the worst-case model (Eq. 6): a job goes as fast as on the
+node where it has least. Times are whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from wattfold.coordinator.policies.backfill import EasyQueue
+from wattfold.coordinator.policies.reservations import Profile
+from wattfold.coordinator.policies.slowdown_driven_choice import (
+    Guest,
+    Lender,
+    Limits,
+    Pick,
+    always,
+    no_free,
+    penalty,
+    select,
+    takes_on,
+)
+
+REMEMBERED = 4096
+"""Bounds what is kept to spare jobs without mates another look."""
+
+
+class Sharing(NamedTuple):
+    """How a job shares nodes."""
+
+    lends: bool
+    """Malleable: it may be shrunk, and grown again, while it runs."""
+    borrows: bool
+    """Moldable or malleable: it may start on fewer cores than it asks for."""
+    least: int = 1
+    """Cores it must have on each of its nodes: one for each of its ranks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingRules:
+    """Settings of the policy.
+
+    ``dynamic``: MAX_SLOWDOWN is the mean predicted slowdown of the running jobs (DynAVGSD).
+    ``benefit``: a job must be predicted to end earlier than by the static schedule. ``protects``:
+    mates may not end so late that the first that waits starts later than is reserved for it.
+    ``free_nodes``: free nodes may complete a combination. ``mapped``: jobs that wait, before the
+    one looked at, whose reservations the static schedule reckons with. ``tested``: so many of those
+    that wait are looked at for mates, in order.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    dynamic: bool = False
+    factor: float = 0.5
+    benefit: bool = True
+    protects: bool = True
+    free_nodes: bool = False
+    mapped: int = 32
+    tested: int = 200
+
+
+@dataclass(slots=True)
+class _Run:
+    """A running job. Times in nanoseconds of the clock, work in nanoseconds on all its cores."""
+
+    job: int
+    nodes: int
+    asked: int
+    submitted: int
+    began: int
+    sharing: Sharing
+    left: int
+    since: int
+    cores: int
+    """What it has on the node where it has least."""
+    own: int
+    """Nodes that are its own: whole, or less what its guest has."""
+    ends: int
+    hosts: dict[int, int] = field(default_factory=dict)
+    """Mates that lend to it, and their nodes."""
+    guest: int | None = None
+    resized: bool = False
+
+    @property
+    def waited(self) -> int:
+        """How long it waited, and how much longer than asked for it is predicted to run."""
+        return self.ends - self.submitted - self.asked
+
+    @property
+    def slowdown(self) -> float:
+        """By its user's estimate."""
+        return (self.ends - self.submitted) / max(self.asked, 1)
+
+
+class SlowdownQueue(EasyQueue):
+    """EASY and malleable backfill on ``units`` nodes of ``cores`` cores.
+
+    ``shared`` holds, of the jobs of the last decision, those that start beside mates. ``changed``
+    are running jobs whose cores are others since the last decision, in order. ``allowed`` tells
+    whether jobs may be mates together.
+    """
+
+    __slots__ = (
+        "_alike",
+        "_allowed",
+        "_dynamic",
+        "_joined",
+        "_lenders",
+        "_map",
+        "_mapped",
+        "_new",
+        "_runs",
+        "_sharing",
+        "_slowdowns",
+        "_submitted",
+        "_tried",
+        "changed",
+        "cores",
+        "rules",
+        "shared",
+    )
+
+    def __init__(
+        self,
+        units: int,
+        cores: int,
+        sharing: Callable[[int], Sharing],
+        rules: SharingRules,
+        *,
+        kills_at_limit: bool = False,
+        allowed: Callable[[tuple[int, ...]], bool] = always,
+    ) -> None:
+        super().__init__(units, kills_at_limit=kills_at_limit)
+        self.cores, self.rules = cores, rules
+        self.shared: dict[int, Pick] = {}
+        self.changed: dict[int, None] = {}
+        self._sharing, self._allowed = sharing, allowed
+        self._runs: dict[int, _Run] = {}
+        self._submitted: dict[int, int] = {}
+        self._lenders: dict[int, Lender] = {}
+        self._joined: list[Lender] = []
+        """Every lender there has been, in order, since `_tried` was cleared."""
+        self._tried: dict[int, tuple[int, float]] = {}
+        """Jobs without mates: how many lenders had joined then, and MAX_SLOWDOWN then."""
+        self._new: list[_Run] = []
+        """Jobs that started in the instant of the last decision: they have no nodes yet to lend."""
+        self._slowdowns = 0.0
+        self._dynamic = 0.0
+        self._map: Profile | None = None
+        self._mapped = 0
+        self._alike: set[tuple[int, int, Sharing]] = set()
+        """What jobs ask for that wait, by the static schedule as it is now, of those after it."""
+
+    # What is told.
+
+    def enter(self, job: int, size: int, estimate: int, priority: float, submitted: int) -> None:
+        """A job joins the queue."""
+        self._submitted[job] = submitted
+        self.submit(job, size, estimate, priority)
+
+    def leave(self, job: int) -> None:
+        """A job that waits does so no more."""
+        at = next(at for at, entry in enumerate(self.queue) if entry[0] == job)
+        del self.queue[at]
+        self._forget(job)
+        self._fresh = False
+
+    def ended(self, job: int, now: int) -> None:
+        """A running job has ended. Its nodes are free, or its mates' and its guest's."""
+        run = self._runs.pop(job)
+        self._slowdowns = self._slowdowns - run.slowdown if self._runs else 0.0
+        self._lenders.pop(job, None)
+        self.changed.pop(job, None)
+        self._fresh = False
+        if run.own:
+            self._drop(run)
+        if run.guest is not None:
+            self._inherit(self._runs[run.guest], run, now)
+        else:
+            self.free += run.own
+        for host in run.hosts:
+            mate = self._runs[host]
+            mate.guest = None
+            self._set_cores(mate, self.cores, now)
+            self._join(mate)
+
+    # What is asked.
+
+    @property
+    def most_slowdown(self) -> float:
+        """MAX_SLOWDOWN as it is now."""
+        return self._dynamic if self.rules.dynamic else self.rules.limits.most_slowdown
+
+    def runs(self, job: int) -> bool:
+        """Whether a job runs, rather than waits."""
+        return job in self._runs
+
+    def nodes_of(self, job: int) -> int:
+        """How many nodes a running job is on."""
+        return self._runs[job].nodes
+
+    def guest_of(self, job: int) -> int | None:
+        """The job that has cores of a running job's nodes."""
+        return self._runs[job].guest
+
+    def hosts_of(self, job: int) -> dict[int, int]:
+        """The mates of a running job, and the nodes each of them holds."""
+        return self._runs[job].hosts
+
+    def cores_of(self, job: int) -> tuple[int, int]:
+        """A running job's cores on each of its own nodes, and on each of its mates'."""
+        run = self._runs[job]
+        if run.hosts:
+            return (self.cores if run.sharing.lends else run.cores), run.cores
+        return run.cores, 0
+
+    def ends_of(self, job: int) -> int:
+        """When a running job is predicted to end."""
+        return self._runs[job].ends
+
+    def decide(self, now: int) -> list[int]:
+        """The jobs that start now, in the order in which they were chosen."""
+        self.shared.clear()
+        queue = self.queue
+        if not queue:
+            return []
+        self._map = None
+        self._alike.clear()
+        if self._new and self._new[0].began < now:
+            self._let_lend()
+        overdue = self._overdue(now)
+        if self._fresh and now < self._shadow and not overdue:
+            # Those turned down before would be again: a job that comes brings no room and no mates.
+            return self._pass(now, self.free, self._standing)
+        self._dynamic = self._slowdowns / len(self._runs) if self._runs else 0.0
+        started = self._pass(now, self.free + overdue, 0)
+        self._fresh = self._fresh and not overdue
+        return started
+
+    def _overdue(self, now: int) -> int:
+        """Nodes of jobs that end in this instant, by their limits."""
+        if not self.kills_at_limit or not self.running or self.running[0][0] > now:
+            return 0
+        runs = self._runs
+        ended = (entry for entry in self.running if entry[0] <= now)
+        return sum(own for _, job, own in ended if not runs[job].resized)
+
+    def _pass(self, now: int, free: int, first: int) -> list[int]:
+        """Looks at the jobs from a position on, each by the static schedule and then malleable."""
+        queue = self.queue
+        started: list[int] = []
+        kept = queue[:first]
+        waits = first > 0
+        for number, size, estimate in queue[first:]:
+            fits = size <= free
+            if fits and waits:
+                fits = now + estimate <= self._shadow or size <= self._extra
+            if fits:
+                self._begin(number, size, estimate, now)
+                free -= size
+                if waits and now + estimate > self._shadow:
+                    self._extra -= size
+                started.append(number)
+                continue
+            pick = None
+            if len(kept) < self.rules.tested and self._lenders:
+                pick = self._malleable(number, size, estimate, now, free, kept)
+            if pick is not None:
+                self._begin_beside(number, size, estimate, pick, now)
+                free -= pick.free
+                started.append(number)
+                if waits:
+                    self._look_ahead(now, free, kept[0][1])
+                continue
+            if not waits:
+                waits = True
+                self._look_ahead(now, free, size)
+            kept.append((number, size, estimate))
+        self.queue = kept
+        self._standing = len(kept)
+        self._fresh = bool(kept)
+        return started
+
+    def _look_ahead(self, now: int, free: int, need: int) -> None:
+        """Shadow time and extra of the first that waits; as `EasyQueue`, with resized jobs."""
+        avail, shadow, runs = free, now, self._runs
+        for ends, job, own in self.running:
+            if ends <= now and self.kills_at_limit and not runs[job].resized:
+                continue
+            if avail >= need and ends > shadow:
+                break
+            avail += own
+            shadow = max(ends, now)
+        self._shadow, self._extra = shadow, avail - need
+
+    # Starts and ends.
+
+    def _begin(self, job: int, size: int, asked: int, now: int) -> None:
+        run = self._made(job, size, asked, now, cores=self.cores, own=size, ends=now + asked)
+        self.free -= size
+        self._put(run)
+        self._new.append(run)
+        if self._map is not None:
+            self._map.add(now, run.ends, -size)
+            self._alike.clear()
+
+    def _begin_beside(self, job: int, size: int, asked: int, pick: Pick, now: int) -> None:
+        run = self._made(
+            job, size, asked, now, cores=pick.cores, own=pick.free, ends=now + pick.takes
+        )
+        run.resized = True
+        run.hosts = {mate: self._runs[mate].nodes for mate in pick.mates}
+        self.free -= pick.free
+        if run.own:
+            self._put(run)
+        for mate in pick.mates:
+            self._lenders.pop(mate)
+            host = self._runs[mate]
+            host.guest = job
+            self._set_cores(host, self.cores - pick.cores, now)
+        self.shared[job] = pick
+        self._map = None
+        self._alike.clear()
+
+    def _made(
+        self, job: int, size: int, asked: int, now: int, *, cores: int, own: int, ends: int
+    ) -> _Run:
+        run = self._runs[job] = _Run(
+            job=job,
+            nodes=size,
+            asked=asked,
+            submitted=self._submitted[job],
+            began=now,
+            sharing=self._sharing(job),
+            left=asked,
+            since=now,
+            cores=cores,
+            own=own,
+            ends=ends,
+        )
+        self._slowdowns += run.slowdown
+        self._forget(job)
+        return run
+
+    def _forget(self, job: int) -> None:
+        del self._submitted[job]
+        self._tried.pop(job, None)
+        self._priorities.pop(job, None)
+
+    def _inherit(self, guest: _Run, owner: _Run, now: int) -> None:
+        """An owner has ended before its guest, which gets its nodes."""
+        del guest.hosts[owner.job]
+        if guest.own:
+            self._drop(guest)
+        guest.own += owner.own
+        self._put(guest)
+        if guest.sharing.lends:
+            self.changed[guest.job] = None
+            if not guest.hosts:
+                self._set_cores(guest, self.cores, now)
+                self._join(guest)
+
+    def _set_cores(self, run: _Run, cores: int, now: int) -> None:
+        """A running job goes on with so many cores where it has least."""
+        run.left = max(run.left - (now - run.since) * run.cores // self.cores, 0)
+        run.since, run.cores, run.resized = now, cores, True
+        self._slowdowns -= run.slowdown
+        if run.own:
+            self._drop(run)
+        run.ends = self._predicted(run, now)
+        if run.own:
+            self._put(run)
+        self._slowdowns += run.slowdown
+        self.changed[run.job] = None
+
+    def _predicted(self, run: _Run, now: int) -> int:
+        """When it ends, if it has its cores until its guest ends, then all of its nodes."""
+        shared_until = self._runs[run.guest].ends if run.guest is not None else now
+        does = (shared_until - now) * run.cores // self.cores
+        if run.guest is not None and run.left > does:
+            return shared_until + run.left - does
+        return now - (-run.left * self.cores // run.cores)
+
+    def _put(self, run: _Run) -> None:
+        entry = (run.ends, run.job, run.own)
+        insort(self.running, entry)
+        self._ends[run.job] = entry
+
+    def _drop(self, run: _Run) -> None:
+        entry = self._ends.pop(run.job)
+        del self.running[bisect_left(self.running, entry)]
+
+    # Mates.
+
+    def _let_lend(self) -> None:
+        """Jobs that started before this instant may lend."""
+        for run in self._new:
+            if self._runs.get(run.job) is run:
+                self._join(run)
+        self._new.clear()
+        self._fresh = False
+
+    def _join(self, run: _Run) -> None:
+        """A job that has all its nodes to itself may lend."""
+        lends = min(int(self.rules.factor * self.cores), self.cores - run.sharing.least)
+        if not run.sharing.lends or lends < 1 or run.hosts or run.cores < self.cores:
+            return
+        lender = Lender(run.job, run.own, run.waited, run.asked, run.ends, lends)
+        self._lenders[run.job] = lender
+        if len(self._joined) > REMEMBERED:
+            self._joined.clear()
+            self._tried.clear()
+        self._joined.append(lender)
+
+    def _malleable(
+        self,
+        job: int,
+        size: int,
+        asked: int,
+        now: int,
+        free: int,
+        before: list[tuple[int, int, int]],
+    ) -> Pick | None:
+        """Mates for a job that cannot start by itself; None: it waits."""
+        sharing = self._sharing(job)
+        if not sharing.borrows or not asked:
+            return None
+        alike = size, asked, sharing
+        if alike in self._alike:
+            return None
+        guest = Guest(size, asked, self.cores, sharing.least)
+        if not self._hopeful(job, guest, now):
+            return None
+        pick = self._mates(job, guest, now, free, before)
+        if pick is None and len(before) >= self.rules.mapped:
+            # No further reservation comes between this job and one that asks for the same.
+            self._alike.add(alike)
+        return pick
+
+    def _mates(
+        self,
+        job: int,
+        guest: Guest,
+        now: int,
+        free: int,
+        before: list[tuple[int, int, int]],
+    ) -> Pick | None:
+        """Mates beside whom a job ends earlier than by the static schedule."""
+        size, asked, *_ = guest
+        rules, most = self.rules, self.most_slowdown
+        latest = None
+        if rules.benefit:
+            least = self._least_takes(guest)
+            if now + least >= self._last_start(now, before) + asked:
+                return None
+            latest = self._static_end(size, asked, now, before)
+            if latest is not None and now + least >= latest:
+                return None
+        limits = replace(rules.limits, most_slowdown=most) if rules.dynamic else rules.limits
+        lenders = self._lenders.values()
+        found = select(guest, lenders, now, limits, allowed=self._allowed)
+        if found is None and not rules.free_nodes:
+            self._tried[job] = len(self._joined), most
+            return None
+        allowed = self._allowed
+        if rules.protects and before:
+
+            def allowed(mates: tuple[int, ...]) -> bool:
+                return self._keeps_head(mates, asked) and self._allowed(mates)
+
+        return select(
+            guest,
+            lenders,
+            now,
+            limits,
+            free=self._spare(now, free, before) if rules.free_nodes else no_free,
+            latest=latest,
+            allowed=allowed,
+        )
+
+    def _least_takes(self, guest: Guest) -> int:
+        """The least time it can take beside mates."""
+        return takes_on(guest.asked, self.cores, max(int(self.rules.factor * self.cores), 1))
+
+    def _hopeful(self, job: int, guest: Guest, now: int) -> bool:
+        """Whether a job that had no mates may have some now: time alone brings none."""
+        tried, most = self._tried.get(job, (-1, 0.0))
+        if tried < 0 or self.most_slowdown > most:
+            return True
+        for at in range(tried, len(self._joined)):
+            one = self._joined[at]
+            fits = one.nodes <= guest.nodes and now <= one.ends
+            if fits and penalty(one, guest) < most and self._lenders.get(one.job) is one:
+                return True
+        self._tried[job] = len(self._joined), most
+        return False
+
+    def _spare(
+        self, now: int, free: int, before: list[tuple[int, int, int]]
+    ) -> Callable[[int], int]:
+        """Free nodes for a job that takes so long, none that the first that waits will need."""
+        free = min(free, self.free)  # Nodes of jobs that end in this instant cannot be named yet.
+        if not before:
+            return lambda _: free
+        shadow, extra = self._shadow, max(self._extra, 0)
+        return lambda takes: free if now + takes <= shadow else min(free, extra)
+
+    def _keeps_head(self, mates: tuple[int, ...], longer: int) -> bool:
+        """Whether the first that waits still has its nodes in time if these end later."""
+        late = 0
+        for mate in mates:
+            run = self._runs[mate]
+            if run.ends <= self._shadow < run.ends + longer:
+                late += run.own
+        return late <= self._extra
+
+    def _last_start(self, now: int, before: list[tuple[int, int, int]]) -> int:
+        """A bound of the static schedule: by then all that run, and all mapped ones, have ended."""
+        ends = max(self.running[-1][0], now) if self.running else now
+        return ends + sum(asked for _, _, asked in before[: self.rules.mapped])
+
+    def _static_end(
+        self, size: int, asked: int, now: int, before: list[tuple[int, int, int]]
+    ) -> int | None:
+        """When the job would end if it waited its turn; None = never."""
+        if self._map is None:
+            self._map, self._mapped = self._profile(now), 0
+        profile = self._map
+        while self._mapped < min(len(before), self.rules.mapped):
+            _, need, estimate = before[self._mapped]
+            start = profile.earliest(need, estimate, now)
+            if start is not None:
+                profile.add(start, start + estimate, -need)
+            self._mapped += 1
+        start = profile.earliest(size, asked, now)
+        return None if start is None else start + asked
+
+    def _profile(self, now: int) -> Profile:
+        """What will be free when, by the running jobs alone."""
+        profile = Profile(self.free, now)
+        times, free = profile.times, profile.free
+        for ends, _, own in self.running:
+            at = max(ends, now)
+            if at == times[-1]:
+                free[-1] += own
+            else:
+                times.append(at)
+                free.append(free[-1] + own)
+        return profile

@@ -1,0 +1,38 @@
+"""Slowdown-driven through the core and simulated agents, with messages that are lost."""
+
+from __future__ import annotations
+
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.runs.case import (
+    MessageLevel,
+    PolicyChoice,
+    SimulationCase,
+    WorkloadSource,
+)
+from wattfold.coordinator.simulation.runs.execute import execute
+
+
+def run(policy: str) -> RunRecord:
+    machine = Machine.of_watts(2)
+    case = SimulationCase(
+        source=WorkloadSource(model="lublin", jobs=60, gamma=0.05, cut_sizes=True, profiles=True),
+        machine=machine,
+        budget=Budget.constant(machine.full_uw),
+        policy=PolicyChoice(name=policy),
+        messages=MessageLevel(sizes_in="cores", lose=0.02),
+    )
+    record = execute(case).record
+    assert record is not None
+    return record
+
+
+def test_jobs_lend_cores_and_wait_less_whatever_messages_are_lost() -> None:
+    """The cluster checks every instant: no core twice, no watt above the budget."""
+    easy, shared = run("easy"), run("slowdown-driven")
+    assert shared.columns.resizes.sum() > 0
+    assert easy.columns.resizes.sum() == 0
+    assert (shared.columns.end_ns > 0).all()
+    waits = [(r.columns.start_ns - r.jobs.submit_ns).mean() for r in (easy, shared)]
+    assert waits[1] < waits[0]
