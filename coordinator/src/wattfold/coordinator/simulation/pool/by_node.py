@@ -64,7 +64,8 @@ class NodeHoldings:
         """Cores asked for by node, of jobs that do not ask for whole nodes."""
         self._unplaced: dict[int, None] = {}
         """Jobs that are to have more nodes than they are on, by count."""
-        self._wanted_uw: dict[int, int] = {}
+        self.scaled: dict[int, int] = {}
+        """Caps as decided of the jobs that have lower ones, for want of power."""
         self._jobs = NodeTableJobs(
             table,
             machine,
@@ -79,11 +80,6 @@ class NodeHoldings:
     def jobs(self) -> NodeTableJobs:
         """What schedulers may ask."""
         return self._jobs
-
-    @property
-    def scaled(self) -> bool:
-        """Whether jobs have lower caps than were decided, for want of power."""
-        return bool(self._wanted_uw)
 
     def site(self, spendable_uw: int) -> Site:
         """Nodes of one kind, or without one."""
@@ -121,7 +117,7 @@ class NodeHoldings:
             self._stocks.take(job, [(node, -self._units(job, node)) for node in held])
         self._asked.pop(job, None)
         self._unplaced.pop(job, None)
-        self._wanted_uw.pop(job, None)
+        self.scaled.pop(job, None)
 
     def pass_windows(self, now_ns: int) -> None:
         """Nodes go out of use, or come back; jobs that are in the way are requeued.
@@ -169,15 +165,15 @@ class NodeHoldings:
         wanted, least = {}, {}
         for job in running.jobs:
             low_uw, high_uw = running.cap_range_uw(job)
-            wanted[job] = min(self._wanted_uw.get(job, running.cap_uw[job]), high_uw)
+            wanted[job] = min(self.scaled.get(job, running.cap_uw[job]), high_uw)
             least[job] = min(wanted[job], low_uw)
         fixed_uw = sum(running.power_uw(job, cap_uw) for job, cap_uw in least.items())
         above_uw = sum(running.power_uw(job, cap) for job, cap in wanted.items()) - fixed_uw
         room_uw = max(power_uw - fixed_uw, 0)
-        self._wanted_uw.clear()
+        self.scaled.clear()
         caps = wanted
         if above_uw > room_uw:
-            self._wanted_uw = wanted
+            self.scaled = wanted
             # Like nodes have one floor and one greatest cap, so power goes with caps.
             if len(self._machine.classes) == 1:
                 caps = _scaled(wanted, least, room_uw, above_uw)
@@ -218,7 +214,7 @@ class NodeHoldings:
             self._add(job, given)
             self.running.start(job, self._mix_of(job, given), cap_uw, now_ns)
             return
-        self._wanted_uw.pop(job, None)
+        self.scaled.pop(job, None)
         if self._unplaced and job in self._unplaced:
             raise SimulationError(f"{self._name(job)} is given parts in the instant of a count")
         mix = self._changed(job, given)
@@ -268,7 +264,7 @@ class NodeHoldings:
             self._unplaced[job] = None
             running.start(job, {(0, cores, cores): size}, cap_uw, now_ns)
             return
-        self._wanted_uw.pop(job, None)
+        self.scaled.pop(job, None)
         mix, before = running.mix[job], running.size[job]
         if size != before:
             if mix.keys() != {(0, cores, cores)}:

@@ -53,12 +53,8 @@ class CountedHoldings:
         )
         self._nodes: dict[int, Nodes] = {}
         self._unplaced: dict[int, None] = {}
-        self._wanted_uw: dict[int, int] = {}
-
-    @property
-    def scaled(self) -> bool:
-        """Whether jobs have lower caps than were decided, for want of power."""
-        return bool(self._wanted_uw)
+        self.scaled: dict[int, int] = {}
+        """Caps as decided of the jobs that have lower ones, for want of power."""
 
     def site(self, spendable_uw: int) -> Site:
         """Nodes of one kind, given whole."""
@@ -77,7 +73,7 @@ class CountedHoldings:
         if nodes is not None:
             self._selector.give_back(nodes)
         self._unplaced.pop(job, None)
-        self._wanted_uw.pop(job, None)
+        self.scaled.pop(job, None)
 
     def take(self, decisions: Sequence[Any], now_ns: int) -> None:
         """Starts and changes of counted nodes."""
@@ -97,7 +93,7 @@ class CountedHoldings:
                 self.requeued.append(job)
                 continue
             before = running.size[job]
-            self._wanted_uw.pop(job, None)
+            self.scaled.pop(job, None)
             running.change(job, size, cap_uw, now_ns, dram_uw)
             if before != size:
                 resized.append((job, before, size))
@@ -158,20 +154,20 @@ class CountedHoldings:
     def fit(self, power_uw: int, now_ns: int) -> None:
         """Caps as decided if they fit, else their part above the floor scaled alike."""
         running, floor_uw = self.running, self._machine.cap_uw_min
-        wanted = {job: self._wanted_uw.get(job, running.cap_uw[job]) for job in running.jobs}
+        wanted = {job: self.scaled.get(job, running.cap_uw[job]) for job in running.jobs}
         above_uw = fixed_uw = 0
         for job, cap_uw in wanted.items():
             least_uw = min(floor_uw, cap_uw)
             fixed_uw += running.size[job] * (running.beside_uw[job] + least_uw)
             above_uw += running.size[job] * (cap_uw - least_uw)
         room_uw = max(power_uw - fixed_uw, 0)
-        self._wanted_uw.clear()
+        self.scaled.clear()
         for job, cap_uw in wanted.items():
             scaled_uw = cap_uw
             if above_uw > room_uw:
                 least_uw = min(floor_uw, cap_uw)
                 scaled_uw = least_uw + (cap_uw - least_uw) * room_uw // above_uw
-                self._wanted_uw[job] = cap_uw
+                self.scaled[job] = cap_uw
             if scaled_uw != running.cap_uw[job]:
                 running.change(job, running.size[job], scaled_uw, now_ns)
 

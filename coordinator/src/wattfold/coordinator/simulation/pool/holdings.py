@@ -6,7 +6,7 @@ whose, what that draws and how fast the jobs are, and check that nothing is held
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from wattfold.coordinator.policies.scheduler import Site
@@ -28,8 +28,8 @@ class Holdings(Protocol):
         """What schedulers may ask: `Jobs`, or `NodeJobs` where holdings are by node."""
 
     @property
-    def scaled(self) -> bool:
-        """Whether jobs have lower caps than were decided, for want of power."""
+    def scaled(self) -> Mapping[int, int]:
+        """Caps as decided of the jobs that have lower ones, for want of power."""
 
     @property
     def requeued(self) -> list[int]:

@@ -20,7 +20,6 @@ from wattfold.coordinator.simulation.pool.record import JobColumns
 from wattfold.coordinator.simulation.workloads.workload import Ints
 
 NOT_YET = -1
-NEVER_NS = 1 << 62
 FJ_PER_UJ = 1_000_000_000
 
 
@@ -167,8 +166,6 @@ class Progress:
         self.attempts[job] += 1
         self._earlier_ns[job] = self._earlier_ns.get(job, 0) + ran_ns
         self.done[job] = self._kept[job] = kept
-        # Nothing is done while it waits.
-        self.since_ns[job] = NEVER_NS
         self._ticket[job] = 0
         self._cut.discard(job)
         self.stalled_until_ns.pop(job, None)
