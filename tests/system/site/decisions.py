@@ -6,6 +6,8 @@ event each planning round was asked for: what had happened by then is one instan
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wattfold.contract.ids import JobId
+from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.journal import Journal
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobSpec
+from wattfold.coordinator.core.job import JobSpec, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.scheduler import Decision
@@ -86,6 +89,21 @@ def history_of(path: Path) -> History:
     _note(fresh, over, entry.time_ns)
     found.budget_uw = core.state.ledger.budget_uw
     return found
+
+
+def settled(path: Path) -> bool:
+    """Whether, by the journal of a site that runs, nothing is planned, started or ended now."""
+    core = CoordinatorCore(budget_uw=0)
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as journal:
+        rows = journal.execute("SELECT time_ns, kind, body FROM events ORDER BY id").fetchall()
+    for time_ns, kind, body in rows:
+        core.handle(codec.load_event(kind, body), time_ns)
+    under_way = (JobState.STARTING, JobState.ENDING)
+    return not (
+        core.state.solving
+        or core.state.plan_needed
+        or any(job.state in under_way for job in core.state.jobs.values())
+    )
 
 
 def _note(fresh: list[Past], over: list[Past], now_ns: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from system.site.decisions import history_of, pool_starts
+from system.site.decisions import history_of, pool_starts, settled
 from system.site.live_site import (
     BASE_W,
     CPUS,
@@ -104,6 +104,7 @@ class Play:
         )
         self._jobs[job_id] = gate
         wait_until(f"{gate} to be planned", lambda: self._planned(job_id))
+        self._settle()
 
     def _planned(self, job_id: str) -> bool:
         job = self._site.job(job_id)
@@ -128,6 +129,11 @@ class Play:
             self._gate.open(self._jobs[job_id])
         self._site.ended(job_id)
         del self._jobs[job_id]
+        self._settle()
+
+    def _settle(self) -> None:
+        """One thing after the other: between a start or an end and its plan nothing happens."""
+        wait_until("nothing under way", lambda: settled(self._site.folder / "head" / JOURNAL))
 
 
 def collect_and_simulate(site: LiveSite) -> None:
