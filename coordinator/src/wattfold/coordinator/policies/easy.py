@@ -138,7 +138,9 @@ class EasyScheduler(NamedScheduler):
             self._running.remove(job)
             self._queue = None
         elif held is None:
-            if self._queue is not None and self._asked(job, ask) != self._entered[job]:
+            if self._queue is not None and not (
+                self._counts(ask) and self._asked(job, ask) == self._entered[job]
+            ):
                 self._queue = None
         else:
             self._run(job, held, now_ns)
