@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.charge import held_uw, node_uw, share_uw, shares_uw
+from wattfold.coordinator.core.charge import node_uw, share_uw, shares_uw
 from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
@@ -88,8 +88,12 @@ class Room:
         return tuple(under.values())
 
     def held_uw(self, shares: Iterable[Share], cap_uw: int) -> int:
-        """What is left of a level on the nodes of these cores: the most that any of them holds."""
-        return max((held_uw(kind, cap_uw) for kind in self.kinds_under(shares)), default=cap_uw)
+        """A level within what any of the nodes of these cores can hold; it costs no more there."""
+        kinds = self.kinds_under(shares)
+        if not kinds:
+            return cap_uw
+        most_uw, floor_uw = max(k.most_uw for k in kinds), min(k.floor_uw for k in kinds)
+        return max(min(cap_uw, most_uw), floor_uw)
 
     def _kinds(self, shares: Iterable[Share]) -> Iterator[NodeKind]:
         return (self.specs[s.node_id].kind for s in shares if s.node_id in self.specs)
