@@ -28,6 +28,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [job(number, number * 300, f4=200, f5=30) for number in range(1, 9)]
     log(tmp_path, *rows, name="kth.swf.gz")
     log(tmp_path, *rows, name="mira.swf.gz")
+    log(tmp_path, *rows, name="curie.swf.gz")
     starts = "".join(f"{number},{number * 300}\n" for number in range(1, 9))
     (tmp_path / "starts.csv.gz").write_text(f"job_id,start\n{starts}")
     [budget] = re.findall(r"^```csv\n(.*?)^```", PAGE, re.S | re.M)
@@ -48,7 +49,7 @@ def test_the_commands_of_the_page_work(words: list[str]) -> None:
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 8
+    assert len(COMMANDS) == 9
 
 
 def test_the_page_names_every_column_and_option() -> None:
