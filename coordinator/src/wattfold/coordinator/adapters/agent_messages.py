@@ -25,7 +25,7 @@ from wattfold.coordinator.adapters.step_keys import steps_address
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.attempt import Saving
-from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec, ResizeMode
+from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
@@ -457,6 +457,13 @@ def snapshot_dir(spec: JobSpec, job_id: JobId) -> str:
 
 
 def _per_rank(path: str, action: act.Launch) -> str:
-    """The processes of one job write to files of their own; %j and %n are its id and rank."""
-    path = path.replace("%j", action.job_id).replace("%n", str(action.rank))
-    return f"{path}.{action.rank}" if path and action.ranks > 1 else path
+    """The processes of one job write to files of their own; %j and %n are its id and rank.
+
+    A job that is restarted with fewer nodes, or one, goes on in the files it has begun.
+    """
+    spec = action.spec
+    may_have_more = spec.mode is ResizeMode.RESTART and spec.unit is SizeUnit.NODES
+    several = action.ranks > 1 or (may_have_more and spec.size_max > 1)
+    if path and several and "%n" not in path:
+        path += ".%n"
+    return path.replace("%j", action.job_id).replace("%n", str(action.rank))
