@@ -124,6 +124,7 @@ class _Second:
 
     def _start(self, told: dict[str, Any]) -> None:
         reader, writer = os.pipe()
+        begun, begins = os.pipe()
         try:
             self._pid = os.fork()
             if self._pid == 0:
@@ -131,8 +132,13 @@ class _Second:
             self.fd, self._pipe = os.pidfd_open(self._pid), writer
         finally:
             os.close(reader)
+            os.close(begins)
             if self.fd is None:
                 os.close(writer)
+            else:
+                # Until it lets go of the guard's input, the agent could not tell the guard's end.
+                _wait_for_end(begun)
+            os.close(begun)
         os.set_blocking(writer, False)
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -146,6 +152,13 @@ class _Second:
         except BrokenPipeError:
             # It has ended; the next one is told at its start.
             return
+
+
+def _wait_for_end(pipe: int) -> None:
+    """Until nobody holds the other end of a pipe, or for a moment."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    poll.poll(_LOOK_MS)
 
 
 def _ended(pidfd: int) -> bool:
