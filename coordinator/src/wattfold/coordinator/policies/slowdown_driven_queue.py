@@ -313,9 +313,8 @@ class SlowdownQueue(EasyQueue):
         self.free -= size
         self._put(run)
         self._new.append(run)
-        if self._map is not None:
-            self._map.add(now, run.ends, -size)
-            self._alike.clear()
+        self._map = None
+        self._alike.clear()
 
     def _begin_beside(self, job: int, size: int, asked: int, pick: Pick, now: int) -> None:
         run = self._made(
