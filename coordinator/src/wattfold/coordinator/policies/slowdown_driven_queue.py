@@ -30,13 +30,9 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
     Pick,
     always,
     no_free,
-    penalty,
     select,
-    takes_on,
 )
-
-REMEMBERED = 4096
-"""Bounds what is kept to spare jobs without mates another look."""
+from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
 
 
 class Sharing(NamedTuple):
@@ -117,7 +113,6 @@ class SlowdownQueue(EasyQueue):
         "_alike",
         "_allowed",
         "_dynamic",
-        "_joined",
         "_lenders",
         "_map",
         "_mapped",
@@ -126,7 +121,6 @@ class SlowdownQueue(EasyQueue):
         "_sharing",
         "_slowdowns",
         "_submitted",
-        "_tried",
         "changed",
         "cores",
         "rules",
@@ -150,11 +144,7 @@ class SlowdownQueue(EasyQueue):
         self._sharing, self._allowed = sharing, allowed
         self._runs: dict[int, _Run] = {}
         self._submitted: dict[int, int] = {}
-        self._lenders: dict[int, Lender] = {}
-        self._joined: list[Lender] = []
-        """Every lender there has been, in order, since `_tried` was cleared."""
-        self._tried: dict[int, tuple[int, float]] = {}
-        """Jobs without mates: how many lenders had joined then, and MAX_SLOWDOWN then."""
+        self._lenders = Lenders(max(int(rules.factor * cores), 1), rules.limits.mates, allowed)
         self._new: list[_Run] = []
         """Jobs that started in the instant of the last decision: they have no nodes yet to lend."""
         self._slowdowns = 0.0
@@ -162,7 +152,7 @@ class SlowdownQueue(EasyQueue):
         self._map: Profile | None = None
         self._mapped = 0
         self._alike: set[tuple[int, int, Sharing]] = set()
-        """What jobs ask for that wait, by the static schedule as it is now, of those after it."""
+        """What jobs ask for that wait, and would wherever they come later in this decision."""
 
     # What is told.
 
@@ -182,7 +172,7 @@ class SlowdownQueue(EasyQueue):
         """A running job has ended. Its nodes are free, or its mates' and its guest's."""
         run = self._runs.pop(job)
         self._slowdowns = self._slowdowns - run.slowdown if self._runs else 0.0
-        self._lenders.pop(job, None)
+        self._lenders.leave(job)
         self.changed.pop(job, None)
         self._fresh = False
         if run.own:
@@ -276,7 +266,7 @@ class SlowdownQueue(EasyQueue):
                 started.append(number)
                 continue
             pick = None
-            if len(kept) < self.rules.tested and self._lenders:
+            if len(kept) < self.rules.tested and self._lenders.now:
                 pick = self._malleable(number, size, estimate, now, free, kept)
             if pick is not None:
                 self._begin_beside(number, size, estimate, pick, now)
@@ -313,9 +303,8 @@ class SlowdownQueue(EasyQueue):
         self.free -= size
         self._put(run)
         self._new.append(run)
-        if self._map is not None:
-            self._map.add(now, run.ends, -size)
-            self._alike.clear()
+        self._map = None
+        self._alike.clear()
 
     def _begin_beside(self, job: int, size: int, asked: int, pick: Pick, now: int) -> None:
         run = self._made(
@@ -327,7 +316,7 @@ class SlowdownQueue(EasyQueue):
         if run.own:
             self._put(run)
         for mate in pick.mates:
-            self._lenders.pop(mate)
+            self._lenders.leave(mate)
             host = self._runs[mate]
             host.guest = job
             self._set_cores(host, self.cores - pick.cores, now)
@@ -357,7 +346,7 @@ class SlowdownQueue(EasyQueue):
 
     def _forget(self, job: int) -> None:
         del self._submitted[job]
-        self._tried.pop(job, None)
+        self._lenders.forget(job)
         self._priorities.pop(job, None)
 
     def _inherit(self, guest: _Run, owner: _Run, now: int) -> None:
@@ -418,12 +407,7 @@ class SlowdownQueue(EasyQueue):
         lends = min(int(self.rules.factor * self.cores), self.cores - run.sharing.least)
         if not run.sharing.lends or lends < 1 or run.hosts or run.cores < self.cores:
             return
-        lender = Lender(run.job, run.own, run.waited, run.asked, run.ends, lends)
-        self._lenders[run.job] = lender
-        if len(self._joined) > REMEMBERED:
-            self._joined.clear()
-            self._tried.clear()
-        self._joined.append(lender)
+        self._lenders.join(Lender(run.job, run.own, run.waited, run.asked, run.ends, lends))
 
     def _malleable(
         self,
@@ -435,78 +419,54 @@ class SlowdownQueue(EasyQueue):
         before: list[tuple[int, int, int]],
     ) -> Pick | None:
         """Mates for a job that cannot start by itself; None: it waits."""
-        sharing = self._sharing(job)
-        if not sharing.borrows or not asked:
+        lenders = self._lenders
+        if lenders.none_since(job, self.most_slowdown):
             return None
+        sharing, rules = self._sharing(job), self.rules
         alike = size, asked, sharing
-        if alike in self._alike:
+        if not sharing.borrows or not asked or alike in self._alike:
             return None
-        guest = Guest(size, asked, self.cores, sharing.least)
-        if not self._hopeful(job, guest, now):
+        guest, limits = Guest(size, asked, self.cores, sharing.least), rules.limits
+        if rules.dynamic:
+            limits = replace(limits, most_slowdown=self.most_slowdown)
+        if not rules.free_nodes and not lenders.any_for(job, guest, now, limits):
+            self._alike.add(alike)
             return None
-        pick = self._mates(job, guest, now, free, before)
-        if pick is None and len(before) >= self.rules.mapped:
+        pick = self._mates(guest, now, free, before, limits)
+        if pick is None and len(before) >= rules.mapped:
             # No further reservation comes between this job and one that asks for the same.
             self._alike.add(alike)
         return pick
 
     def _mates(
         self,
-        job: int,
         guest: Guest,
         now: int,
         free: int,
         before: list[tuple[int, int, int]],
+        limits: Limits,
     ) -> Pick | None:
         """Mates beside whom a job ends earlier than by the static schedule."""
-        size, asked, *_ = guest
-        rules, most = self.rules, self.most_slowdown
-        latest = None
+        rules, latest = self.rules, None
         if rules.benefit:
-            least = self._least_takes(guest)
-            if now + least >= self._last_start(now, before) + asked:
+            latest = self._static_end(guest.nodes, guest.asked, now, before)
+            if latest is not None and now + self._lenders.least_takes(guest) >= latest:
                 return None
-            latest = self._static_end(size, asked, now, before)
-            if latest is not None and now + least >= latest:
-                return None
-        limits = replace(rules.limits, most_slowdown=most) if rules.dynamic else rules.limits
-        lenders = self._lenders.values()
-        found = select(guest, lenders, now, limits, allowed=self._allowed)
-        if found is None and not rules.free_nodes:
-            self._tried[job] = len(self._joined), most
-            return None
         allowed = self._allowed
         if rules.protects and before:
 
             def allowed(mates: tuple[int, ...]) -> bool:
-                return self._keeps_head(mates, asked) and self._allowed(mates)
+                return self._keeps_head(mates, guest.asked) and self._allowed(mates)
 
         return select(
             guest,
-            lenders,
+            self._lenders.able(guest, now),
             now,
             limits,
             free=self._spare(now, free, before) if rules.free_nodes else no_free,
             latest=latest,
             allowed=allowed,
         )
-
-    def _least_takes(self, guest: Guest) -> int:
-        """The least time it can take beside mates."""
-        return takes_on(guest.asked, self.cores, max(int(self.rules.factor * self.cores), 1))
-
-    def _hopeful(self, job: int, guest: Guest, now: int) -> bool:
-        """Whether a job that had no mates may have some now: time alone brings none."""
-        tried, most = self._tried.get(job, (-1, 0.0))
-        if tried < 0 or self.most_slowdown > most:
-            return True
-        for at in range(tried, len(self._joined)):
-            one = self._joined[at]
-            fits = one.nodes <= guest.nodes and now <= one.ends
-            if fits and penalty(one, guest) < most and self._lenders.get(one.job) is one:
-                return True
-        self._tried[job] = len(self._joined), most
-        return False
 
     def _spare(
         self, now: int, free: int, before: list[tuple[int, int, int]]
@@ -526,11 +486,6 @@ class SlowdownQueue(EasyQueue):
             if run.ends <= self._shadow < run.ends + longer:
                 late += run.own
         return late <= self._extra
-
-    def _last_start(self, now: int, before: list[tuple[int, int, int]]) -> int:
-        """A bound of the static schedule: by then all that run, and all mapped ones, have ended."""
-        ends = max(self.running[-1][0], now) if self.running else now
-        return ends + sum(asked for _, _, asked in before[: self.rules.mapped])
 
     def _static_end(
         self, size: int, asked: int, now: int, before: list[tuple[int, int, int]]

@@ -1,0 +1,164 @@
+"""What is kept to spare looks at jobs without mates changes no decision."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from typing import cast
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from property.pool.test_slowdown_pool import (
+    CORES,
+    MALLEABLE,
+    MOLDABLE,
+    RIGID,
+    random_jobs,
+    run,
+)
+
+from wattfold.coordinator.policies.scheduler import Site
+from wattfold.coordinator.policies.slowdown_driven_choice import (
+    INFINITE,
+    Guest,
+    Lender,
+    Limits,
+    Pick,
+    select,
+)
+from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
+from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
+from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules, SlowdownQueue
+
+
+class PlainLenders(Lenders):
+    """Searches among all of them every time."""
+
+    def none_since(self, job: int, most_slowdown: float) -> bool:
+        return False
+
+    def any_for(self, job: int, guest: Guest, now: int, limits: Limits) -> bool:
+        return select(guest, self.now.values(), now, limits, allowed=self.allowed) is not None
+
+    def able(self, guest: Guest, now: int) -> Collection[Lender]:
+        return self.now.values()
+
+
+class PlainQueue(SlowdownQueue):
+    """Looks at every job anew, and asks for everybody's start before it looks for mates."""
+
+    def _malleable(
+        self,
+        job: int,
+        size: int,
+        asked: int,
+        now: int,
+        free: int,
+        before: list[tuple[int, int, int]],
+    ) -> Pick | None:
+        self._alike.clear()
+        if asked:
+            self._static_end(size, asked, now, before)
+        return super()._malleable(job, size, asked, now, free, before)
+
+
+class PlainScheduler(SlowdownScheduler):
+    """The policy with nothing spared."""
+
+    def site(self, site: Site) -> None:
+        super().site(site)
+        queue = cast("SlowdownQueue", self._queue)
+        if not isinstance(queue, PlainQueue):
+            made = PlainQueue(
+                self._units,
+                queue.cores,
+                self._sharing,
+                self._rules,
+                kills_at_limit=self._kills_at_limit,
+                allowed=queue._allowed,
+            )
+            lenders = made._lenders
+            made._lenders = PlainLenders(lenders.most_lent, lenders.mates, lenders.allowed)
+            self._queue = made
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**9),
+    most=st.sampled_from([5.0, 10.0, INFINITE]),
+    dynamic=st.booleans(),
+    protects=st.booleans(),
+    mates=st.integers(1, 3),
+    mapped=st.sampled_from([0, 3, 32]),
+    factor=st.sampled_from([0.25, 0.5, 0.75]),
+    contiguous=st.booleans(),
+)
+def test_what_is_spared_changes_no_decision(
+    seed: int,
+    most: float,
+    dynamic: bool,
+    protects: bool,
+    mates: int,
+    mapped: int,
+    factor: float,
+    contiguous: bool,
+) -> None:
+    jobs = random_jobs(seed, count=100)
+    rules = SharingRules(
+        limits=Limits(most_slowdown=most, mates=mates),
+        dynamic=dynamic,
+        protects=protects,
+        mapped=mapped,
+        factor=factor,
+    )
+    rng = random.Random(seed)
+    kinds = bytes(rng.choice([0, 1, 2, 2, 2]) for _ in range(len(jobs)))
+    records = [
+        run(
+            jobs,
+            made(
+                rules=rules,
+                sharing=(RIGID, MOLDABLE, MALLEABLE),
+                kind_of=kinds,
+                contiguous=contiguous,
+            ),
+        ).columns
+        for made in (SlowdownScheduler, PlainScheduler)
+    ]
+    for name in ("start_ns", "end_ns", "resizes"):
+        assert np.array_equal(*(getattr(columns, name) for columns in records)), name
+
+
+def test_the_static_schedule_is_what_runs_and_waits_whoever_asked_before() -> None:
+    queue = SlowdownQueue(8, CORES, lambda _: MALLEABLE, SharingRules())
+    queue.enter(0, 6, 100, 1.0, 0)
+    assert queue.decide(0) == [0]
+    first = [(1, 8, 50)]
+    # Behind the first, which waits for all nodes until 100.
+    assert queue._static_end(2, 200, 10, first) == 350
+    queue.enter(2, 2, 500, 1.0, 10)
+    queue._begin(2, 2, 500, 10)
+    # Now the first starts at 510, so another job does at 100.
+    assert queue._static_end(2, 200, 10, first) == 300
+
+
+def test_a_job_without_mates_is_looked_at_again_when_one_may_join() -> None:
+    lenders = Lenders(CORES // 2, 2, lambda _: True)
+    guest, limits = Guest(nodes=4, asked=10, cores=CORES, least=1), Limits()
+
+    def lender(job: int, nodes: int, ends: int) -> Lender:
+        return Lender(job, nodes, waited=0, asked=100, ends=ends, lends=CORES // 2)
+
+    assert not lenders.any_for(1, guest, 0, limits)
+    assert lenders.none_since(1, limits.most_slowdown)
+    lenders.join(lender(7, nodes=3, ends=90))
+    assert not lenders.none_since(1, limits.most_slowdown)
+    assert not lenders.any_for(1, guest, 0, limits)  # Nobody has the fourth node.
+    lenders.join(lender(8, nodes=1, ends=90))
+    assert lenders.any_for(1, guest, 0, limits)
+    assert lenders.any_for(1, guest, 80, limits)
+    assert not lenders.any_for(1, guest, 81, limits)  # It would end after its mates.
+    lenders.forget(1)
+    lenders.leave(8)
+    assert not lenders.any_for(1, guest, 0, limits)
