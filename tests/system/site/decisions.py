@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +22,18 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobSpec, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.parm_scheduler import ParmScheduler
+from wattfold.coordinator.policies.parm_settings import ParmSettings
 from wattfold.coordinator.policies.scheduler import Decision
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+
+EARLY_NS = 1000
 
 
 class Start(NamedTuple):
@@ -57,6 +63,8 @@ class History:
     budget_uw: int = 0
     jobs: dict[JobId, Past] = field(default_factory=dict)
     starts: list[Start] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    """Their times, nanoseconds."""
 
 
 def history_of(path: Path) -> History:
@@ -82,6 +90,7 @@ def history_of(path: Path) -> History:
             for action in actions:
                 if isinstance(action, act.Solve):
                     solved_ns[action.round] = entry.time_ns
+                    found.rounds.append(entry.time_ns)
                     _note(fresh, over, entry.time_ns)
     finally:
         journal.close()
@@ -125,15 +134,42 @@ def _take_starts(found: History, event: ev.PlanAccepted, now_ns: int) -> None:
             found.starts.append(Start(one.job_id, one.size, one.cap_uw, nodes))
 
 
+class InRounds(ParmScheduler):
+    """PARM that decides in the rounds of a history and at no other time.
+
+    Caps change while jobs run, and with each change their progress is rounded: an end comes a
+    little before the round that knew of it, and counts from that round on.
+    """
+
+    def __init__(self, settings: ParmSettings, profile: PassProfile) -> None:
+        super().__init__(replace(settings, revisits=False))
+        self._profile = profile
+        self._rounds: list[int] = []
+
+    def follow(self, history: History, table: JobTable) -> JobTable:
+        """The rounds to decide in, and the jobs with their profile and early ends."""
+        self._rounds = history.rounds
+        profiles = (self._profile,) * len(table)
+        return replace(table, profiles=profiles, run_ns=table.run_ns - EARLY_NS)
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        self.revisit_ns = next((at_ns for at_ns in self._rounds if at_ns > now_ns), 0)
+        return super().decide(now_ns) if now_ns in self._rounds else ()
+
+
 def pool_starts(
-    history: History, machine: Machine, scheduler: EasyScheduler, strategy: str
+    history: History, machine: Machine, scheduler: EasyScheduler | InRounds, strategy: str
 ) -> list[Start]:
     """What the pool decides when the same jobs come, and end so long after their starts."""
-    # As the service: one decision for all that a round knows of.
-    scheduler.each_event = False
     jobs = list(history.jobs.values())
-    budget = Budget.constant(history.budget_uw)
-    simulation = _Noting(_table(jobs), machine, scheduler, budget, placement=strategy)
+    table = _table(jobs)
+    if isinstance(scheduler, InRounds):
+        table = scheduler.follow(history, table)
+    else:
+        # As the service: one decision for all that a round knows of.
+        scheduler.each_event = False
+    budget, ideal = Budget.constant(history.budget_uw), RunTimeModel.IDEAL
+    simulation = _Noting(table, machine, scheduler, budget, placement=strategy, model=ideal)
     simulation.run()
     return [
         Start(jobs[job].job_id, size, cap_uw, simulation.places[job])
@@ -150,7 +186,8 @@ class _Noting(PoolSimulation):
         self.places: dict[int, tuple[int, ...]] = {}
 
     def _apply(self, decisions: Sequence[Decision], now_ns: int) -> None:
-        self.decided += decisions
+        # A job that is decided of again has another cap.
+        self.decided += [one for one in decisions if one[0] not in self._running.jobs]
         super()._apply(decisions, now_ns)
 
     def _instant(self, now_ns: int) -> None:

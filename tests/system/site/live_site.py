@@ -82,6 +82,7 @@ term_grace_s = 2.0
 {more}
 [parm]
 resize_interval_s = 0.0
+{parm}
 """
 
 T = TypeVar("T")
@@ -107,6 +108,7 @@ def site_plan(
     lease_s: float = 3.0,
     cpu_share: float = 0.4,
     coordinator: str = "",
+    parm: str = "",
     agent: str = "",
     throttle: str = "auto",
     restore_on_stop: bool = False,
@@ -133,7 +135,7 @@ def site_plan(
         nodes=tuple(plans),
         budget_w=budget_w,
         policy=policy,
-        coordinator_settings=_COORDINATOR.format(lease=lease_s, more=coordinator),
+        coordinator_settings=_COORDINATOR.format(lease=lease_s, more=coordinator, parm=parm),
         omp_shim=SHIM,
     )
 

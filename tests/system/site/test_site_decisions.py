@@ -4,16 +4,19 @@ A script of submissions and ends is played on a real site of whole nodes; what i
 of them is played to the pool. Where the two differ by design the pool is set to do as the service:
 it decides once for all that a round knows of, no job is ended at its estimate, and times are those
 of the rounds, since a process starts later than it is decided.
+
+PARM weighs jobs by their priorities alone (alpha 0) and to the optimum: what a moment more of
+waiting or of progress does to a weight would else depend on how busy the machine is.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import pytest
-from system.site.decisions import history_of, pool_starts, settled
+from system.site.decisions import InRounds, history_of, pool_starts, settled
 from system.site.live_site import (
     BASE_W,
     CPUS,
@@ -26,7 +29,9 @@ from system.site.live_site import (
 )
 
 from wattfold.coordinator.cli.site.maintenance import JOURNAL
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.parm_settings import ParmSettings
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler
 from wattfold.v1 import coordinator_pb2 as pb
@@ -37,9 +42,12 @@ NODES = 4
 MACHINE = Machine.of_watts(NODES, base_w=BASE_W, dram_w=DRAM_W, cap_w_min=FLOOR_W, cap_w_max=45.0)
 # Three nodes at their greatest cap, or all four at a lower one.
 BUDGET_W = NODES * (BASE_W + DRAM_W + FLOOR_W) + 3 * (PACKAGE_W - FLOOR_W) + 4.0
-POOLS: dict[str, Callable[[], EasyScheduler]] = {
+PROFILE = replace(APPLICATIONS["LeanMD"], app="step", t1_s=400.0, unit=SizeUnit.NODES)
+PARM = "alpha = 0.0\ngap = 0.0\n"
+POOLS: dict[str, Callable[[], EasyScheduler | InRounds]] = {
     "fifo-easy": lambda: EasyScheduler(kills_at_limit=False),
     "easy-uniform": lambda: UniformScheduler(MACHINE, kills_at_limit=False),
+    "parm-wse": lambda: InRounds(ParmSettings(alpha=0.0, gap=0.0), PROFILE),
 }
 
 
@@ -75,11 +83,15 @@ SCRIPT: tuple[tuple[str, Wish | None], ...] = (
 
 
 class Play:
-    """Plays the script on a site; jobs wait at gates until it is their turn to end."""
+    """Plays the script on a site; jobs wait at gates until it is their turn to end.
+
+    Of equal jobs an earlier one is of a little more priority, so that no two weigh the same.
+    """
 
     def __init__(self, site: LiveSite) -> None:
         self._site, self._gate = site, Gate(site.work)
         self._jobs: dict[str, str] = {}
+        self._submitted = 0
 
     def run(self) -> None:
         """The script, then the ends of all that is left, one at a time."""
@@ -93,14 +105,16 @@ class Play:
 
     def _submit(self, name: str, wish: Wish) -> None:
         gate = f"{name}-{len(list(self._site.work.iterdir()))}"
+        self._submitted += 1
         job_id = self._site.submit(
             self._gate.line(gate),
             name=gate,
+            app=PROFILE.app,
             unit=pb.SIZE_UNIT_NODES,
             size_min=wish.nodes,
             size_max=wish.nodes,
             time_ns=wish.time_s * S,
-            priority=wish.priority,
+            priority=wish.priority * 0.97**self._submitted,
         )
         self._jobs[job_id] = gate
         wait_until(f"{gate} to be planned", lambda: self._planned(job_id))
@@ -149,15 +163,23 @@ def collect_and_simulate(site: LiveSite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "strategy"), [("fifo-easy", "compact"), ("easy-uniform", "first")]
+    ("policy", "strategy"),
+    [("fifo-easy", "compact"), ("easy-uniform", "first"), ("parm-wse", "compact")],
 )
 def test_a_pool_starts_the_same_jobs_on_the_same_nodes(
     policy: str, strategy: str, start_site: Callable[..., LiveSite]
 ) -> None:
     placement = f'[placement]\nstrategy = "{strategy}"\n'
     site = start_site(
-        nodes=NODES, policy=policy, budget_w=BUDGET_W, cpu_share=0.2, coordinator=placement
+        nodes=NODES,
+        policy=policy,
+        budget_w=BUDGET_W,
+        cpu_share=0.2,
+        coordinator=placement,
+        parm=PARM,
     )
+    values = {**asdict(PROFILE), "unit": pb.SIZE_UNIT_NODES}
+    site.client.put_profile(pb.Profile(**values))
     Play(site).run()
     collect_and_simulate(site)
     site.coordinator.send_signal(signal.SIGTERM)

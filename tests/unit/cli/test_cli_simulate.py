@@ -429,13 +429,25 @@ def test_json_has_every_figure_and_nothing_else(wattfold: Command) -> None:
     assert run["over_budget_s"] == 0
 
 
-def test_restarts_are_of_runs_by_messages(wattfold: Command, small: Path) -> None:
+def test_restarts_are_of_both_levels(wattfold: Command, small: Path) -> None:
     words = ("simulate", "--log", str(small), "--nodes=10", "--restarts")
     refused = wattfold(*words, "30s,45s")
-    assert refused.exit_code != 0
-    assert "--restarts needs --level messages" in refused.stderr
+    assert refused.exit_code == ExitCode.USAGE
+    assert "--restarts in a pool is for PARM, and not for easy" in refused.stderr
+    both = wattfold(*words, "30s,45s", "--policy=parm-wse", "--free-resizes")
+    assert both.exit_code == ExitCode.USAGE
+    assert "--free-resizes does not go with --restarts" in both.stderr
     odd = wattfold(*words, "30s", "--level", "messages")
     assert odd.exit_code == 2
     assert "give SAVE,START" in odd.stderr
     done = wattfold(*words, "30s,45s", "--level", "messages")
     assert done.exit_code == 0, done.stderr
+
+
+def test_in_a_pool_a_resize_costs_what_its_restart_takes(wattfold: Command, tmp_path: Path) -> None:
+    jobs = ("--model=lublin", "--jobs=60", "--nodes=16", "--idle=20", "--policy=parm-wse")
+    out = ("--no-figures", "--out", str(tmp_path))
+    assert wattfold("simulate", *jobs, "--restarts=2s,3s", *out).exit_code == 0
+    rows = list(csv.DictReader((tmp_path / "parm-wse-seed0" / "jobs.csv").open()))
+    assert any(int(row["resizes"]) for row in rows)
+    assert all(float(row["stalled_s"]) == 5 * int(row["resizes"]) for row in rows)

@@ -268,3 +268,11 @@ def test_a_level_that_packages_cannot_be_held_at_is_charged_as_their_least():
     on = machine(nodes(1, 8, idle_w=0))
     record = run(table((0, 1, 10)), (0, [Parts(0, [0], 8, 5 * W)]), on=on)
     assert record.series.committed_uw[0] == 30 * W
+
+
+def test_nodes_with_names_are_charged_no_restarts() -> None:
+    said = "whole like nodes are counted: not under told here"
+    with pytest.raises(ValueError, match=said):
+        simulate(
+            table((0, 1, 10)), machine(), Told(), Budget.constant(machine().full_uw), restart_ns=S
+        )

@@ -87,6 +87,29 @@ def test_a_resize_changes_speed_and_costs_what_it_is_said_to():
     assert record.columns.last_size.tolist() == [2]
 
 
+def test_a_restart_costs_each_job_its_time_and_no_links():
+    jobs = table((0, 4, 100), (0, 4, 200), app="LeanMD")
+    steps = (0, [(0, 4, 60 * W), (1, 4, 60 * W)]), (50, [(0, 2, 60 * W), (1, 5, 60 * W)])
+    script = Script(*steps)
+    record = simulate(jobs, MACHINE, script, FULL, restart_ns=75 * S)
+    assert record.columns.stalled_ns.tolist() == [75 * S, 75 * S]
+    # Half the work at half the speed; three quarters at five quarters of it.
+    assert seconds(record.columns.end_ns) == pytest.approx([150 + 75, 50 + 75 + 120], rel=1e-6)
+    # Whoever asks may reckon with it.
+    assert script.jobs is not None
+    assert script.jobs.ask(0).restart_s == 75.0
+    free = simulate(jobs, MACHINE, Script(*steps), FULL, restart_ns=0)
+    assert free.columns.stalled_ns.tolist() == [0, 0]
+    assert free.columns.resizes.tolist() == [1, 1]
+
+
+def test_by_links_no_job_is_known_to_start_again():
+    script = Script((0, [(0, 4, 60 * W)]))
+    simulate(table((0, 4, 100), app="LeanMD"), MACHINE, script, FULL)
+    assert script.jobs is not None
+    assert script.jobs.ask(0).restart_s == 0.0
+
+
 def test_a_cap_change_changes_speed_and_draw():
     jobs = table((0, 4, 100), app="LeanMD")
     script = Script((0, [(0, 4, 52 * W)]), (50, [(0, 4, 30 * W)]))

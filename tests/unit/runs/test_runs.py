@@ -8,11 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.runs.sample_runs import FALLS, HALF, MACHINE, case, contents
+from unit.runs.sample_runs import FALLS, HALF, MACHINE, S, case, contents
 from unit.workloads.swf_files import job, log
 
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import Turn
+from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.record import JobColumns
 from wattfold.coordinator.simulation.results.errors import ResultFileError
 from wattfold.coordinator.simulation.runs.build import jobs_of
 from wattfold.coordinator.simulation.runs.case import (
@@ -88,6 +91,44 @@ def test_no_run_is_over_its_budget(policy: str, budget: Budget) -> None:
     assert (record.series.committed_uw <= record.series.budget_uw).all()
     assert record.peak_committed_uw > MACHINE.idle_total_uw
     assert (record.columns.end_ns > 0).all()
+
+
+# ---- restarts ----------------------------------------------------------------------------------
+
+
+def resizing(*, price_resizes: bool = False, **changed: object) -> JobColumns:
+    """A run whose jobs change their sizes."""
+    source = WorkloadSource(model="lublin", jobs=60, profiles=True)
+    machine = Machine.of_watts(16, idle_w=20)
+    policy = PolicyChoice(name="parm-wse", price_resizes=price_resizes)
+    made = replace(case("parm-wse", seed=0), source=source, machine=machine, policy=policy)
+    made = replace(made, budget=Budget.constant(machine.full_uw), **changed)
+    record = execute(made).record
+    assert record is not None
+    return record.columns
+
+
+def test_each_resize_stalls_a_job_for_a_restart() -> None:
+    columns = resizing(restarts=RestartTimes(save_ns=3 * S, start_ns=4 * S))
+    assert columns.resizes.any()
+    assert (columns.stalled_ns == columns.resizes * 7 * S).all()
+
+
+def test_the_policy_reckons_with_restarts_and_not_with_links() -> None:
+    at_once = resizing(restarts=RestartTimes(), price_resizes=True)
+    free = resizing(resize_costs=False)
+    assert at_once.resizes.tolist() == free.resizes.tolist()
+    assert at_once.end_ns.tolist() == free.end_ns.tolist()
+    long = resizing(restarts=RestartTimes(start_ns=3600 * S))
+    assert long.resizes.sum() < free.resizes.sum()
+
+
+def test_a_run_is_another_one_with_restarts_even_if_they_take_no_time() -> None:
+    plain = case("parm-wse").identity()
+    assert "restarts" not in plain
+    assert {**plain, "restarts": {"save_ns": 0, "start_ns": 0}} == case(
+        "parm-wse", restarts=RestartTimes()
+    ).identity()
 
 
 # ---- stop and resume ---------------------------------------------------------------------------

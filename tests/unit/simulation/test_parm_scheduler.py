@@ -211,6 +211,23 @@ def test_a_resize_that_gains_more_than_it_costs_is_made() -> None:
     assert one.sizes == {0: 8}
 
 
+@pytest.mark.parametrize("solver", ["lagrangian", "greedy"])
+def test_of_equal_jobs_the_one_submitted_first_starts_whenever_it_came_back(solver: str) -> None:
+    # Waiting counts for nothing, so that only the order of the queue is left.
+    requests = [Request(high=1), Request(high=1, submit_s=10), Request(high=1, submit_s=20)]
+    one = pool(requests, nodes=1, solver=solver, alpha=0.0)
+    one.submit(0, now_s=30)
+    one.decide(30)
+    assert one.sizes == {0: 1}
+    one.submit(1, 2, now_s=40)
+    one.decide(40)
+    # It has lost its node, and waits again behind them as it is told.
+    one.end(0, now_s=50)
+    one.submit(0, now_s=50)
+    one.decide(50)
+    assert one.sizes == {0: 1}
+
+
 DRAMS = tuple(watts * W for watts in (10, 12, 14, 18))
 
 

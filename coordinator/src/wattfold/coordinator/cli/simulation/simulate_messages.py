@@ -1,4 +1,7 @@
-"""`wattfold simulate --level messages`: its options, and how lowered budgets were answered."""
+"""`wattfold simulate --level messages`: its options, and how lowered budgets were answered.
+
+`--restarts` is of both levels.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.tables import add_row, plain_table, right
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.runs.case import MessageLevel
 
@@ -51,7 +55,8 @@ def message_options(command: F) -> F:
             type=RestartSpan(),
             metavar="SAVE,START",
             help="Malleable jobs, also on whole nodes, change size by being started again: so long "
-            "to save, so long to go on, such as 30s,45s.",
+            "to save, so long to go on, such as 30s,45s. In a pool of --nodes: what a change of "
+            "size costs, in place of links, and PARM sees it.",
         ),
         click.option("--refuse", type=_SHARE, help="Share of cap commands a zone refuses."),
         click.option("--double", type=_SHARE, help="Share of commands that arrive twice."),
@@ -83,7 +88,7 @@ def message_options(command: F) -> F:
 
 def message_level(options: dict[str, Any]) -> MessageLevel | None:
     """What the options say; None for a pool. Raises BadRequestError."""
-    names = ("cores_per_node", "sizes_in", "lease", "window", "delay", "restarts", *_OF_MESSAGES)
+    names = ("cores_per_node", "sizes_in", "lease", "window", "delay", *_OF_MESSAGES)
     given = {name: options[name] for name in names if options[name] is not None}
     if options["level"] == "pool":
         if given:
@@ -97,10 +102,18 @@ def message_level(options: dict[str, Any]) -> MessageLevel | None:
     for name in ("lease", "window", "delay"):
         if name in given:
             given[f"{name}_s"] = given.pop(name) / NS_PER_S
-    if "restarts" in given:
-        save_ns, start_ns = given["restarts"]
+    if options["restarts"] is not None:
+        save_ns, start_ns = options["restarts"]
         given |= {"restarts": True, "save_s": save_ns / NS_PER_S, "start_s": start_ns / NS_PER_S}
     return MessageLevel(**given)
+
+
+def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
+    """What a change of size costs in a pool; None where it is by links, and for messages."""
+    if options["level"] != "pool" or options["restarts"] is None:
+        return None
+    save_ns, start_ns = options["restarts"]
+    return RestartTimes(save_ns=save_ns, start_ns=start_ns)
 
 
 def responses_of(record: RunRecord) -> list[dict[str, float | None]]:

@@ -27,7 +27,7 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
     of_policy,
     refuse_unmeant,
 )
-from wattfold.coordinator.cli.simulation.simulate_messages import message_level
+from wattfold.coordinator.cli.simulation.simulate_messages import message_level, restarts_of
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, policy_of
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Pool
@@ -377,6 +377,10 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
         )
     else:
         _refuse_given(context, OF_CLASSES, "needs --machine FILE")
+    if options["level"] == "pool" and Pool.PARM not in pools:
+        _refuse_given(context, ("restarts",), f"in a pool is for PARM, and not for {chosen}")
+    if options["level"] == "pool" and options["restarts"] is not None:
+        _refuse_given(context, ("free_resizes",), "does not go with --restarts")
     refuse_unmeant(options["settings"], names)
     refuse_unused_jobs(context, options)
 
@@ -412,7 +416,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
-    messages = message_level(options)
+    messages, restarts = message_level(options), restarts_of(options)
     cases = []
     for choice in choices:
         for seed in range(options["seed"], options["seed"] + options["seeds"]):
@@ -426,6 +430,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 placement=options["placement"],
                 resize_costs=not options["free_resizes"],
                 preemption=preemption_of(options),
+                restarts=restarts,
                 messages=messages,
             )
             cases.append(_in_folder(case, folder))

@@ -20,3 +20,8 @@ class RestartTimes:
     def __post_init__(self) -> None:
         if self.save_ns < 0 or self.start_ns < 0:
             raise ValueError(f"times are not below 0, got {self.save_ns} and {self.start_ns} ns")
+
+    @property
+    def total_ns(self) -> int:
+        """How long its work stands still."""
+        return self.save_ns + self.start_ns

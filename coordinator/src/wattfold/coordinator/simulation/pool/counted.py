@@ -37,6 +37,7 @@ class CountedHoldings:
         placement: str,
         resize_costs: bool,
         preemption: Preemption | None = None,
+        restart_ns: int | None = None,
     ) -> None:
         self.running = Running(
             table,
@@ -45,9 +46,9 @@ class CountedHoldings:
             preemption,
         )
         self.requeued: list[int] = []
-        self.jobs = TableJobs(table, self.running)
+        self.jobs = TableJobs(table, self.running, restart_s=(restart_ns or 0) / NS_PER_S)
         self._table, self._machine, self._dram = table, machine, dram
-        self._resize_costs = resize_costs
+        self._resize_costs, self._restart_ns = resize_costs, restart_ns
         self._selector: NodeSelector[Nodes] = node_selector(
             Strategy(placement), machine.nodes, machine.torus
         )
@@ -111,10 +112,16 @@ class CountedHoldings:
                 self._nodes[job] = kept
             else:
                 self._unplaced[job] = None
-        charge_ns = round(self._charge_s(resized) * NS_PER_S) if self._resize_costs else 0
+        charge_ns = self._charge_ns(resized)
         for job, _, _ in resized:
             running.resizes[job] += 1
             running.stall(job, charge_ns, now_ns)
+
+    def _charge_ns(self, resized: list[tuple[int, int, int]]) -> int:
+        """How long each of them stands still: by links, or as a restart takes."""
+        if self._restart_ns is not None:
+            return self._restart_ns
+        return round(self._charge_s(resized) * NS_PER_S) if self._resize_costs else 0
 
     def _charge_s(self, resized: list[tuple[int, int, int]]) -> float:
         """2 max(t_se) of PARM, with the links of the nodes that jobs really hold on a torus."""

@@ -62,7 +62,11 @@ class Turn:
 
 
 class PoolSimulation:
-    """One run. ``on_end`` is told each job as it ends, in order."""
+    """One run. ``on_end`` is told each job as it ends, in order.
+
+    With ``restart_ns`` jobs change size by being started again: each change costs a job so many
+    nanoseconds, in place of the links that its data moves over.
+    """
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class PoolSimulation:
         resize_costs: bool = True,
         seed: int = 0,
         preemption: Preemption | None = None,
+        restart_ns: int | None = None,
     ) -> None:
         if model is None:
             model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
@@ -84,6 +89,11 @@ class PoolSimulation:
         if isinstance(machine, NodeMachine):
             if dram is not None:
                 raise ValueError(f"{scheduler.name} chooses DRAM caps: not where nodes have names")
+            if restart_ns is not None:
+                raise ValueError(
+                    f"restarts are charged where whole like nodes are counted: not under "
+                    f"{scheduler.name} here"
+                )
             check_by_node(table, machine, budget)
             self._holdings = NodeHoldings(
                 table,
@@ -103,6 +113,7 @@ class PoolSimulation:
                 placement=placement,
                 resize_costs=resize_costs,
                 preemption=preemption,
+                restart_ns=restart_ns,
             )
         self._running = self._holdings.running
         self._idle_uw = machine.idle_total_uw
@@ -338,6 +349,7 @@ def simulate(
     resize_costs: bool = True,
     seed: int = 0,
     preemption: Preemption | None = None,
+    restart_ns: int | None = None,
     on_turn: Callable[[Turn], bool] | None = None,
 ) -> RunRecord:
     """Runs a simulation to its end, or until ``on_turn`` returns False."""
@@ -351,6 +363,7 @@ def simulate(
         resize_costs=resize_costs,
         seed=seed,
         preemption=preemption,
+        restart_ns=restart_ns,
     )
     run.run(on_turn)
     return run.record()

@@ -15,10 +15,11 @@ class TableJobs(Jobs):
 
     Estimates of jobs with profiles are scaled to the size and cap they get; the service takes its
     users at their word. Malleable jobs may change their nodes while they run; in the service none
+    does. ``restart_s`` is what each change costs a job that starts again for it, seconds; 0 = none
     does.
     """
 
-    def __init__(self, table: JobTable, running: Progress) -> None:
+    def __init__(self, table: JobTable, running: Progress, *, restart_s: float = 0.0) -> None:
         self._running = running
         self._least: list[int] = table.size_min.tolist()
         self._greatest: list[int] = table.size_max.tolist()
@@ -27,6 +28,7 @@ class TableJobs(Jobs):
         self._estimate_ns: list[int] = table.estimate_ns.tolist()
         self._run_ns: list[int] = table.run_ns.tolist()
         self._malleable: list[bool] = table.malleable.tolist()
+        self._restart_s = restart_s
         self._profiles = table.profiles
         self._times = RunTimes(table, RunTimeModel.PASS) if table.profiles else None
 
@@ -38,6 +40,7 @@ class TableJobs(Jobs):
             self._priority[job],
             self._submit_ns[job],
             resizable=self._malleable[job],
+            restart_s=self._restart_s,
         )
 
     def held(self, job: int) -> Held | None:

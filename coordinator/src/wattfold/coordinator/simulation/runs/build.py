@@ -187,4 +187,5 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
         resize_costs=case.resize_costs,
         seed=case.seed,
         preemption=case.preemption,
+        restart_ns=case.restarts.total_ns if case.restarts else None,
     )

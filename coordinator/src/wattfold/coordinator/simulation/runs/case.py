@@ -15,6 +15,7 @@ from pathlib import Path
 
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Value
+from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
@@ -24,7 +25,7 @@ from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
 
 POLICIES = registry.simulator_names()
 MODELS = ("lublin", "poisson")
-LATER = ("requests", "share_nodes", "ends_at_limit", "preemption")
+LATER = ("requests", "share_nodes", "ends_at_limit", "preemption", "restarts")
 """Named in what a run is only where they are used: files of earlier runs stay the same."""
 
 
@@ -162,6 +163,8 @@ class SimulationCase:
     resize_costs: bool = True
     preemption: Preemption | None = None
     """What jobs keep that are ended to start again; None: where any are, all that is done."""
+    restarts: RestartTimes | None = None
+    """Of a pool whose jobs change size by being started again; None: by links."""
     messages: MessageLevel | None = None
     """None: a pool."""
     folder: Path | None = None

@@ -89,10 +89,11 @@ def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
     settings = choice.entry.service(choice.values())
     assert isinstance(settings, ParmSettings), "a policy of this family"
     _check_least_power(case, table, settings.levels_max)
+    by_links = choice.price_resizes and case.restarts is None
     beyond = replace(
         settings,
         caps_uw=choice.caps_uw,
-        resize_price=resize_price(machine) if choice.price_resizes else None,
+        resize_price=resize_price(machine) if by_links else None,
         dram=dram_levels(machine, choice.dram_levels_uw),
     )
     return pool_parm(table, machine, beyond)
