@@ -67,7 +67,7 @@ def submit(site: LauncherSite, chain: Path, gate: Path) -> str:
         size_max=3,
         own_launcher=True,
         snapshot_signal=signal.SIGUSR1,
-        snapshot_grace_ns=60_000_000_000,
+        snapshot_grace_ns=20_000_000_000,
     )
 
 
