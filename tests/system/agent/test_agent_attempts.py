@@ -149,6 +149,18 @@ def test_it_tells_whether_a_job_has_saved(
     assert (process.exit_code or 128 + process.signal) in (code, 128)
 
 
+def test_an_order_to_stop_that_comes_after_the_one_to_save_is_too_late(plain_agent: Any) -> None:
+    ready = plain_agent.work() / "late.ready"
+    argv = [sys.executable, "-c", SAVES, "stays", str(ready)]
+    pid = launch(plain_agent, 1, argv, snapshot_dir="late.snapshot").pid
+    until(ready.exists)
+    assert end(plain_agent, 1, signal.SIGUSR1, 60, saves=True)
+    request = pb.SuspendRequest(header=plain_agent.header(), job_id="a", attempt=1, suspended=True)
+    assert not plain_agent.stub.Suspend(request).found
+    assert end(plain_agent, 1, signal.SIGTERM)
+    assert wait_gone(pid)
+
+
 def test_a_job_that_ends_by_itself_was_not_asked(plain_agent: Any) -> None:
     launch(plain_agent, 1, ["true"], snapshot_dir="by-itself.snapshot")
     assert plain_agent.ended("a").saving == pb.SAVING_UNASKED

@@ -283,10 +283,11 @@ class NodeJobs:
     async def suspend(self, job_id: str, attempt: int, *, suspended: bool) -> bool:
         """Has a job stand still, or go on; False if that attempt does not run here.
 
-        Raises Refused.
+        One that has been asked to save does not stand still any more: an order to stop it that
+        comes late would cost it its snapshot. Raises Refused.
         """
         job = self._attempt(job_id, attempt)
-        if job is None:
+        if job is None or (suspended and job.asked):
             return False
         async with job.lock:
             # On disk first: what an agent that is killed here leaves stopped, the next one knows.
