@@ -198,7 +198,7 @@ class Search:
         if one.view.yields_to in self._waits:
             self._wait(one, yielding(one.view))
             return False
-        if one.view.job_id in self._site.clearing:
+        if one.view.job_id in self._site.clearing and one.size and self._fits_unblocked(one):
             return True  # What is blocked is so for its sake.
         if one.view.spec.reservation:
             return self._may_start_inside(one)
@@ -208,7 +208,8 @@ class Search:
         if self._startable[shape]:
             return True
         spec = one.view.spec
-        if one.size and self._fits_unblocked(one):
+        blocked = any(node.blocked for node in self._site.nodes)
+        if one.size and blocked and self._fits_unblocked(one):
             self._wait(one, BLOCKED)
         else:
             reason = never(f"{spec.size_min} {spec.unit.value}")
@@ -229,8 +230,6 @@ class Search:
         return True
 
     def _fits_unblocked(self, one: _Waiting) -> bool:
-        if not any(node.blocked for node in self._site.nodes):
-            return False
         nodes = [replace(node, blocked=CpuSet()) for node in self._site.nodes]
         return one.place(Room(nodes, self._empty.power_uw)) is not None
 
