@@ -42,12 +42,14 @@ def _wanted(state: State, node_id: NodeId) -> list[Assignment]:
     return [job.target for job in jobs if job.target is not None]
 
 
-def _beside_standing(
-    node: Node, spec: NodeSpec, caps: Caps, dram_cap_uw: int
-) -> tuple[Caps, int]:
+_AS_THEY_STAND: tuple[Caps, int] = {}, 0
+
+
+def _beside_standing(node: Node, spec: NodeSpec, caps: Caps, dram_cap_uw: int) -> tuple[Caps, int]:
     """Of zones that policies seldom choose: the standing caps of those above them, and by how much
     all others are below theirs."""
-    raised, lowered_uw = {}, 0
+    raised: Caps = {}
+    lowered_uw = 0
     for zone in spec.zones:
         if zone.kind is ZoneKind.PACKAGE or not zone.can_cap or zone.name in node.not_held_uw:
             continue
@@ -65,9 +67,9 @@ def _node_caps(state: State, node: Node) -> NodeCaps:
     if node.usable and node.reachable and spec is not None and not node.dead_zones:
         wanted = _wanted(state, node.node_id)
         caps = zone_targets(spec, wanted, dram_cap_uw)
-        raised, lowered_uw = {}, 0
-        if any(assignment.levels for assignment in wanted):
-            raised, lowered_uw = _beside_standing(node, spec, caps, dram_cap_uw)
+        levelled = any(assignment.levels for assignment in wanted)
+        beside = _beside_standing(node, spec, caps, dram_cap_uw) if levelled else _AS_THEY_STAND
+        raised, lowered_uw = beside
         fixed_uw = node_fixed_uw(node, spec, dram_cap_uw) - lowered_uw
         return NodeCaps(
             caps=caps,

@@ -60,9 +60,7 @@ def reached_uw(kind: NodeKind, cores: int, cap_uw: int) -> int:
     return min(kind.floor_uw + above_uw, kind.most_uw)
 
 
-def assigned_uw(
-    assignment: Assignment, nodes: Iterable[NodeSpec], dram_cap_uw: int = 0
-) -> int:
+def assigned_uw(assignment: Assignment, nodes: Iterable[NodeSpec], dram_cap_uw: int = 0) -> int:
     """Power above the floors that an assignment adds to these nodes."""
     return assigned_on_uw(assignment, {node.node_id: node for node in nodes}, dram_cap_uw)
 
@@ -71,9 +69,7 @@ def assigned_on_uw(
     assignment: Assignment, specs: Mapping[NodeId, NodeSpec], dram_cap_uw: int = 0
 ) -> int:
     """`assigned_uw` for nodes that are known by their id."""
-    return shares_uw(
-        assignment.shares, specs, assignment.cap_uw, assignment.levels, dram_cap_uw
-    )
+    return shares_uw(assignment.shares, specs, assignment.cap_uw, assignment.levels, dram_cap_uw)
 
 
 def shares_uw(
@@ -97,12 +93,19 @@ def shares_uw(
     )
 
 
+def cores_uw(
+    node: NodeSpec, cores: int, level_uw: int, levels: Levels = PLAIN, dram_cap_uw: int = 0
+) -> int:
+    """Power above the floor of some cores of a node, without what levels of its GPUs save."""
+    kind, beyond_uw = node.kind, dram_beyond_uw(node, levels.dram_uw, dram_cap_uw)
+    return share_uw(kind, cores, held_uw(kind, level_uw), beyond_uw)
+
+
 def _levelled_uw(
     node: NodeSpec, share: Share, level_uw: int, levels: Levels, dram_cap_uw: int
 ) -> int:
-    kind, beyond_uw = node.kind, dram_beyond_uw(node, levels.dram_uw, dram_cap_uw)
-    packages_uw = share_uw(kind, len(share.cpus), held_uw(kind, level_uw), beyond_uw)
-    return max(packages_uw + _gpus_beyond_uw(node, share.gpus, levels, dram_cap_uw), 0)
+    without_uw = cores_uw(node, len(share.cpus), level_uw, levels, dram_cap_uw)
+    return max(without_uw + _gpus_beyond_uw(node, share.gpus, levels, dram_cap_uw), 0)
 
 
 def on_node_uw(node: NodeSpec, assignments: Iterable[Assignment]) -> int:
@@ -138,8 +141,13 @@ def dram_beyond_uw(node: NodeSpec, level_uw: int, dram_cap_uw: int) -> int:
     """By how much a DRAM level of a whole node is above its standing caps; below zero if under."""
     if not level_uw:
         return 0
-    held = dram_levels_uw(node, level_uw)
-    return sum(held[z.name] - standing_cap_uw(z, dram_cap_uw) for z in dram_zones(node))
+    held_all_uw = sum(dram_levels_uw(node, level_uw).values())
+    return held_all_uw - dram_standing_uw(node, dram_cap_uw)
+
+
+def dram_standing_uw(node: NodeSpec, dram_cap_uw: int) -> int:
+    """What the DRAM zones of a node that can be capped hold without levels."""
+    return sum(standing_cap_uw(zone, dram_cap_uw) for zone in dram_zones(node))
 
 
 def gpu_zone(gpu: str) -> ZoneName:
@@ -153,9 +161,7 @@ def gpu_zones(node: NodeSpec, gpus: Iterable[str]) -> list[Zone]:
     return [z for z in node.zones if z.kind is ZoneKind.GPU and z.can_cap and z.name in names]
 
 
-def _gpus_beyond_uw(
-    node: NodeSpec, gpus: Iterable[str], levels: Levels, dram_cap_uw: int
-) -> int:
+def _gpus_beyond_uw(node: NodeSpec, gpus: Iterable[str], levels: Levels, dram_cap_uw: int) -> int:
     if not levels.gpu_uw:
         return 0
     return sum(

@@ -25,9 +25,7 @@ class Levels:
         """These, but for what was asked for, which holds whatever anybody chose."""
         if not asked:
             return self
-        return Levels(
-            dram_uw=asked.dram_uw or self.dram_uw, gpu_uw=asked.gpu_uw or self.gpu_uw
-        )
+        return Levels(dram_uw=asked.dram_uw or self.dram_uw, gpu_uw=asked.gpu_uw or self.gpu_uw)
 
 
 PLAIN = Levels()

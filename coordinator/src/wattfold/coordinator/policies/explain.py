@@ -47,7 +47,7 @@ def _room(snapshot: Snapshot) -> Room:
     room = Room.of(snapshot, snapshot.now_ns)
     for view in snapshot.jobs:
         if view.current is not None:
-            power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+            power_uw = room.given_uw(view.current)
             room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
     return room
 
