@@ -105,7 +105,7 @@ def _levelled_uw(
     node: NodeSpec, share: Share, level_uw: int, levels: Levels, dram_cap_uw: int
 ) -> int:
     without_uw = cores_uw(node, len(share.cpus), level_uw, levels, dram_cap_uw)
-    return max(without_uw + _gpus_beyond_uw(node, share.gpus, levels, dram_cap_uw), 0)
+    return max(without_uw + gpus_beyond_uw(node, share.gpus, levels.gpu_uw, dram_cap_uw), 0)
 
 
 def on_node_uw(node: NodeSpec, assignments: Iterable[Assignment]) -> int:
@@ -161,11 +161,12 @@ def gpu_zones(node: NodeSpec, gpus: Iterable[str]) -> list[Zone]:
     return [z for z in node.zones if z.kind is ZoneKind.GPU and z.can_cap and z.name in names]
 
 
-def _gpus_beyond_uw(node: NodeSpec, gpus: Iterable[str], levels: Levels, dram_cap_uw: int) -> int:
-    if not levels.gpu_uw:
+def gpus_beyond_uw(node: NodeSpec, gpus: Iterable[str], level_uw: int, dram_cap_uw: int) -> int:
+    """By how much a level of each of these GPUs is above their standing caps."""
+    if not level_uw:
         return 0
     return sum(
-        clipped_uw(zone, levels.gpu_uw) - standing_cap_uw(zone, dram_cap_uw)
+        clipped_uw(zone, level_uw) - standing_cap_uw(zone, dram_cap_uw)
         for zone in gpu_zones(node, gpus)
     )
 
