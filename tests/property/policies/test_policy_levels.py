@@ -25,7 +25,7 @@ from wattfold.coordinator.policies.parm_dram import DramChoice
 from wattfold.coordinator.policies.rounds import Rounds, planned
 from wattfold.coordinator.policies.scheduler import Scheduled
 
-DRAM = DramChoice.of(3, 8.0, 18.0)
+DRAM = DramChoice.of(3, 8.0, 10.0)
 POLICIES = [
     FifoEasy(),
     FifoEasy(size="min"),
@@ -119,7 +119,7 @@ def test_parm_gives_the_watts_of_idle_memory_to_the_cores() -> None:
     """The lowest DRAM level for a code that hardly needs memory, the standing one for another."""
     nodes = [with_dram(node("n0"), (4, 18))]
     nodes = [replace(view, fixed_uw=view.fixed_uw + 12 * W, dram_cap_uw=18 * W) for view in nodes]
-    policy = Parm(dram_choice=DramChoice.of(5, 8.0, 18.0))
+    policy = Parm(dram_choice=DramChoice.of(5, 8.0, 10.0))
     levels_w = {}
     for app in ("LeanMD", "Jacobi2D"):
         profile = replace(APPLICATIONS[app], average_parallelism=8.0, sigma=0.5, t1_s=500.0)
@@ -140,8 +140,7 @@ def test_parm_gives_the_watts_of_idle_memory_to_the_cores() -> None:
 def test_levels_offered_are_in_range_and_ascend(
     levels: int, least: int, span: int, rest: int
 ) -> None:
-    choice = DramChoice.of(levels, float(rest), rest + 10.0)
-    assert choice is not None
+    choice = DramChoice.of(levels, float(rest), 10.0)
     found = choice.levels_uw(least, least + span)
     assert list(found) == sorted(set(found))
     assert all(least <= level <= least + span and level > rest * W for level in found)
@@ -152,7 +151,7 @@ def test_nodes_of_one_kind_are_offered_what_all_of_them_hold() -> None:
     nodes = [with_dram(node("n0"), (4, 12)), with_dram(node("n1"), (10, 18))]
     assert nodes[0].spec.kind is nodes[1].spec.kind
     jobs = [job(name, 1, 1, unit=SizeUnit.NODES) for name in "ab"]
-    plan = Parm(dram_choice=DramChoice.of(8, 2.0, 18.0)).propose(snapshot(nodes, jobs), 0, 5.0)
+    plan = Parm(dram_choice=DramChoice.of(8, 2.0, 16.0)).propose(snapshot(nodes, jobs), 0, 5.0)
     ranges = [dram_range_uw(view.spec) for view in nodes]
     for one in plan.assignments:
         assert max(low for low, _ in ranges) <= one.levels.dram_uw
