@@ -79,14 +79,14 @@ def used_uw(world: World, given_out: list[Assignment]) -> int:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_plans_with_levels_fit_and_do_not_depend_on_what_is_kept(
     policy: Scheduled, seed: int, counted: bool
 ) -> None:
     world = LevelledWorld(random.Random(seed), counted)
     rounds = Rounds(policy.scheduler())
-    for _ in range(12):
+    for _ in range(8):
         world.step()
         seen = world.snapshot
         rounds.tell(*world.news())
