@@ -9,6 +9,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
+from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -133,6 +134,8 @@ class JobSpec:
     reservation: str = ""
     """Where it runs alone; empty = outside of all."""
     preemptable: bool = False
+    levels: Levels = PLAIN
+    """Those it must have; what is left open in them is up to the policy, like a `cap_uw` of 0."""
 
     @property
     def requests(self) -> bool:
@@ -189,7 +192,8 @@ class Share:
 class Assignment:
     """What a policy wants for one job.
 
-    ``cap_uw`` is the package cap per whole node its size was chosen with (P_j of PARM);
+    ``cap_uw`` is the package cap per whole node its size was chosen with (P_j of PARM), ``levels``
+    are the caps of other zones;
     ``expected_total_s`` is t[j, n, p], the time of the whole job at this size and cap, from which
     the core integrates the share done. 0 = unknown.
     """
@@ -199,6 +203,7 @@ class Assignment:
     cap_uw: int
     shares: tuple[Share, ...]
     expected_total_s: float = 0.0
+    levels: Levels = PLAIN
 
     def on(self, node_id: NodeId) -> CpuSet:
         """Cores on a node, empty where it has none."""

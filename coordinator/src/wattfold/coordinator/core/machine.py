@@ -295,10 +295,15 @@ def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> No
         job.resizes += 1
         job.resized_ns = now_ns
     before, job.target = job.target, assignment
-    if before is None or (before.shares, before.cap_uw) != (assignment.shares, assignment.cap_uw):
+    if before is None or _wants(before) != _wants(assignment):
         state.index.touch_job(job)
     state.index.show_job(job.job_id)
     job.reason = ""
+
+
+def _wants(assignment: Assignment) -> tuple[object, ...]:
+    """What of an assignment nodes have to follow."""
+    return assignment.shares, assignment.cap_uw, assignment.levels
 
 
 def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Action]:

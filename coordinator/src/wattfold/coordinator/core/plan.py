@@ -35,6 +35,8 @@ class NodeView:
     blocked_gpus: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     place: Place | None = None
+    dram_cap_uw: int = 0
+    """The standing cap of each DRAM zone, as `CoreSettings` has it; the same for all nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

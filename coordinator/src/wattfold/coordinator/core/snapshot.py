@@ -45,7 +45,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
     for job in placed:
         if job.state in KEEPS_STATES and job.target is not None:
             # It draws, or may from one moment to the next, though no policy sees it.
-            reserved_uw += kept_uw(job, specs)
+            reserved_uw += kept_uw(job, specs, state.settings.dram_cap_uw)
     return Snapshot(
         now_ns=now_ns,
         budget_uw=state.ledger.budget_uw,
@@ -73,6 +73,7 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
                     blocked_bytes=held_bytes,
                     blocked_gpus=held_gpus,
                     features=node.all_features,
+                    dram_cap_uw=state.settings.dram_cap_uw,
                 )
             )
         elif node.node_id in state.ledger.accounts:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.estimates import duration_ns, run_time_s
 from wattfold.coordinator.policies.moving import places
@@ -27,6 +28,12 @@ class Wanted:
     size: int
     cap_uw: int
     placing: Placing | None = None
+
+    @property
+    def levels(self) -> Levels:
+        """What it has beside its cap: what was decided, but for what it asks for."""
+        decided = Levels(dram_uw=self.placing.dram_uw) if self.placing else PLAIN
+        return decided.under(self.view.spec.levels)
 
 
 Finds = Callable[[Wanted, int, Room], tuple[Share, ...] | None]
@@ -45,7 +52,7 @@ def resized(running: Sequence[Wanted], room: Room) -> list[Assignment]:
             one = replace(one, size=len(own))
         whole = one.view.spec.unit is SizeUnit.NODES
         assignments.append(_assigned(one, one.size if whole else len(own[0].cpus), own, room))
-        room.power_uw -= room.power_of(own, one.cap_uw)
+        room.power_uw -= room.power_of(own, one.cap_uw, one.levels)
     return assignments
 
 
@@ -113,7 +120,7 @@ def _placed(one: Wanted, room: Room, finds: Finds) -> Assignment | None:
         shares = finds(one, size, room)
         if shares is None:
             continue
-        power_uw = room.power_of(shares, one.cap_uw)
+        power_uw = room.power_of(shares, one.cap_uw, one.levels)
         if power_uw <= room.power_uw:
             room.take(shares, power_uw, takes_whole_nodes(one.view.spec))
             return _assigned(one, size, shares, room)
@@ -163,4 +170,5 @@ def _assigned(one: Wanted, size: int, shares: tuple[Share, ...], room: Room) -> 
         cap_uw=cap_uw,
         shares=shares,
         expected_total_s=total_s,
+        levels=one.levels,
     )

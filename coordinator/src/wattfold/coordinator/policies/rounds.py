@@ -132,18 +132,20 @@ class Rounds(NamedJobs):
         view = self._views[job]
         spec = view.spec
         beyond = bool(spec.requests or spec.reservation or view.yields_to)
+        levelled = spec.levels or (view.current is not None and view.current.levels)
         return Ask(
             least=spec.least_size,
             greatest=view.greatest_size,
             priority=spec.priority,
             submitted_ns=view.submitted_ns,
             cap_uw=spec.cap_uw,
-            whole=spec.unit is SizeUnit.NODES and not beyond,
+            whole=spec.unit is SizeUnit.NODES and not (beyond or levelled),
             unit=spec.unit,
             exclusive=spec.exclusive,
             requests=beyond,
             resizable=self._resizable(view),
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
+            dram_uw=spec.levels.dram_uw,
         )
 
     def _resizable(self, view: JobView) -> bool:
@@ -167,6 +169,7 @@ class Rounds(NamedJobs):
             here=here,
             resized_ns=lock_from_ns(view),
             movable=view.movable,
+            dram_uw=current.levels.dram_uw,
         )
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
@@ -290,7 +293,7 @@ class Rounds(NamedJobs):
 def _keep(view: JobView, room: Room) -> None:
     """A running job keeps what it has."""
     assert view.current is not None
-    power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+    power_uw = room.given_uw(view.current)
     room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
 
 

@@ -52,6 +52,8 @@ class Ask(NamedTuple):
     """Whether its size may change while it runs. Of whole nodes that is up to the driver."""
     restart_s: float = 0.0
     """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
+    dram_uw: int = 0
+    """The DRAM level it must have; 0 leaves it to the policy."""
 
 
 class Held(NamedTuple):
@@ -67,6 +69,8 @@ class Held(NamedTuple):
     """The resize after which it is to be left alone for a while; -1 = there is none."""
     movable: bool = True
     """Whether anything of it may change now."""
+    dram_uw: int = 0
+    """Its DRAM level; 0 = the standing caps."""
 
 
 class Reason(NamedTuple):
@@ -205,6 +209,8 @@ class Placing(NamedTuple):
     """What it may have where there is no place for its size: those below it count."""
     expected_s: float = 0.0
     """Time of the whole job as decided."""
+    dram_uw: int = 0
+    """DRAM level of its nodes; 0 = their standing caps."""
 
 
 class Found(NamedTuple):

@@ -233,7 +233,7 @@ class _Round:
             ends_ns = self._now_ns + round((1 - view.done) * takes_ns)
         self._room.take(
             current.shares,
-            self._room.power_of(current.shares, current.cap_uw),
+            self._room.given_uw(current),
             takes_whole_nodes(view.spec),
         )
         self._runs[number] = _Run(
@@ -251,9 +251,9 @@ class _Round:
     def _resize(self, run: _Run, cpus: CpuSet) -> None:
         """A running job goes on with these cores of its node."""
         before, share = run.given, run.given.shares[0]
-        self._room.give_back((share,), self._room.power_of((share,), before.cap_uw))
+        self._room.give_back((share,), self._room.given_uw(before))
         share = replace(share, cpus=cpus)
-        self._room.take((share,), self._room.power_of((share,), before.cap_uw))
+        self._room.take((share,), self._room.given_uw(replace(before, shares=(share,))))
         takes_ns = takes_on(run.asked_ns, run.full, len(cpus))
         run.given = replace(
             before, size=len(cpus), shares=(share,), expected_total_s=takes_ns / 1e9
@@ -300,14 +300,15 @@ class _Round:
         size = len(shares) if view.spec.unit is SizeUnit.NODES else cores
         cap_uw = self._room.held_uw(shares, cap_uw)
         alone = takes_whole_nodes(view.spec)
-        self._room.take(shares, self._room.power_of(shares, cap_uw), alone)
         given = Assignment(
             job_id=view.job_id,
             size=size,
             cap_uw=cap_uw,
             shares=shares,
             expected_total_s=takes_ns / 1e9,
+            levels=view.spec.levels,
         )
+        self._room.take(shares, self._room.given_uw(given), alone)
         self._runs[number] = _Run(
             view=view,
             given=given,
@@ -318,7 +319,7 @@ class _Round:
 
     def _unbook(self, number: int) -> None:
         run = self._runs.pop(number)
-        power_uw = self._room.power_of(run.given.shares, run.given.cap_uw)
+        power_uw = self._room.given_uw(run.given)
         self._room.give_back(run.given.shares, power_uw, run.alone)
 
     def _keeps(self, head: _Head) -> bool:
@@ -334,7 +335,7 @@ class _Round:
                 if future.find_fed(view.spec, size, cap_uw, limit_ns) is not None:
                     return last_ns
                 last_ns = future.at_ns = run.ends_ns
-            power_uw = future.power_of(run.given.shares, run.given.cap_uw)
+            power_uw = future.given_uw(run.given)
             future.give_back(run.given.shares, power_uw, run.alone)
         return last_ns
 
@@ -434,7 +435,7 @@ class _Round:
         given = [(run.given, run.ends_ns) for run in mates]
         cpus = self._give(node_id, view, pick)
         share = self._share(node_id, cpus, view)
-        if self._room.power_of((share,), cap_uw) <= self._room.power_uw:
+        if self._room.power_of((share,), cap_uw, view.spec.levels) <= self._room.power_uw:
             self._book(number, view, (share,), size, cap_uw, asked_ns, pick.takes)
             for run, (before, ends_ns) in zip(mates, given, strict=True):
                 gave = before.size - run.given.size
