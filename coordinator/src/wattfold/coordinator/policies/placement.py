@@ -180,20 +180,26 @@ class Room:
         return self._best_filled(self._holes(spec, size, among), spec, size)
 
     def find_fed(
-        self, spec: JobSpec, size: int, cap_uw: int, takes_ns: int = 0
+        self,
+        spec: JobSpec,
+        size: int,
+        cap_uw: int,
+        takes_ns: int = 0,
+        within: Sequence[NodeId] = (),
     ) -> tuple[Share, ...] | None:
         """`find`, for a place that the power left feeds at a level; None if there is none.
 
-        Where the first choice takes too much, nodes that take less are looked for.
+        Where the first choice takes too much, nodes that take less are looked for. ``within``
+        empty: on any nodes.
         """
-        shares = self.find(spec, size, takes_ns=takes_ns)
+        shares = self.find(spec, size, within or None, takes_ns)
         if shares is None or self.power_of(shares, cap_uw) <= self.power_uw:
             return shares
         if self.alike:
             return None
-        among = None
+        among: Sequence[NodeId] | None = within or None
         if self.windows.concern(spec):
-            among = self.open(spec, takes_ns, self.specs)
+            among = self.open(spec, takes_ns, within or self.specs)
         if spec.unit is SizeUnit.NODES:
             empty = self._empty(among, spec)
             frugal = sorted(empty, key=lambda n: node_uw(self.specs[n].kind, cap_uw))
