@@ -10,6 +10,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
 from wattfold.coordinator.core.levels import PLAIN, Levels
+from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -290,6 +291,8 @@ class Job:
     reason: str = ""
     expected_start_ns: int = 0
     """When the last plan expected it to start; 0 = it did not say, or it does not wait."""
+    promise: Promise | None = None
+    """The start that plans are to keep; of one that is to start now, that."""
     ended_by: Ender = Ender.NOBODY
     over_since_ns: int = -1
     """Since when it has run longer than its model said, as of the last change of its speed."""

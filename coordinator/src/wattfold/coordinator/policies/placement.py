@@ -89,7 +89,8 @@ class Room:
         """`power_of` what a job has."""
         return self.power_of(given.shares, given.cap_uw, given.levels)
 
-    def _cores_uw(self, node_id: NodeId, cores: int, cap_uw: int, levels: Levels) -> int:
+    def cores_uw(self, node_id: NodeId, cores: int, cap_uw: int, levels: Levels) -> int:
+        """Power above the floor of so many cores of a node, at most, microwatts."""
         return cores_uw(self.specs[node_id], cores, cap_uw, levels, self.dram_cap_uw)
 
     def kinds_under(self, shares: Iterable[Share]) -> tuple[NodeKind, ...]:
@@ -190,32 +191,38 @@ class Room:
         return self._best_filled(self._holes(spec, size, among), spec, size)
 
     def find_fed(
-        self, spec: JobSpec, size: int, cap_uw: int, takes_ns: int = 0
+        self,
+        spec: JobSpec,
+        size: int,
+        cap_uw: int,
+        takes_ns: int = 0,
+        within: Sequence[NodeId] = (),
     ) -> tuple[Share, ...] | None:
         """`find`, for a place that the power left feeds at a level; None if there is none.
 
-        Where the first choice takes too much, nodes that take less are looked for.
+        Where the first choice takes too much, nodes that take less are looked for. ``within``
+        empty: on any nodes.
         """
-        shares = self.find(spec, size, takes_ns=takes_ns)
+        shares = self.find(spec, size, within or None, takes_ns)
         levels = spec.levels
         if shares is None or self.power_of(shares, cap_uw, levels) <= self.power_uw:
             return shares
         if self.alike:
             return None
-        among = None
+        among: Sequence[NodeId] | None = within or None
         if self.windows.concern(spec):
-            among = self.open(spec, takes_ns, self.specs)
+            among = self.open(spec, takes_ns, within or self.specs)
         if spec.unit is SizeUnit.NODES:
             empty = self._empty(among, spec)
             frugal = sorted(
-                empty, key=lambda n: self._cores_uw(n, len(self.specs[n].cpus), cap_uw, levels)
+                empty, key=lambda n: self.cores_uw(n, len(self.specs[n].cpus), cap_uw, levels)
             )
             shares = self._whole(frugal[:size], spec, size)
         else:
             fed = [
                 hole
                 for hole in self._holes(spec, size, among)
-                if self._cores_uw(hole[1], size, cap_uw, levels) <= self.power_uw
+                if self.cores_uw(hole[1], size, cap_uw, levels) <= self.power_uw
             ]
             shares = self._best_filled(fed, spec, size)
         fits = shares is not None and self.power_of(shares, cap_uw, levels) <= self.power_uw

@@ -108,9 +108,19 @@ class Rounds(NamedJobs):
         decisions = scheduler.decide(now_ns)
         assignments, homeless = self._placed(decisions)
         named = {one.job: one for one in scheduler.reasons(self._named)} | homeless
+        for one in named.values():
+            view = self._views[one.job]
+            if view.promise != one.promise:
+                self._views[one.job] = replace(view, promise=one.promise)
         waiting = tuple(
-            Waiting(job_id=self._views[job].job_id, reason=text, never=never, start_ns=start_ns)
-            for job, text, never, start_ns in named.values()
+            Waiting(
+                job_id=self._views[one.job].job_id,
+                reason=one.text,
+                never=one.never,
+                start_ns=one.start_ns,
+                promise=one.promise,
+            )
+            for one in named.values()
         )
         found = self._chooser.found if self._chooser is not None else Found()
         plan = Plan(
@@ -144,6 +154,7 @@ class Rounds(NamedJobs):
             exclusive=spec.exclusive,
             requests=beyond,
             resizable=self._resizable(view),
+            promise=view.promise,
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
             dram_uw=spec.levels.dram_uw,
         )
@@ -287,7 +298,9 @@ class Rounds(NamedJobs):
 
     def _wanted(self, job: int, size: int, cap_uw: int) -> Wanted:
         placing = self._chooser.placing(job) if self._chooser is not None else None
-        return Wanted(view=self._views[job], size=size, cap_uw=cap_uw, placing=placing)
+        among = () if job in self._running else self._scheduler.nodes(job)
+        view = self._views[job]
+        return Wanted(view=view, size=size, cap_uw=cap_uw, placing=placing, among=among)
 
 
 def _keep(view: JobView, room: Room) -> None:
@@ -324,6 +337,7 @@ def site_of(world: Snapshot) -> Site:
         reservations=world.reservations,
         queues=world.queues,
         clearing=world.clearing,
+        leaving_uw=world.leaving_uw,
     )
 
 
