@@ -26,6 +26,7 @@ from wattfold.coordinator.adapters.placing import (
     torus_fault,
 )
 from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
+from wattfold.coordinator.core.job import CoreSharing
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.policies import registry
@@ -96,6 +97,7 @@ _PLACEMENT = {
 
 
 _TIME = Setting(kind=float, low=0, high=1e9, unit="s")
+SHARES = tuple(one.value for one in CoreSharing if one is not CoreSharing.AS_KIND)
 _QUEUE = {
     "name": Setting(kind=str),
     "priority": Setting(kind=float, low=1e-6, high=PRIORITY_MAX),
@@ -107,6 +109,9 @@ _QUEUE = {
     "wait_expected_s": _TIME,
     "wait_max_s": _TIME,
     "preempts": Setting(kind=list),
+    "share": Setting(kind=str, choices=SHARES),
+    "sharing_factor": Setting(kind=float, low=0.0, high=1.0),
+    "max_slowdown": Setting(kind=float, low=0.0, high=1e6),
 }
 
 
@@ -379,6 +384,9 @@ def _queue(where: str, given: dict[str, Any]) -> Queue:
         nodes_max=given.get("nodes_max", 0),
         wait_expected_ns=ns_from_s(given.get("wait_expected_s", 0.0)),
         wait_max_ns=ns_from_s(given.get("wait_max_s", 0.0)),
+        sharing=CoreSharing(given.get("share", CoreSharing.AS_KIND)),
+        sharing_factor=given.get("sharing_factor"),
+        max_slowdown=given.get("max_slowdown"),
     )
 
 

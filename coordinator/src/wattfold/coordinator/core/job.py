@@ -39,6 +39,26 @@ class ResizeMode(enum.Enum):
     RESTART = "restart"
 
 
+class CoreSharing(enum.Enum):
+    """Whether a job shares cores of its nodes: as its user or its queue says, else as its kind."""
+
+    AS_KIND = "as-kind"
+    NO = "no"
+    LEND = "lend"
+    BORROW = "borrow"
+    BOTH = "both"
+
+    @property
+    def lends(self) -> bool:
+        """Whether it is said that others may have some of its cores for a while."""
+        return self in (CoreSharing.LEND, CoreSharing.BOTH)
+
+    @property
+    def borrows(self) -> bool:
+        """Whether it is said that it may start on fewer cores, beside others."""
+        return self in (CoreSharing.BORROW, CoreSharing.BOTH)
+
+
 class JobState(enum.Enum):
     """Life of a job. HELD and PENDING wait; the last five are final."""
 
@@ -137,6 +157,34 @@ class JobSpec:
     preemptable: bool = False
     levels: Levels = PLAIN
     """Those it must have; what is left open in them is up to the policy, like a `cap_uw` of 0."""
+    sharing: CoreSharing = CoreSharing.AS_KIND
+
+    @property
+    def lends(self) -> bool:
+        """Whether others may have some of its cores while it runs."""
+        able = self.kind.resized and self.mode not in (ResizeMode.FIXED, ResizeMode.RESTART)
+        return able and not self.exclusive and self._shares(self.sharing.lends)
+
+    @property
+    def borrows(self) -> bool:
+        """Whether it may start on fewer cores than it asks for, on nodes of others."""
+        able = self.kind is not JobKind.RIGID and not self.exclusive
+        return able and self._shares(self.sharing.borrows)
+
+    def _shares(self, said: bool) -> bool:
+        if self.sharing is CoreSharing.AS_KIND:
+            return self.unit is SizeUnit.CORES
+        return said
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else may be on its nodes."""
+        return self.exclusive or (self.unit is SizeUnit.NODES and not (self.lends or self.borrows))
+
+    @property
+    def least_on_node(self) -> int:
+        """Cores it must have on each of its nodes: every task keeps one."""
+        return self.least_size if self.unit is SizeUnit.CORES else self.tasks_per_node
 
     @property
     def requests(self) -> bool:
@@ -401,6 +449,7 @@ __all__ = [
     "PLACED_STATES",
     "UNKNOWN_UID",
     "Assignment",
+    "CoreSharing",
     "Ender",
     "Job",
     "JobKind",

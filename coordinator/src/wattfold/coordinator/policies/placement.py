@@ -249,6 +249,10 @@ class Room:
         cpus = choose(size, self.free[best], CpuSet(), self.cores_of(best))
         return (self._share(best, cpus, spec),)
 
+    def empty_count(self, spec: JobSpec) -> int:
+        """How many nodes a job that takes them whole could have, whatever is reserved."""
+        return len(self._empty(None, spec))
+
     def _empty(self, among: Iterable[NodeId] | None, spec: JobSpec) -> list[NodeId]:
         nodes = self.specs if among is None else among
         empty = [n for n in nodes if self.free[n] == self.specs[n].cpus]
@@ -268,7 +272,7 @@ class Room:
 
 def takes_whole_nodes(spec: JobSpec) -> bool:
     """Whether nobody else may be on the job's nodes."""
-    return spec.exclusive or spec.unit is SizeUnit.NODES
+    return spec.alone
 
 
 def resize_in_place(

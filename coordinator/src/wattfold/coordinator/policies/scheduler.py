@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy
 from wattfold.coordinator.core.promise import Promise
@@ -270,6 +271,14 @@ class ChoosingScheduler(NamedScheduler, Protocol):
 
     def placing(self, job: int) -> Placing:
         """How a job of the last decision is to be put on nodes."""
+
+
+@runtime_checkable
+class AssigningScheduler(NamedScheduler, Protocol):
+    """A scheduler that names nodes and cores itself, as it has to where jobs share them."""
+
+    def assignment(self, job: int) -> Assignment:
+        """What a job of the last decision gets."""
 
 
 @runtime_checkable
