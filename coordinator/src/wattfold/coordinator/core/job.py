@@ -9,6 +9,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
+from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -318,6 +319,8 @@ class Job:
     since; -1 = nothing is waited for."""
     ran_ns: int = 0
     """How long it ran at other sizes since it last waited: counts for its time limit."""
+    known: Known = NOTHING_KNOWN
+    """What runs like it had shown when it was submitted."""
 
     @property
     def final(self) -> bool:

@@ -69,6 +69,9 @@ class JobView:
     """Whether a plan may put it back into the queue now, for a job of a queue that pre-empts it."""
     yields_to: JobId = NOBODY
     """The job that waits and that it was pre-empted for: it does not start before that one."""
+    planned_ns: int = 0
+    """How long all of it is predicted to run at its greatest size and full power, in place of its
+    user's word; 0 = that counts."""
 
     @property
     def greatest_size(self) -> int:
