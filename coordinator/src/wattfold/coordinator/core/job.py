@@ -11,6 +11,7 @@ from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -374,6 +375,8 @@ class Job:
     since; -1 = nothing is waited for."""
     ran_ns: int = 0
     """How long it ran at other sizes since it last waited: counts for its time limit."""
+    known: Known = NOTHING_KNOWN
+    """What runs like it had shown when it was submitted."""
 
     @property
     def final(self) -> bool:

@@ -15,6 +15,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import (
     attempt_events,
+    foresight,
     job_events,
     node_events,
     node_orders,
@@ -247,7 +248,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
     if event.round.number != state.solving:
         return []
     state.solving, state.last_round = 0, event.round
-    state.revisit_ns = event.revisit_ns
+    state.revisit_ns = _earlier(event.revisit_ns, foresight.next_growth_ns(state, now_ns))
     for waiting in event.waiting:
         _explain(state, waiting)
     for refusal in event.refusals:
@@ -274,6 +275,11 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
             state.index.place(job)
             preemption.started(state, job)
     return out + preemption.carry_out(state, event.preemptions, now_ns)
+
+
+def _earlier(one_ns: int, other_ns: int) -> int:
+    """The earlier of two times, 0 = none."""
+    return min(one_ns, other_ns) if one_ns and other_ns else one_ns or other_ns
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:

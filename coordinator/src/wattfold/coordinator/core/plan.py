@@ -76,6 +76,9 @@ class JobView:
     """The job that waits and that it was pre-empted for: it does not start before that one."""
     promise: Promise | None = None
     """The start it was told, where the plan that told it keeps promises."""
+    planned_ns: int = 0
+    """How long all of it is predicted to run at its greatest size and full power, in place of its
+    user's word; 0 = that counts."""
 
     @property
     def greatest_size(self) -> int:

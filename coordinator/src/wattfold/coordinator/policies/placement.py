@@ -22,7 +22,7 @@ from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
-from wattfold.coordinator.policies.estimates import duration_ns, longest_ns
+from wattfold.coordinator.policies.estimates import asked_ns, longest_ns
 from wattfold.coordinator.policies.node_selection.choice import Chooser
 from wattfold.coordinator.policies.stock import Stock, could_hold
 
@@ -139,11 +139,11 @@ class Room:
     def takes_ns(self, view: JobView, size: int, cap_uw: int) -> int:
         """How long a job at a size and a level is to be taken to run in a search for its place.
 
-        Its time limit, else its estimate on the slowest nodes; 0 where nobody asks.
+        Its time limit, else its user's estimate on the slowest nodes; 0 where nobody asks.
         """
         if not self.windows.concern(view.spec):
             return 0
-        return view.spec.limit_ns or duration_ns(view, self._all_kinds(), size, cap_uw)
+        return view.spec.limit_ns or asked_ns(view, self._all_kinds(), size, cap_uw)
 
     def takes_ns_at_most(self, view: JobView) -> int:
         """`takes_ns` whatever size and level it gets."""
