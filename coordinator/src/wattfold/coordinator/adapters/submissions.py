@@ -17,7 +17,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX
 from wattfold.coordinator.core.charge import cores_uw, dram_range_uw, dram_zones, gpu_zones
-from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import CoreSharing, JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.v1 import common_pb2
@@ -51,6 +51,13 @@ MODES = {
     common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
     common_pb2.RESIZE_MODE_MAP: ResizeMode.MAP,
     common_pb2.RESIZE_MODE_RESTART: ResizeMode.RESTART,
+}
+SHARINGS = {
+    pb.CORE_SHARING_UNSPECIFIED: CoreSharing.AS_KIND,
+    pb.CORE_SHARING_NO: CoreSharing.NO,
+    pb.CORE_SHARING_LEND: CoreSharing.LEND,
+    pb.CORE_SHARING_BORROW: CoreSharing.BORROW,
+    pb.CORE_SHARING_BOTH: CoreSharing.BOTH,
 }
 
 
@@ -121,6 +128,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
             f"a {kind.value} job keeps its size: mode restart is for malleable jobs, give a range "
             "of sizes such as --nodes 1-4"
         )
+    sharing = _sharing(message, kind, mode)
     return JobSpec(
         name=name,
         app=app,
@@ -153,6 +161,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         reservation=message.reservation,
         preemptable=message.preemptable,
         levels=_levels(message),
+        sharing=sharing,
     )
 
 
@@ -165,6 +174,29 @@ def _levels(message: pb.JobSpec) -> Levels:
     if not (message.dram_cap_uw or message.gpu_cap_uw):
         return PLAIN
     return Levels(dram_uw=message.dram_cap_uw, gpu_uw=message.gpu_cap_uw)
+
+
+def _sharing(message: pb.JobSpec, kind: JobKind, mode: ResizeMode) -> CoreSharing:
+    """What it says of sharing. Raises InvalidRequestError where it cannot do what it says."""
+    found = SHARINGS.get(message.sharing)
+    if found is None:
+        raise InvalidRequestError("what it says of sharing cores is of a newer version")
+    if message.exclusive and (found.lends or found.borrows):
+        raise InvalidRequestError("an exclusive job shares its nodes with nobody")
+    if found.borrows and kind is JobKind.RIGID:
+        raise InvalidRequestError(
+            "a rigid job has all cores it asks for: to borrow it must be moldable or malleable"
+        )
+    if found.lends and not kind.resized:
+        raise InvalidRequestError(
+            f"a {kind.value} job keeps its cores while it runs: to lend it must be malleable"
+        )
+    if found.lends and mode in (ResizeMode.FIXED, ResizeMode.RESTART):
+        raise InvalidRequestError(
+            f"in mode {mode.value} a job keeps its cores while it runs: to lend it needs mode "
+            "mask or team"
+        )
+    return found
 
 
 def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:

@@ -98,8 +98,7 @@ class _Claims:
         """Cores nobody else may have: its own, or the whole node."""
         asked = self._jobs[assignment.job_id].spec
         node = self._nodes[share.node_id].spec
-        alone = asked.exclusive or asked.unit is SizeUnit.NODES
-        return node.cpus if alone and node else share.cpus
+        return node.cpus if asked.alone and node else share.cpus
 
     def clash(self, assignment: Assignment) -> str:
         for share in assignment.shares:
@@ -228,6 +227,7 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
     reason = (
         _wrong_size(assignment, job)
         or _wrong_nodes(assignment, job, state)
+        or _wrong_part(assignment, job, state)
         or _wrong_amounts(assignment, job, state)
     )
     if reason or not job.ranks or job.target is None or assignment.shares == job.target.shares:
@@ -285,6 +285,24 @@ def _wrong_size(assignment: Assignment, job: Job) -> str:
         return f"size {assignment.size} does not agree with {counted} {spec.unit.value}"
     if spec.unit is SizeUnit.CORES and len(assignment.shares) != 1:
         return "a job that counts cores stays within one node"
+    return ""
+
+
+def _wrong_part(assignment: Assignment, job: Job, state: State) -> str:
+    """Whether a job on whole nodes has less of one than it shares, or than its tasks need."""
+    spec = job.spec
+    for share in assignment.shares if spec.unit is SizeUnit.NODES else ():
+        node = state.nodes[share.node_id].spec
+        before = job.target.on(share.node_id) if job.target else CpuSet()
+        if node is None or share.cpus in (node.cpus, before):
+            continue
+        if spec.alone:
+            return f"cores {share.cpus} are not the whole node {share.node_id}"
+        if len(share.cpus) < spec.tasks_per_node:
+            return (
+                f"{len(share.cpus)} cores of {share.node_id} are too few for {spec.tasks_per_node} "
+                "tasks"
+            )
     return ""
 
 

@@ -103,7 +103,7 @@ _Moment = tuple[int, int, _Running | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class Candidate:
     """A job of the queue, at the size and level it will get."""
 
     job: int
@@ -175,7 +175,7 @@ class Search:
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""
-        queues: dict[str, list[_Waiting]] = {}
+        queues: dict[str, list[Candidate]] = {}
         for one in self._waiting:
             if self._may_start(one):
                 queues.setdefault(one.view.spec.reservation, []).append(one)
@@ -188,7 +188,7 @@ class Search:
                 self._reserve_and_backfill(queue[0], queue[1:])
         return self._decisions
 
-    def _sized(self, job: int, view: JobView) -> _Waiting:
+    def _sized(self, job: int, view: JobView) -> Candidate:
         cap_uw = view.spec.cap_uw or self._cap_uw
         spec = view.spec
         asked = spec.node_amounts, spec.features, spec.levels
@@ -197,9 +197,9 @@ class Search:
             self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
         size = self._sizes[key]
         takes_ns = self._room.takes_ns(view, max(size, 1), cap_uw)
-        return _Waiting(job=job, view=view, size=size, cap_uw=cap_uw, takes_ns=takes_ns)
+        return Candidate(job=job, view=view, size=size, cap_uw=cap_uw, takes_ns=takes_ns)
 
-    def _may_start(self, one: _Waiting) -> bool:
+    def _may_start(self, one: Candidate) -> bool:
         """Whether it could start on an empty machine; says why not."""
         if one.view.yields_to in self._waits:
             self._wait(one, yielding(one.view))
@@ -222,7 +222,7 @@ class Search:
             self.reasons.append(Reason(one.job, reason, never=True))
         return False
 
-    def _may_start_inside(self, one: _Waiting) -> bool:
+    def _may_start_inside(self, one: Candidate) -> bool:
         """The same of a job that names a reservation, which must have begun."""
         own = self._windows.own(one.view.spec)
         if own is None or one.size == 0:
@@ -235,7 +235,7 @@ class Search:
             return False
         return True
 
-    def _fits_unblocked(self, one: _Waiting) -> bool:
+    def _fits_unblocked(self, one: Candidate) -> bool:
         nodes = [replace(node, blocked=CpuSet()) for node in self._site.nodes]
         return one.place(Room(nodes, self._empty.power_uw)) is not None
 
@@ -264,7 +264,7 @@ class Search:
         kinds = self._room.kinds_under(shares) or self._kinds[:1]
         return duration_ns(view, kinds, size, cap_uw)
 
-    def _start(self, one: _Waiting) -> bool:
+    def _start(self, one: Candidate) -> bool:
         shares = one.place(self._room)
         if shares is None:
             return False
@@ -273,7 +273,7 @@ class Search:
         self._decisions.append((one.job, one.size, one.cap_uw))
         return True
 
-    def _reserve_and_backfill(self, head: _Waiting, later: Sequence[_Waiting]) -> None:
+    def _reserve_and_backfill(self, head: Candidate, later: Sequence[Candidate]) -> None:
         cleared = self._cleared(head)
         shadow_ns, future = (self._now_ns, cleared) if cleared else self._shadow(head)
         if cleared is None:
@@ -287,7 +287,7 @@ class Search:
         for one in left:
             self._wait(one, one.kept(self._room) or BEHIND, starts.get(one.job, 0))
 
-    def _cleared(self, head: _Waiting) -> Room | None:
+    def _cleared(self, head: Candidate) -> Room | None:
         """What is free once all have left that make way for the first, so that it fits; else None.
 
         Says why it waits then. While some are on their way out no others are asked to.
@@ -311,7 +311,7 @@ class Search:
         self._wait(head, told)
         return room
 
-    def _victims(self, head: _Waiting) -> list[_Running]:
+    def _victims(self, head: Candidate) -> list[_Running]:
         """Running jobs without which the first would start now, the youngest that will do."""
         queues = self._preempted.get(head.view.spec.queue, ())
         doomed = {job for job, _ in self.preemptions}
@@ -349,7 +349,7 @@ class Search:
             room.take(entry.shares, entry.power_uw, entry.alone)
         return room
 
-    def _shadow(self, head: _Waiting) -> tuple[int, Room]:
+    def _shadow(self, head: Candidate) -> tuple[int, Room]:
         """When the first job will fit, and all that is free then; 0 = by no end that is known."""
         future = self._room.copy()
         ordered = sorted(self._running, key=lambda e: e.ends_ns)
@@ -364,7 +364,7 @@ class Search:
         future.at_ns = self._now_ns
         return 0, future
 
-    def _starts(self, head: _Waiting, shadow_ns: int, left: Sequence[_Waiting]) -> dict[int, int]:
+    def _starts(self, head: Candidate, shadow_ns: int, left: Sequence[Candidate]) -> dict[int, int]:
         """When those behind the first start, by their turn and the estimates, where that is cheap.
 
         None before those before it, so backfilling may have one start earlier.
@@ -400,7 +400,7 @@ class Search:
             heappush(moments, (begun.ends_ns, next(numbers), begun))
         return found
 
-    def _backfill(self, one: _Waiting, head: _Waiting, shadow_ns: int, future: Room) -> bool:
+    def _backfill(self, one: Candidate, head: Candidate, shadow_ns: int, future: Room) -> bool:
         """Starts a later job if it ends before the first one starts, or leaves it its place."""
         shares = None if one.shape in self._nowhere else one.place(self._room)
         if shares is None:
@@ -418,7 +418,7 @@ class Search:
         future.take(shares, power_uw, alone)
         return self._start(one)
 
-    def _wait(self, one: _Waiting, reason: str, start_ns: int = 0) -> None:
+    def _wait(self, one: Candidate, reason: str, start_ns: int = 0) -> None:
         self.reasons.append(Reason(one.job, reason, start_ns=start_ns))
 
 

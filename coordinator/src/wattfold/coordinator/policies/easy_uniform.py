@@ -173,6 +173,11 @@ class _Capped:
             view, kinds or (self._first,), size or view.spec.least_size, self._level_uw
         )
         spec = replace(capped.spec, time_ns=max(round(time_s * 1e9), 1))
+        if view.planned_ns:
+            # Reservations go by the user's word, at this level too.
+            asked_ns = spec.time_ns * view.spec.time_ns // view.planned_ns
+            capped = replace(capped, planned_ns=spec.time_ns)
+            spec = replace(spec, time_ns=asked_ns)
         if current is not None:
             leveled = self.leveled(current)
             current = current if leveled is current else replace(leveled, expected_total_s=time_s)

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.plan import JobView
@@ -22,12 +23,14 @@ from wattfold.coordinator.policies.scheduler import Placing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A decision on a job. ``placing`` None: the size fits on any nodes, as said."""
+    """A decision on a job. ``placing`` None: the size fits as said, ``among`` these nodes."""
 
     view: JobView
     size: int
     cap_uw: int
     placing: Placing | None = None
+    among: Sequence[NodeId] = ()
+    """Empty: any."""
 
     @property
     def levels(self) -> Levels:
@@ -150,7 +153,7 @@ def _anywhere(one: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
     view, cap_uw = one.view, one.cap_uw
     exactly = one.placing is None
     takes_ns = room.takes_ns(view, size, cap_uw) if exactly else room.takes_ns_at_most(view)
-    return room.find_fed(view.spec, size, cap_uw, takes_ns)
+    return room.find_fed(view.spec, size, cap_uw, takes_ns, one.among)
 
 
 def _assigned(one: Wanted, size: int, shares: tuple[Share, ...], room: Room) -> Assignment:

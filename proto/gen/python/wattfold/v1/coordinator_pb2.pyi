@@ -23,6 +23,14 @@ class SizeUnit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SIZE_UNIT_CORES: _ClassVar[SizeUnit]
     SIZE_UNIT_NODES: _ClassVar[SizeUnit]
 
+class CoreSharing(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CORE_SHARING_UNSPECIFIED: _ClassVar[CoreSharing]
+    CORE_SHARING_NO: _ClassVar[CoreSharing]
+    CORE_SHARING_LEND: _ClassVar[CoreSharing]
+    CORE_SHARING_BORROW: _ClassVar[CoreSharing]
+    CORE_SHARING_BOTH: _ClassVar[CoreSharing]
+
 class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     JOB_STATE_UNSPECIFIED: _ClassVar[JobState]
@@ -79,6 +87,11 @@ JOB_KIND_EVOLVING: JobKind
 SIZE_UNIT_UNSPECIFIED: SizeUnit
 SIZE_UNIT_CORES: SizeUnit
 SIZE_UNIT_NODES: SizeUnit
+CORE_SHARING_UNSPECIFIED: CoreSharing
+CORE_SHARING_NO: CoreSharing
+CORE_SHARING_LEND: CoreSharing
+CORE_SHARING_BORROW: CoreSharing
+CORE_SHARING_BOTH: CoreSharing
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_HELD: JobState
 JOB_STATE_PENDING: JobState
@@ -115,7 +128,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +173,7 @@ class JobSpec(_message.Message):
     GPU_CAP_UW_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
     PREEMPTABLE_FIELD_NUMBER: _ClassVar[int]
+    SHARING_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -197,7 +211,8 @@ class JobSpec(_message.Message):
     gpu_cap_uw: int
     reservation: str
     preemptable: bool
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ...) -> None: ...
+    sharing: CoreSharing
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held")
@@ -933,7 +948,7 @@ class ListAuditResponse(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("name", "priority", "weight", "time_limit_ns", "time_limit_ns_max", "cores_max", "nodes_max", "wait_ns_expected", "wait_ns_max", "jobs_waiting", "jobs_running", "preempts")
+    __slots__ = ("name", "priority", "weight", "time_limit_ns", "time_limit_ns_max", "cores_max", "nodes_max", "wait_ns_expected", "wait_ns_max", "jobs_waiting", "jobs_running", "preempts", "sharing")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -946,6 +961,7 @@ class Queue(_message.Message):
     JOBS_WAITING_FIELD_NUMBER: _ClassVar[int]
     JOBS_RUNNING_FIELD_NUMBER: _ClassVar[int]
     PREEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SHARING_FIELD_NUMBER: _ClassVar[int]
     name: str
     priority: float
     weight: float
@@ -958,7 +974,8 @@ class Queue(_message.Message):
     jobs_waiting: int
     jobs_running: int
     preempts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ..., preempts: _Optional[_Iterable[str]] = ...) -> None: ...
+    sharing: CoreSharing
+    def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ..., preempts: _Optional[_Iterable[str]] = ..., sharing: _Optional[_Union[CoreSharing, str]] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
     __slots__ = ()

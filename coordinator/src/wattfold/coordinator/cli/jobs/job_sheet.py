@@ -77,6 +77,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("output", spec.stdout_path or f"wattfold-{job.job_id}.out"),
         ("errors", spec.stderr_path or f"wattfold-{job.job_id}.err"),
         ("kind", _kind(spec)),
+        *([("shares cores", f.shared(spec.sharing))] if spec.sharing else []),
         ("mode from", spec.mode_source or f.NONE),
         (
             "size",

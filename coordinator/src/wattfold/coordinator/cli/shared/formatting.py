@@ -67,6 +67,13 @@ def node_state(state: pb.NodeState) -> str:
     return enum_word(pb.NodeState.Name(state), "NODE_STATE_")
 
 
+def shared(sharing: pb.CoreSharing) -> str:
+    """What a job does with cores of its nodes, where that is said."""
+    if not sharing or sharing not in pb.CoreSharing.values():
+        return NONE
+    return enum_word(pb.CoreSharing.Name(sharing), "CORE_SHARING_")
+
+
 _FORGOTTEN = {pb.NODE_DUTY_UNPOWERED: "no power", pb.NODE_DUTY_OUTSIDE: "outside budget"}
 
 
