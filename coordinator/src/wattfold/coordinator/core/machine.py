@@ -247,7 +247,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
     if event.round.number != state.solving:
         return []
     state.solving, state.last_round = 0, event.round
-    state.revisit_ns = _earlier(event.revisit_ns, foresight.next_growth_ns(state, now_ns))
+    state.revisit_ns = event.revisit_ns
     for waiting in event.waiting:
         _explain(state, waiting.job_id, waiting.reason, waiting.start_ns)
     for refusal in event.refusals:
@@ -270,6 +270,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
             job.expected_start_ns = 0
             state.index.place(job)
             preemption.started(state, job)
+    state.revisit_ns = _earlier(state.revisit_ns, foresight.next_growth_ns(state, now_ns))
     return out + preemption.carry_out(state, event.preemptions, now_ns)
 
 
