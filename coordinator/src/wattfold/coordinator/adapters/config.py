@@ -26,6 +26,7 @@ from wattfold.coordinator.adapters.placing import (
     torus_fault,
 )
 from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
+from wattfold.coordinator.core.job import CoreSharing
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.forecast import METHODS, USER
@@ -98,6 +99,7 @@ _PLACEMENT = {
 
 
 _TIME = Setting(kind=float, low=0, high=1e9, unit="s")
+SHARES = tuple(one.value for one in CoreSharing if one is not CoreSharing.AS_KIND)
 _QUEUE = {
     "name": Setting(kind=str),
     "priority": Setting(kind=float, low=1e-6, high=PRIORITY_MAX),
@@ -109,6 +111,9 @@ _QUEUE = {
     "wait_expected_s": _TIME,
     "wait_max_s": _TIME,
     "preempts": Setting(kind=list),
+    "share": Setting(kind=str, choices=SHARES),
+    "sharing_factor": Setting(kind=float, low=0.0, high=1.0),
+    "max_slowdown": Setting(kind=float, low=0.0, high=1e6),
 }
 
 
@@ -212,7 +217,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
-        policy=_policy(checked.get("policy", "parm-wse"), policies),
+        policy=_policy(source, checked.get("policy", "parm-wse"), policies),
         nodes=_placed(
             source, placement, _nodes(source, raw.get("node", []), checked.get("nodes", []))
         ),
@@ -312,10 +317,14 @@ def _settings(known: tuple[PolicySetting, ...]) -> dict[str, Setting]:
     }
 
 
-def _policy(name: str, tables: dict[str, dict[str, Any]]) -> Policy:
+def _policy(source: _Source, name: str, tables: dict[str, dict[str, Any]]) -> Policy:
     entry = registry.find(name)
     assert entry is not None, "the name was checked"
-    return entry.service(tables.get(entry.family.name, {}))
+    try:
+        return entry.service(tables.get(entry.family.name, {}))
+    except ValueError as error:
+        # Settings that are each in their range and do not go together.
+        raise ConfigError(f"{source.at(entry.family.name)}: {error}") from error
 
 
 def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:
@@ -379,6 +388,9 @@ def _queue(where: str, given: dict[str, Any]) -> Queue:
         nodes_max=given.get("nodes_max", 0),
         wait_expected_ns=ns_from_s(given.get("wait_expected_s", 0.0)),
         wait_max_ns=ns_from_s(given.get("wait_max_s", 0.0)),
+        sharing=CoreSharing(given.get("share", CoreSharing.AS_KIND)),
+        sharing_factor=given.get("sharing_factor"),
+        max_slowdown=given.get("max_slowdown"),
     )
 
 

@@ -158,6 +158,7 @@ def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
     job = state.jobs.get(event.job_id)
     if job is not None and job.state is JobState.PENDING:
         job.state, job.reason = JobState.HELD, "held by its user"
+        job.expected_start_ns, job.promise = 0, None
         state.plan_needed = "job held"
     return []
 
@@ -332,7 +333,7 @@ def _unseen(state: State, job: Job, event: ev.ProcessEnded) -> Rank | None:
         return job.ranks[event.node_id]
     end = event.process
     told = "lost" if end.lost else f"exit status {end.exit_code}"
-    job.state, job.target = JobState.HELD, None
+    job.state, job.target, job.promise = JobState.HELD, None, None
     job.reason = (
         f"a process of it, not started by this journal, ended on {event.node_id} ({told}); "
         "release it to run it again, or cancel it"

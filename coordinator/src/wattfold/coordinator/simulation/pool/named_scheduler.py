@@ -154,7 +154,7 @@ class NamedPolicyScheduler:
         """The pool does what the plan says, in the instant."""
         before = view.current
         resized_ns = view.resized_ns
-        if before is not None and before.size != assignment.size:
+        if before is not None and before.shares != assignment.shares:
             resized_ns = now_ns
         started_ns = now_ns if before is None else view.started_ns
         self._views[job] = replace(
