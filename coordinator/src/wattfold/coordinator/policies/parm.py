@@ -45,9 +45,17 @@ class Menu:
     def options(self) -> tuple[Option, ...]:
         """All of them, one by one: for people."""
         table = self.table
-        names = ("size", "cap_uw", "units", "power_uw", "speedup", "total_s")
-        rows = zip(*(getattr(table, name).tolist() for name in names), strict=True)
-        return tuple(Option(**dict(zip(names, row, strict=True))) for row in rows)
+        layout = table.layout
+        columns = {
+            "size": layout.size,
+            "cap_uw": layout.cap_uw,
+            "units": layout.units,
+            "power_uw": layout.power_uw,
+            "speedup": table.speedup,
+            "total_s": table.total_s,
+        }
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return tuple(Option(**dict(zip(columns, row, strict=True))) for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

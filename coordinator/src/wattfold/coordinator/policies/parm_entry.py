@@ -15,9 +15,7 @@ from wattfold.coordinator.policies.parm_options import (
     Alternative,
     Floats,
     Options,
-    joined,
-    options_of,
-    remembered_options,
+    Shape,
     spaced_caps,
     spaced_sizes,
 )
@@ -38,7 +36,7 @@ class Entry:
     offers: tuple[Offer, ...] = ()
     """What its options are laid out from."""
     options: Options | None = None
-    """With all sizes; None: to be laid out."""
+    """With all sizes; None until laid out."""
     size: int = 0
     cap_uw: int = 0
     dram_cap_uw: int = 0
@@ -86,23 +84,22 @@ class Entry:
             return (nodes.present(unit, on, lambda most: self._sizes(most, rules)),)
         return tuple(nodes.offers(unit, lambda most: self._sizes(most, rules)))
 
-    def lay_out(self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings) -> None:
-        """Its options."""
-        self.offers = offers
+    def kin(self, on: Iterable[NodeId]) -> tuple[object, ...]:
+        """Equal for jobs with the same options but for their times."""
         ask = self.ask
-        least = max(min(ask.least, nodes.largest_size(ask.unit)), 1)
-        if not nodes.alike:
-            parts = tuple(self._alternative(offer, nodes, rules) for offer in offers)
-            self.options = joined(parts, least, nodes.kinds)
-        else:
-            ((place, sizes),) = offers
-            (profile,), (kind,) = self.profiles, nodes.kinds
-            caps_uw, charge = _levels(ask, profile, kind, rules), place.charge(ask)
-            if rules.dram:
-                self.options = options_of(profile, sizes, caps_uw, least, charge, rules.dram)
-            else:
-                self.options = remembered_options(profile, sizes, caps_uw, least, charge)
-        self.here = self.options.of_size(self.size) if self.size else None
+        asked = ask.unit, ask.exclusive, ask.cap_uw, ask.least, ask.greatest
+        return (*asked, self.size, tuple(on), *(own.shape for own in self.profiles))
+
+    def shape(self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings) -> Shape:
+        """Its options but for their times."""
+        least = max(min(self.ask.least, nodes.largest_size(self.ask.unit)), 1)
+        parts = [self._alternative(offer, nodes, rules) for offer in offers]
+        return Shape(parts, least, () if nodes.alike else nodes.kinds, rules.dram)
+
+    def lay_out(self, offers: tuple[Offer, ...], options: Options) -> None:
+        """Its options."""
+        self.offers, self.options = offers, options
+        self.here = options.of_size(self.size) if self.size else None
         self.stall_s = None
 
     def _sizes(self, most: int, rules: ParmSettings) -> tuple[int, ...]:
@@ -119,14 +116,16 @@ class Entry:
 
     def _alternative(self, offer: Offer, nodes: Nodes, rules: ParmSettings) -> Alternative:
         place, sizes = offer
-        by_kind = dict(zip(nodes.kinds, self.profiles, strict=True))
-        both = [(by_kind[kind], kind) for kind in place.kinds]
+        at = tuple(nodes.kinds.index(kind) for kind in place.kinds)
+        profiles = tuple(self.profiles[index] for index in at)
+        both = zip(profiles, place.kinds, strict=True)
         levels_uw = {level for pair in both for level in _levels(self.ask, *pair, rules)}
         return Alternative(
-            profiles=tuple(profile for profile, _ in both),
+            profiles=profiles,
             sizes=sizes,
             caps_uw=tuple(sorted(levels_uw)),
             charge=place.charge(self.ask),
+            at=at,
         )
 
 
