@@ -3,7 +3,7 @@
 The rules are those of `parm_scheduler`, which simulated pools use as well. Here are the policy of
 the service with its settings, and what of its sums people are shown.
 
-Does not: migrate running jobs, change node counts of running jobs, choose DRAM caps.
+Does not: pre-empt or migrate running jobs, choose DRAM caps.
 """
 
 from __future__ import annotations
