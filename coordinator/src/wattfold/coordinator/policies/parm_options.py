@@ -34,6 +34,10 @@ Bools = NDArray[np.bool_]
 REMEMBERED = 4096
 
 
+Level = tuple[int, int]
+"""A package cap, and what DRAM takes beyond its standing cap at its own; of a node."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
     """What an option takes of units (Eq. 4) and of power above idle (Eq. 5), by `core.charge`.
@@ -63,17 +67,17 @@ class Charge:
         total: Ints = np.sum([self.units_of(kind, sizes) for kind in self.kinds], axis=0)
         return total
 
-    def power_uw(self, sizes: Sequence[int], levels_uw: Sequence[int]) -> Ints:
+    def power_uw(self, sizes: Sequence[int], levels: Sequence[Level]) -> Ints:
         """Microwatts above the charge of idle nodes, of shape (sizes, levels)."""
         if self.unit is not SizeUnit.NODES:
             (kind,) = self.kinds
-            shares = [[share_uw(kind, size, level) for level in levels_uw] for size in sizes]
-            return np.asarray(shares, dtype=np.int64).reshape(len(sizes), len(levels_uw))
+            shares = [[share_uw(kind, size, *level) for level in levels] for size in sizes]
+            return np.asarray(shares, dtype=np.int64).reshape(len(sizes), len(levels))
         if not self.nodes:
-            each = [node_uw(self.kinds[0], level) for level in levels_uw]
+            each = [node_uw(self.kinds[0], *level) for level in levels]
             return np.multiply.outer(np.asarray(sizes, np.int64), np.asarray(each, np.int64))
         mixed = list(zip(self.kinds, self.nodes, strict=True))
-        total = [sum(n * node_uw(kind, level) for kind, n in mixed) for level in levels_uw]
+        total = [sum(n * node_uw(kind, *level) for kind, n in mixed) for level in levels]
         return np.asarray([total] * len(sizes), dtype=np.int64).reshape(len(sizes), len(total))
 
 
@@ -208,21 +212,23 @@ class Alternative:
     caps_uw: tuple[int, ...]
     charge: Charge
     at: tuple[int, ...] = (0,)
+    dram: DramLevels | None = None
+    """None leaves DRAM to its standing caps."""
 
-    def layout(self, kinds: tuple[NodeKind, ...], dram: DramLevels | None, place: int) -> Layout:
+    def layout(self, kinds: tuple[NodeKind, ...], place: int) -> Layout:
         """All combinations of sizes, caps and DRAM caps; ``kinds`` for `Layout.units_by_kind`."""
+        dram = self.dram
         drams_uw = dram.caps_uw if dram else (0,)
-        # DRAM power beyond what an idle node is charged counts as a package cap that much higher.
         beyond_uw = [cap - dram.standing_uw for cap in drams_uw] if dram else [0]
-        levels_uw = [cap + beyond for cap in self.caps_uw for beyond in beyond_uw]
-        size = np.repeat(np.asarray(self.sizes, dtype=np.int64), len(levels_uw))
+        levels = [(cap, beyond) for cap in self.caps_uw for beyond in beyond_uw]
+        size = np.repeat(np.asarray(self.sizes, dtype=np.int64), len(levels))
         by_kind = [self.charge.units_of(kind, size) for kind in kinds]
         return Layout(
             size=size,
             cap_uw=np.tile(np.repeat(self.caps_uw, len(drams_uw)), len(self.sizes)),
             dram_cap_uw=np.tile(drams_uw, len(self.sizes) * len(self.caps_uw)),
             units=self.charge.units(size),
-            power_uw=self.charge.power_uw(self.sizes, levels_uw).ravel(),
+            power_uw=self.charge.power_uw(self.sizes, levels).ravel(),
             place=np.full_like(size, place),
             units_by_kind=np.stack(by_kind, axis=1) if by_kind else None,
         )
@@ -269,14 +275,14 @@ class Shape:
         alternatives: Sequence[Alternative],
         size_least: int,
         kinds: tuple[NodeKind, ...] = (),
-        dram: DramLevels | None = None,
     ) -> None:
         self._size_least = size_least
+        self.dram = alternatives[0].dram
         self._parts = [
-            (one, one.slowdowns(one.caps_uw, dram), one.slowdowns(one.caps_uw[:1], None))
+            (one, one.slowdowns(one.caps_uw, one.dram), one.slowdowns(one.caps_uw[:1], None))
             for one in alternatives
         ]
-        layouts = [one.layout(kinds, dram, at) for at, one in enumerate(alternatives)]
+        layouts = [one.layout(kinds, at) for at, one in enumerate(alternatives)]
         self.layout = Layout.joined(layouts)
         self._efficient: dict[bytes, tuple[Bools, Layout]] = {}
         """By how the speedups of a job compare."""

@@ -27,7 +27,6 @@ decision itself is `parm_choice`. It leaves open which nodes of its kind a new j
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -44,6 +43,7 @@ from wattfold.coordinator.policies.parm_choice import (
     Shared,
     Solving,
 )
+from wattfold.coordinator.policies.parm_dram import DramOffers
 from wattfold.coordinator.policies.parm_entry import Entry
 from wattfold.coordinator.policies.parm_menu import Nodes, Offer
 from wattfold.coordinator.policies.parm_options import Options, Shape
@@ -86,6 +86,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         self._jobs: Jobs
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
         self._nodes: Nodes | None = None
+        self._drams = DramOffers((), None)
         self._entries: dict[int, Entry] = {}
         self._running: dict[int, Entry] = {}
         self._queued = Queue()
@@ -132,13 +133,10 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
-        beyond_uw = self._settings.beyond_uw
-        if beyond_uw and site.kind is not None:
-            # DRAM caps chosen count as higher package caps.
-            site = replace(site, kind=replace(site.kind, most_uw=site.kind.most_uw + beyond_uw))
         self._site = site
+        drams, self._drams = self._drams, DramOffers(site.nodes, self._settings.dram_choice)
         before, self._nodes = self._nodes, Nodes(site) if site.count else None
-        if self._nodes is not None and not self._nodes.like(before):
+        if self._nodes is not None and not (self._nodes.like(before) and self._drams.like(drams)):
             self._mixed_of = None
             self._shapes.clear()
             for one in self._entries.values():
@@ -178,7 +176,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         self._queued.pop(job)
         self._running[job] = one
         one.started_ns, one.resized_ns, one.movable = held.started_ns, held.resized_ns, held.movable
-        one.cap_uw, one.told = held.cap_uw, True
+        one.cap_uw, one.dram_cap_uw, one.told = held.cap_uw, held.dram_uw, True
         if held.size != one.size:
             one.resize(held.size)
         if self._nodes is not None and one.movable and self._offers(one) != one.offers:
@@ -231,7 +229,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         table, at = one.given
         place = one.offers[int(table.layout.place[at])][0]
         sizes = one.table.layout.sizes
-        return Placing(place.kinds, place.nodes, sizes, float(table.total_s[at]))
+        total_s, dram_uw = float(table.total_s[at]), int(table.layout.dram_cap_uw[at])
+        return Placing(place.kinds, place.nodes, sizes, total_s, dram_uw)
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason is another since the last call."""
@@ -387,7 +386,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         power_uw = [int(o.layout.power_uw[at]) if at >= 0 else 0 for o, at in cheapest]
         short = sum(power_uw) > limits.power_uw
         return [
-            at if short and own_uw <= one.charged_uw(self._settings) else -1
+            at if short and own_uw <= one.charged_uw() else -1
             for one, own_uw, at in zip(running, power_uw, least, strict=True)
         ]
 
@@ -454,13 +453,14 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             if len(self._shapes) >= SHAPES_MAX:
                 self._shapes.clear()
             offers = self._offers(jobs[0])
-            self._shapes[kin] = offers, jobs[0].shape(offers, nodes, self._settings)
+            shape = jobs[0].shape(offers, nodes, self._settings, self._drams)
+            self._shapes[kin] = offers, shape
         offers, shape = self._shapes[kin]
         works = [tuple(own.t1_s for own in one.profiles) for one in jobs]
         unlike = list(dict.fromkeys(works))
         options = dict(zip(unlike, shape.timed(np.asarray(unlike)), strict=True))
         for one, work in zip(jobs, works, strict=True):
-            one.lay_out(offers, options[work])
+            one.lay_out(offers, shape, options[work])
 
     def _on(self, one: Entry) -> list[NodeId]:
         """The nodes that a running job is on, of unlike ones."""
