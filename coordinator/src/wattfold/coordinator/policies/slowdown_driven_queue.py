@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from wattfold.coordinator.policies.backfill import EasyQueue
+from wattfold.coordinator.policies.backfill import AT_ONCE, EasyQueue, Passes
 from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     Guest,
@@ -136,8 +136,9 @@ class SlowdownQueue(EasyQueue):
         *,
         kills_at_limit: bool = False,
         allowed: Callable[[tuple[int, ...]], bool] = always,
+        passes: Passes = AT_ONCE,
     ) -> None:
-        super().__init__(units, kills_at_limit=kills_at_limit)
+        super().__init__(units, kills_at_limit=kills_at_limit, passes=passes)
         self.cores, self.rules = cores, rules
         self.shared: dict[int, Pick] = {}
         self.changed: dict[int, None] = {}
@@ -232,6 +233,8 @@ class SlowdownQueue(EasyQueue):
         if self._new and self._new[0].began < now:
             self._let_lend()
         overdue = self._overdue(now)
+        if not self._backfills(now):
+            return self._in_order(now, self.free + overdue)
         if self._fresh and now < self._shadow and not overdue:
             # Those turned down before would be again: a job that comes brings no room and no mates.
             return self._pass(now, self.free, self._standing)
@@ -248,13 +251,29 @@ class SlowdownQueue(EasyQueue):
         ended = (entry for entry in self.running if entry[0] <= now)
         return sum(own for _, job, own in ended if not runs[job].resized)
 
+    def _in_order(self, now: int, free: int) -> list[int]:
+        """Between two passes: those at the front of the queue, up to the first without room."""
+        started: list[int] = []
+        for number, size, estimate in self.queue:
+            if size > free:
+                break
+            self._begin(number, size, estimate, now)
+            free -= size
+            started.append(number)
+        del self.queue[: len(started)]
+        self._fresh = False
+        return started
+
     def _pass(self, now: int, free: int, first: int) -> list[int]:
         """Looks at the jobs from a position on, each by the static schedule and then malleable."""
         queue = self.queue
         started: list[int] = []
         kept = queue[:first]
         waits = first > 0
-        for number, size, estimate in queue[first:]:
+        last = self.passes.end(len(queue)) if waits else len(queue)
+        for place, (number, size, estimate) in enumerate(queue[first:], first):
+            if place >= last:
+                break
             fits = size <= free
             if fits and waits:
                 fits = now + estimate <= self._shadow or size <= self._extra
@@ -277,11 +296,12 @@ class SlowdownQueue(EasyQueue):
                 continue
             if not waits:
                 waits = True
+                last = place + self.passes.end(len(queue) - place)
                 self._look_ahead(now, free, size)
             kept.append((number, size, estimate))
-        self.queue = kept
         self._standing = len(kept)
         self._fresh = bool(kept)
+        self.queue = kept + queue[last:]
         return started
 
     def _look_ahead(self, now: int, free: int, need: int) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from wattfold.coordinator.cli.shared.session import Session
 from wattfold.coordinator.simulation.experiments.parm.evaluation import Evaluation, Findings
 from wattfold.coordinator.simulation.experiments.parm.report import QUICK_NOTE
-from wattfold.coordinator.simulation.experiments.parm.settings import StandIn
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 from wattfold.coordinator.simulation.experiments.verdicts import Verdict
 
 _STYLES = {

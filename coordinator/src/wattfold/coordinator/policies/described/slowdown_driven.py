@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies.described.backfilling import PASS_SETTINGS
 from wattfold.coordinator.policies.descriptions import (
     Description,
     Place,
@@ -155,5 +156,13 @@ DESCRIPTION = Description(
             help="share of the simulated jobs that are not malleable which may start on less",
             places=_SIMULATOR,
         ),
+        PolicySetting(
+            key="check",
+            default="no",
+            choices=YES_NO,
+            help="yes: after every decision look at all rules; a broken one ends the simulation",
+            places=_SIMULATOR,
+        ),
+        *PASS_SETTINGS,
     ),
 )
