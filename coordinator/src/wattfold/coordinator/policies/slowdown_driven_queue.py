@@ -51,8 +51,10 @@ class SharingRules:
     """Settings of the policy.
 
     ``dynamic``: MAX_SLOWDOWN is the mean predicted slowdown of the running jobs (DynAVGSD).
-    ``benefit``: a job must be predicted to end earlier than by the static schedule. ``protects``:
-    mates may not end so late that the first that waits starts later than is reserved for it.
+    ``benefit``: a job must be predicted to end earlier than by the static schedule, by more than
+    ``least_gain`` times what it asked for: so much must its predicted slowdown fall.
+    ``protects``: mates may not end so late that the first that waits starts later than is reserved
+    for it.
     ``free_nodes``: free nodes may complete a combination. ``mapped``: jobs that wait, before the
     one looked at, whose reservations the static schedule reckons with. ``tested``: so many of those
     that wait are looked at for mates, in order.
@@ -62,6 +64,7 @@ class SharingRules:
     dynamic: bool = False
     factor: float = 0.5
     benefit: bool = True
+    least_gain: float = 0.0
     protects: bool = True
     free_nodes: bool = False
     mapped: int = 32
@@ -470,6 +473,8 @@ class SlowdownQueue(EasyQueue):
         rules, latest = self.rules, None
         if rules.benefit:
             latest = self._static_end(guest.nodes, guest.asked, now, before)
+            if latest is not None and rules.least_gain:
+                latest -= int(guest.asked * rules.least_gain)
             if latest is not None and now + self._lenders.least_takes(guest) >= latest:
                 return None
         allowed = self._allowed

@@ -97,6 +97,14 @@ DESCRIPTION = Description(
             help="no: share also where the job would end earlier by waiting, as the authors' code",
         ),
         PolicySetting(
+            key="least_gain",
+            default=0.0,
+            low=0.0,
+            high=1e6,
+            help="with benefit: by more than so much must a job's predicted slowdown fall",
+            places=_SIMULATOR,
+        ),
+        PolicySetting(
             key="protects",
             default="yes",
             choices=YES_NO,

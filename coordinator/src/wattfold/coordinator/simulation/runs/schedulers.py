@@ -136,6 +136,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
             dynamic=values["cutoff"] == "dynamic",
             factor=float(values["sharing_factor"]),
             benefit=values["benefit"] == "yes",
+            least_gain=float(values["least_gain"]),
             protects=values["protects"] == "yes",
             free_nodes=values["free_nodes"] == "yes",
             mapped=int(values["mapped"]),

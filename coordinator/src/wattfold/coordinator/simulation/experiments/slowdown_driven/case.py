@@ -21,6 +21,8 @@ BASELINES = (IDEAL, LIMITED)
 """How backfilling is done: at every event, or in limited passes."""
 STATIC = "static"
 DYNAMIC = "DynAVGSD"
+WORTH = "worth"
+"""Not the paper's: no limit, but a job shares only where it gains much (`Settings.least_gain`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ class SlowdownCase:
     passes: str
     """One of `BASELINES`."""
     policy: str
-    """`STATIC`, `DYNAMIC`, or MAX_SLOWDOWN as a number (0 = infinite)."""
+    """`STATIC`, `DYNAMIC`, `WORTH`, or MAX_SLOWDOWN as a number (0 = infinite)."""
     model: str
     """``ideal`` or ``worst-case``."""
     settings: Settings
@@ -110,13 +112,19 @@ class SlowdownCase:
         unused = {"tested"} if self.passes == LIMITED else {"looked", "every_s"}
         if self.policy == STATIC:
             unused |= {"sharing_factor", "tested"}
-        return {name: value for name, value in self.settings.document().items() if name not in unused}
+        if self.policy != WORTH:
+            unused.add("least_gain")
+        return {
+            name: value for name, value in self.settings.document().items() if name not in unused
+        }
 
 
 def policy_name(policy: str) -> str:
-    """For people: ``MAXSD 10``, ``MAXSD inf``, ``DynAVGSD`` or ``static``."""
+    """For people: ``MAXSD 10``, ``MAXSD inf``, ``DynAVGSD``, ``static``, ``worth it``."""
     if policy in (STATIC, DYNAMIC):
         return policy
+    if policy == WORTH:
+        return "worth it (ours)"
     return f"MAXSD {policy}" if float(policy) else "MAXSD inf"
 
 
@@ -129,18 +137,23 @@ class Plan:
     """By workload; one without its log is left out."""
     seeds: tuple[int, ...] = tuple(range(SEEDS))
     quick: bool = False
+    only: tuple[str, ...] = ()
+    """Workloads that are wanted; empty: all."""
 
     @property
     def workloads(self) -> tuple[str, ...]:
         """Those that can be run, in the order of Table 1."""
         return tuple(
-            name for name, source in SOURCES.items() if not source.log_name or name in self.logs
+            name
+            for name, source in SOURCES.items()
+            if (not source.log_name or name in self.logs) and (not self.only or name in self.only)
         )
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Those that cannot, for want of a log."""
-        return tuple(name for name in SOURCES if name not in self.workloads)
+        wanted = self.only or tuple(SOURCES)
+        return tuple(name for name in wanted if name not in self.workloads)
 
     def cases(
         self, workload: str, passes: str, policy: str, model: str = "ideal"

@@ -21,6 +21,7 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
     DYNAMIC,
     IDEAL,
     STATIC,
+    WORTH,
     SlowdownCase,
 )
 from wattfold.coordinator.simulation.experiments.slowdown_driven.jobs import jobs_of
@@ -97,12 +98,14 @@ def scheduler_of(case: SlowdownCase, jobs: int) -> AnyScheduler:
     if case.policy == STATIC:
         return EasyScheduler(passes=passes)
     dynamic = case.policy == DYNAMIC
-    most = INFINITE if dynamic else float(case.policy) or INFINITE
+    worth = case.policy == WORTH
+    most = INFINITE if dynamic or worth else float(case.policy) or INFINITE
     return SlowdownScheduler(
         rules=SharingRules(
             limits=Limits(most_slowdown=most),
             dynamic=dynamic,
             factor=told.sharing_factor,
+            least_gain=told.least_gain if worth else 0.0,
             tested=told.tested if case.passes == IDEAL else told.looked,
         ),
         sharing=(Sharing(lends=True, borrows=True),),
@@ -152,7 +155,7 @@ def _cells(record: RunRecord) -> dict[str, float]:
 
 
 def _days(record: RunRecord, guests: Mask) -> dict[str, float]:
-    """Mean slowdown of the jobs submitted on each day, and how many of them started beside mates."""
+    """Of each day: mean slowdown of the jobs submitted, and how many of them were guests."""
     jobs, columns = record.jobs, record.columns
     values = job_values(jobs.submit_ns, columns.start_ns, columns.end_ns, jobs.run_ns)
     days = (jobs.submit_ns - jobs.submit_ns.min()) // (DAY_S * NS_PER_S)

@@ -25,6 +25,8 @@ class Settings:
     every_s: float = 23.0
     """Between two of its passes."""
     sharing_factor: float = 0.5
+    least_gain: float = 10.0
+    """Predicted slowdown that a job must gain by sharing, in a variant of ours."""
     tested: int = 200
     """Waiting jobs that ideal slowdown-driven looks at for mates; the limited one ``looked``."""
 
@@ -36,6 +38,8 @@ class Settings:
             )
         if not 0 < self.sharing_factor < 1:
             raise ValueError(f"a sharing factor is between 0 and 1, got {self.sharing_factor:g}")
+        if not 0 <= self.least_gain <= 1e6:
+            raise ValueError(f"a gain in slowdown is 0 or more, got {self.least_gain:g}")
         if self.tested < 1:
             raise ValueError(f"at least 1 waiting job is looked at, got {self.tested}")
 
@@ -98,6 +102,12 @@ def stand_ins(settings: Settings, *, quick: bool) -> tuple[StandIn, ...]:
             value=f"{settings.sharing_factor:g}",
             why="the paper's; one of two sockets",
             option="--sharing-factor",
+        ),
+        StandIn(
+            name="worth it",
+            value=f"no limit, and a predicted slowdown lower by {settings.least_gain:g} at least",
+            why="not the paper's: beside EASY, jobs that gain little by sharing harm those behind",
+            option="--least-gain",
         ),
         StandIn(
             name="jobs looked at for mates",
