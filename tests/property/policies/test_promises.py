@@ -126,15 +126,15 @@ class Course:
                 self.promises[waiting.job_id] = waiting.promise
             view = self.views[waiting.job_id]
             self.views[waiting.job_id] = replace(view, promise=waiting.promise)
-        for given in plan.assignments:
-            view = self.views[given.job_id]
+        for started in plan.assignments:
+            view = self.views[started.job_id]
             if view.current is None:
                 # Its processes are there a moment later.
                 began_ns = self.now_ns + self.rng.choice([0, S // 20, 2 * S])
-                self.started_ns[given.job_id] = self.now_ns
-                self.views[given.job_id] = replace(view, current=given, started_ns=began_ns)
+                self.started_ns[view.job_id] = self.now_ns
+                self.views[view.job_id] = replace(view, current=started, started_ns=began_ns)
                 takes_ns = round(view.spec.time_ns * self.rng.choice([1.0, 1.0, 0.5]))
-                self.ends_ns[given.job_id] = began_ns + takes_ns
+                self.ends_ns[view.job_id] = began_ns + takes_ns
 
     def step(self) -> None:
         """Time passes, jobs come, and a round is planned."""
@@ -189,8 +189,8 @@ def test_every_job_that_waits_is_promised_a_start_and_starts_by_then(kinds: str,
     for _ in range(400):
         if course.views.keys() <= never:
             break
-        if course.ends_ns:
-            course.now_ns = max(course.now_ns, min(course.ends_ns.values()))
+        ends_ns = [*course.ends_ns.values(), *(one.end_ns for one in course.reservations)]
+        course.now_ns = min((ns for ns in ends_ns if ns > course.now_ns), default=course.now_ns)
         course.pass_time()
         course.plan()
     assert course.views.keys() <= never

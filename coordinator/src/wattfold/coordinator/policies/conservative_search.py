@@ -87,7 +87,7 @@ class ConservativeSearch(Search):
         """What runs, and what is still there of jobs on their way out."""
         now_ns, soon_ns = self._now_ns, self._now_ns + 1
         ends = [
-            soon_ns if one.job in gone else expected_end_ns(one.ends_ns, now_ns, self._lag_ns)
+            soon_ns if one.job in gone else expected_end_ns(one.due_ns, now_ns, self._lag_ns)
             for one in self._running
         ]
         times = [soon_ns, *ends]

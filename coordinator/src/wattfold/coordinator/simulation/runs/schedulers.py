@@ -149,8 +149,6 @@ def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> Any
     choice = case.policy
     if case.messages is not None or case.placement != "any":
         raise ValueError("--machine is for the pool, and chooses nodes without --placement")
-    if choice.entry.variant.service is None:
-        raise ValueError(f"{choice.name} only counts whole like nodes: not on this --machine")
     if choice.cap_uw is not None or choice.caps_uw is not None or choice.price_resizes:
         raise ValueError("--cap, --caps and --price-resizes are for counted pools")
     if choice.dram_levels_uw:
