@@ -88,9 +88,11 @@ class Course:
         self.reservations.append(replace(made, maintenance=True))
 
     def pass_time(self) -> None:
-        """On to the next end, or to before it."""
-        if self.ends_ns and self.rng.random() < 0.7:
-            self.now_ns = max(self.now_ns, min(self.ends_ns.values()))
+        """On to the next end of a job or a window, or to before it."""
+        if self.rng.random() < 0.7:
+            overs = [one.end_ns for one in self.reservations if one.end_ns > self.now_ns]
+            next_ns = min([*self.ends_ns.values(), *overs], default=0)
+            self.now_ns = max(self.now_ns, next_ns)
         for job_id, end_ns in sorted(self.ends_ns.items()):
             if end_ns <= self.now_ns or self.rng.random() < 0.05:
                 self._end(job_id)

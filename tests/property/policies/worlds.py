@@ -10,7 +10,7 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, Share, SizeUnit
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
@@ -104,6 +104,8 @@ class World:
         if unit is SizeUnit.CORES and rng.random() < 0.2:
             fields["exclusive"] = True
         self.submitted += 1
+        # In turn, not by chance: other worlds stay as they are.
+        fields["sharing"] = list(CoreSharing)[self.submitted % len(CoreSharing)]
         self.put(
             job(
                 f"j{self.submitted}",

@@ -15,6 +15,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import (
     attempt_events,
+    foresight,
     job_events,
     node_events,
     node_orders,
@@ -273,7 +274,13 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
             state.index.place(job)
             preemption.started(state, job)
+    state.revisit_ns = _earlier(state.revisit_ns, foresight.next_growth_ns(state, now_ns))
     return out + preemption.carry_out(state, event.preemptions, now_ns)
+
+
+def _earlier(one_ns: int, other_ns: int) -> int:
+    """The earlier of two times, 0 = none."""
+    return min(one_ns, other_ns) if one_ns and other_ns else one_ns or other_ns
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
@@ -307,10 +314,15 @@ def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> No
         job.resizes += 1
         job.resized_ns = now_ns
     before, job.target = job.target, assignment
-    if before is None or (before.shares, before.cap_uw) != (assignment.shares, assignment.cap_uw):
+    if before is None or _wants(before) != _wants(assignment):
         state.index.touch_job(job)
     state.index.show_job(job.job_id)
     job.reason = ""
+
+
+def _wants(assignment: Assignment) -> tuple[object, ...]:
+    """What of an assignment nodes have to follow."""
+    return assignment.shares, assignment.cap_uw, assignment.levels
 
 
 def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Action]:

@@ -36,6 +36,8 @@ class NodeView:
     blocked_gpus: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     place: Place | None = None
+    dram_cap_uw: int = 0
+    """The standing cap of each DRAM zone, as `CoreSettings` has it; the same for all nodes."""
     leaving: tuple[Share, ...] = ()
     """What of the blocked is of jobs on their way out, and will be free when they are gone."""
 
@@ -74,6 +76,9 @@ class JobView:
     """The job that waits and that it was pre-empted for: it does not start before that one."""
     promise: Promise | None = None
     """The start it was told, where the plan that told it keeps promises."""
+    planned_ns: int = 0
+    """How long all of it is predicted to run at its greatest size and full power, in place of its
+    user's word; 0 = that counts."""
 
     @property
     def greatest_size(self) -> int:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
 
+KEPT = 500
+"""For so many jobs of a queue a start is kept where nothing else is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:

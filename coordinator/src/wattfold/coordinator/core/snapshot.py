@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.core import preemption
+from wattfold.coordinator.core import foresight, preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
@@ -46,7 +46,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
     for job in placed:
         if job.state in KEEPS_STATES and job.target is not None:
             # It draws, or may from one moment to the next, though no policy sees it.
-            reserved_uw += (held_uw := kept_uw(job, specs))
+            reserved_uw += (held_uw := kept_uw(job, specs, state.settings.dram_cap_uw))
             leaving_uw += held_uw if _leaves(job) else 0
     return Snapshot(
         now_ns=now_ns,
@@ -76,6 +76,7 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
                     blocked_bytes=held_bytes,
                     blocked_gpus=held_gpus,
                     features=node.all_features,
+                    dram_cap_uw=state.settings.dram_cap_uw,
                     leaving=_leaving(state, node),
                 )
             )
@@ -152,12 +153,13 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         node.takes_jobs and not node.dead_zones for node in nodes
     )
     key = profile_key(job.spec.app, job.spec.unit.value)
+    planned_ns, done = foresight.planned(state, job, now_ns)
     return JobView(
         job_id=job.job_id,
         spec=job.planned_spec,
         submitted_ns=job.submitted_ns,
         current=None if waits else job.target,
-        done=job.done_by(now_ns),
+        done=done,
         started_ns=job.started_ns + job.paused_ns - (job.ran_ns if job.started_ns >= 0 else 0),
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
@@ -171,4 +173,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         preemptable=not waits and not preemption.victim_refusal(job),
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
         promise=job.promise if waits else None,
+        planned_ns=planned_ns,
     )

@@ -22,9 +22,8 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.charge import node_uw
 from wattfold.coordinator.core.plan import NodeView, Plan, Policy, Snapshot
-from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.core.promise import KEPT, Promise
 from wattfold.coordinator.policies.conservative_search import PROMISED, WAITS, ConservativeSearch
-from wattfold.coordinator.policies.described.conservative import PROMISES
 from wattfold.coordinator.policies.easy import NOWHERE, EasyScheduler, Queue
 from wattfold.coordinator.policies.easy_search import Wish, never
 from wattfold.coordinator.policies.promises import LAG_NS, PromiseQueue
@@ -48,7 +47,7 @@ class ConservativeScheduler(EasyScheduler):
         *,
         size: str = "max",
         cap_uw: int | None = None,
-        promises: int = PROMISES,
+        promises: int = KEPT,
         lag_ns: int = LAG_NS,
     ) -> None:
         super().__init__(method="conservative", size=size, cap_uw=cap_uw, kills_at_limit=False)
@@ -199,7 +198,7 @@ class Conservative(Scheduled):
     """Settings. ``size``: "max" or "min" of the range a job gives; ``promises``: see `Keeper`."""
 
     size: str = "max"
-    promises: int = PROMISES
+    promises: int = KEPT
 
     @property
     def name(self) -> str:

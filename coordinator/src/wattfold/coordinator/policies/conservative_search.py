@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import share_uw
 from wattfold.coordinator.core.job import Share, SizeUnit
 from wattfold.coordinator.core.plan import NodeView
 from wattfold.coordinator.core.promise import Promise
@@ -143,7 +142,11 @@ class ConservativeSearch(Search):
         spec, nodes = one.view.spec, self._site.nodes
         whole = spec.unit is SizeUnit.NODES
         count, cores = (one.size, 0) if whole else (1, one.size)
-        drawn = [share_uw(kind, cores or kind.cores, one.cap_uw) for kind in self._kinds]
+        room, caps = self._room, (one.cap_uw, spec.levels)
+        drawn = [
+            room.cores_uw(name, cores or node.kind.cores, *caps)
+            for name, node in room.specs.items()
+        ]
         able = np.array([could_hold(node, spec) for node in nodes]) if spec.requests else None
         names, own = self._room.specs, self._windows.own(spec)
         return Need(
@@ -227,7 +230,7 @@ class ConservativeSearch(Search):
             self._timeline((), ()),
             shares,
             start_ns + request.takes_ns + self._lag_ns,
-            room.power_of(shares, head.cap_uw),
+            room.power_of(shares, head.cap_uw, head.view.spec.levels),
             alone=takes_whole_nodes(head.view.spec),
             start_ns=start_ns,
         )

@@ -22,16 +22,19 @@ from itertools import count, groupby
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.amounts import Amounts
-from wattfold.coordinator.core.charge import node_uw, share_uw
+from wattfold.coordinator.core.charge import cores_uw
 from wattfold.coordinator.core.job import Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.core.levels import Levels
+from wattfold.coordinator.core.plan import JobView, NodeView
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
 from wattfold.coordinator.policies.requests import yielding
 from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
 
-Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...], tuple[int, str, str, str] | None]
+_Caps = tuple[int, Levels]
+_Right = tuple[int, str, str, str] | None
+Shape = tuple[SizeUnit, bool, int, _Caps, Amounts, tuple[str, ...], _Right]
 FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
@@ -63,12 +66,15 @@ def size_of(view: JobView, site: Site, wish: str, cap_uw: int) -> int:
 
 def _fed(view: JobView, site: Site, size: int, cap_uw: int) -> bool:
     """Whether the whole budget would do for this size, on the nodes that take least."""
-    kinds = [node.spec.kind for node in site.nodes]
+
+    def takes_uw(node: NodeView, cores: int) -> int:
+        return cores_uw(node.spec, cores, cap_uw, view.spec.levels, node.dram_cap_uw)
+
     if view.spec.unit is SizeUnit.NODES:
-        each = sorted(node_uw(kind, cap_uw) for kind in kinds)
+        each = sorted(takes_uw(node, len(node.spec.cpus)) for node in site.nodes)
         return sum(each[:size]) <= site.spendable_uw
-    large = [kind for kind in kinds if kind.cores >= size]
-    return min(share_uw(kind, size, cap_uw) for kind in large) <= site.spendable_uw
+    large = [node for node in site.nodes if len(node.spec.cpus) >= size]
+    return min(takes_uw(node, size) for node in large) <= site.spendable_uw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +120,8 @@ class Candidate:
         spec, right = self.view.spec, None
         if self.takes_ns:
             right = self.takes_ns, spec.reservation, spec.queue, spec.user
-        amounts = spec.node_amounts
-        return spec.unit, spec.exclusive, self.size, self.cap_uw, amounts, spec.features, right
+        caps, amounts = (self.cap_uw, spec.levels), spec.node_amounts
+        return spec.unit, spec.exclusive, self.size, caps, amounts, spec.features, right
 
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
@@ -186,7 +192,7 @@ class Search:
     def _sized(self, job: int, view: JobView) -> Candidate:
         cap_uw = view.spec.cap_uw or self._cap_uw
         spec = view.spec
-        asked = spec.node_amounts, spec.features
+        asked = spec.node_amounts, spec.features, spec.levels
         key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
         if key not in self._sizes:
             self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
@@ -244,7 +250,8 @@ class Search:
         began_ns: int,
     ) -> None:
         """Takes what a job holds, and notes when it gives it back."""
-        power_uw = self._room.power_of(shares, cap_uw)
+        levels = view.current.levels if view.current else view.spec.levels
+        power_uw = self._room.power_of(shares, cap_uw, levels)
         alone = takes_whole_nodes(view.spec)
         self._room.take(shares, power_uw, alone)
         due_ns = began_ns + self._duration_ns(view, shares, size, cap_uw)
@@ -386,7 +393,8 @@ class Search:
                 _pass(moments, moments[0][0], future)
             found[one.job] = future.at_ns
             takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
-            power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
+            power_uw = future.power_of(shares, one.cap_uw, one.view.spec.levels)
+            alone = takes_whole_nodes(one.view.spec)
             future.take(shares, power_uw, alone)
             begun = _Running(
                 job=one.job,
@@ -409,7 +417,8 @@ class Search:
         takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
         if self._now_ns + takes_ns <= shadow_ns:
             return self._start(one)
-        power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
+        power_uw = future.power_of(shares, one.cap_uw, one.view.spec.levels)
+        alone = takes_whole_nodes(one.view.spec)
         beside = future.copy()
         beside.take(shares, power_uw, alone)
         if head.place(beside) is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.estimates import duration_ns, run_time_s
 from wattfold.coordinator.policies.moving import places
@@ -31,6 +32,12 @@ class Wanted:
     among: Sequence[NodeId] = ()
     """Empty: any."""
 
+    @property
+    def levels(self) -> Levels:
+        """What it has beside its cap: what was decided, but for what it asks for."""
+        decided = Levels(dram_uw=self.placing.dram_uw) if self.placing else PLAIN
+        return decided.under(self.view.spec.levels)
+
 
 Finds = Callable[[Wanted, int, Room], tuple[Share, ...] | None]
 
@@ -48,7 +55,7 @@ def resized(running: Sequence[Wanted], room: Room) -> list[Assignment]:
             one = replace(one, size=len(own))
         whole = one.view.spec.unit is SizeUnit.NODES
         assignments.append(_assigned(one, one.size if whole else len(own[0].cpus), own, room))
-        room.power_uw -= room.power_of(own, one.cap_uw)
+        room.power_uw -= room.power_of(own, one.cap_uw, one.levels)
     return assignments
 
 
@@ -72,7 +79,8 @@ def _on_other_nodes(moving: Sequence[Wanted], room: Room) -> dict[str, tuple[Sha
         room.give_back(held, 0, alone=True)
         least = min(one.size, len(held))
         sizes = range(one.size, least - 1, -1)
-        tries = (places(one.view, size, one.cap_uw, room) for size in sizes)
+        like = room.of_kind(one.placing.kinds[0]) if one.placing else None
+        tries = (places(one.view, size, one.cap_uw, room, like) for size in sizes)
         own = found[one.view.job_id] = next((shares for shares in tries if shares), held)
         room.take(own, 0, alone=True)
     return found
@@ -116,7 +124,7 @@ def _placed(one: Wanted, room: Room, finds: Finds) -> Assignment | None:
         shares = finds(one, size, room)
         if shares is None:
             continue
-        power_uw = room.power_of(shares, one.cap_uw)
+        power_uw = room.power_of(shares, one.cap_uw, one.levels)
         if power_uw <= room.power_uw:
             room.take(shares, power_uw, takes_whole_nodes(one.view.spec))
             return _assigned(one, size, shares, room)
@@ -166,4 +174,5 @@ def _assigned(one: Wanted, size: int, shares: tuple[Share, ...], room: Room) -> 
         cap_uw=cap_uw,
         shares=shares,
         expected_total_s=total_s,
+        levels=one.levels,
     )

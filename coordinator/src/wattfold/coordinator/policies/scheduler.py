@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy
 from wattfold.coordinator.core.promise import Promise
@@ -55,6 +56,8 @@ class Ask(NamedTuple):
     """The start it was promised."""
     restart_s: float = 0.0
     """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
+    dram_uw: int = 0
+    """The DRAM level it must have; 0 leaves it to the policy."""
 
 
 class Held(NamedTuple):
@@ -70,6 +73,8 @@ class Held(NamedTuple):
     """The resize after which it is to be left alone for a while; -1 = there is none."""
     movable: bool = True
     """Whether anything of it may change now."""
+    dram_uw: int = 0
+    """Its DRAM level; 0 = the standing caps."""
 
 
 class Reason(NamedTuple):
@@ -211,6 +216,8 @@ class Placing(NamedTuple):
     """What it may have where there is no place for its size: those below it count."""
     expected_s: float = 0.0
     """Time of the whole job as decided."""
+    dram_uw: int = 0
+    """DRAM level of its nodes; 0 = their standing caps."""
 
 
 class Found(NamedTuple):
@@ -264,6 +271,14 @@ class ChoosingScheduler(NamedScheduler, Protocol):
 
     def placing(self, job: int) -> Placing:
         """How a job of the last decision is to be put on nodes."""
+
+
+@runtime_checkable
+class AssigningScheduler(NamedScheduler, Protocol):
+    """A scheduler that names nodes and cores itself, as it has to where jobs share them."""
+
+    def assignment(self, job: int) -> Assignment:
+        """What a job of the last decision gets."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.core.promise import KEPT
 from wattfold.coordinator.policies.descriptions import (
     Description,
     Place,
@@ -12,7 +13,6 @@ from wattfold.coordinator.policies.descriptions import (
     Variant,
 )
 
-PROMISES = 500
 PROMISES_MAX = 5_000
 
 
@@ -48,7 +48,7 @@ DESCRIPTION = Description(
         ),
         PolicySetting(
             key="promises",
-            default=PROMISES,
+            default=KEPT,
             low=1,
             high=PROMISES_MAX,
             places=(Place.SERVICE,),

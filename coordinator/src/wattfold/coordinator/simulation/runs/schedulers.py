@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
-from wattfold.coordinator.policies.descriptions import Pool
+from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.policies.backfill import Passes
+from wattfold.coordinator.policies.descriptions import Pool, Values
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import AnyScheduler
+from wattfold.coordinator.policies.scheduler import DramScheduler
+from wattfold.coordinator.simulation.pool.foretelling import ForetellingScheduler, Replans
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
@@ -53,6 +58,18 @@ def machine_of(case: SimulationCase) -> Machine | NodeMachine:
 def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
     """The policy of a case, at work on its machine. Raises ValueError."""
     _check_idle_charge(case)
+    made = _made(case, table)
+    if not case.predict:
+        return made
+    if isinstance(made, DramScheduler):
+        raise ValueError(
+            f"{case.policy.name} in a pool of counted nodes plans with profiles and not with the "
+            "times of users: leave --predict out, or describe its --machine"
+        )
+    return ForetellingScheduler(table, cast("Replans", made), case.predict)
+
+
+def _made(case: SimulationCase, table: JobTable) -> AnyScheduler:
     if isinstance(case.machine, NodeMachine):
         return _by_node(case, case.machine, table)
     pool = case.policy.entry.variant.pool
@@ -60,15 +77,29 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
 
 
 def _backfilling(case: SimulationCase, table: JobTable) -> AnyScheduler:
-    choice, values = case.policy, case.policy.values()
+    return _in_order(case, table, _passes(case.policy.values()))
+
+
+def _conservative(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    """Times are exact: promises are kept by the queue, however many."""
+    return _in_order(case, table, Passes())
+
+
+def _in_order(case: SimulationCase, table: JobTable, passes: Passes) -> AnyScheduler:
+    choice = case.policy
     cap_uw = case.counted.cap_uw_max if choice.cap_uw is None else choice.cap_uw
     _check_sizes(case, table, cap_uw)
     return EasyScheduler(
         method=choice.name,
         cap_uw=choice.cap_uw,
-        size=str(values["size"]),
+        size=str(choice.values()["size"]),
         kills_at_limit=_kills_at_limit(case, table),
+        passes=passes,
     )
+
+
+def _passes(values: Values) -> Passes:
+    return Passes(looked=int(values["looked"]), every=ns_from_s(float(values["every"])))
 
 
 def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
@@ -101,6 +132,7 @@ def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
 
 def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     from wattfold.coordinator.policies.described.slowdown_driven import most_slowdown
+    from wattfold.coordinator.policies.slowdown_driven_check import CheckedSlowdownScheduler
     from wattfold.coordinator.policies.slowdown_driven_choice import Limits
     from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
     from wattfold.coordinator.policies.slowdown_driven_queue import Sharing, SharingRules
@@ -117,7 +149,8 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     lends = drawn < case.source.malleable_share
     rest = (drawn - case.source.malleable_share) / max(1 - case.source.malleable_share, 1e-9)
     moldable = ~lends & (rest < float(values["moldable"]))
-    return SlowdownScheduler(
+    made = CheckedSlowdownScheduler if values["check"] == "yes" else SlowdownScheduler
+    return made(
         rules=SharingRules(
             limits=Limits(
                 most_slowdown=most_slowdown(values),
@@ -127,6 +160,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
             dynamic=values["cutoff"] == "dynamic",
             factor=float(values["sharing_factor"]),
             benefit=values["benefit"] == "yes",
+            least_gain=float(values["least_gain"]),
             protects=values["protects"] == "yes",
             free_nodes=values["free_nodes"] == "yes",
             mapped=int(values["mapped"]),
@@ -141,6 +175,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
         cap_uw=cap_uw,
         contiguous=values["contiguous"] == "yes",
         kills_at_limit=_kills_at_limit(case, table),
+        passes=_passes(values),
     )
 
 
@@ -178,7 +213,7 @@ def _with_snapshots(case: SimulationCase, table: JobTable) -> AnyScheduler:
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
     Pool.EASY: _backfilling,
     Pool.FCFS: _backfilling,
-    Pool.CONSERVATIVE: _backfilling,
+    Pool.CONSERVATIVE: _conservative,
     Pool.EASY_UNIFORM: _uniform,
     Pool.PARM: _parm,
     Pool.SLOWDOWN_DRIVEN: _slowdown_driven,
