@@ -392,7 +392,6 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
         ("--nodes=3 --requests M", "--requests needs --machine FILE"),
         ("", "either --nodes COUNT or --machine FILE"),
         ("--machine M --level messages", "easy needs like nodes that are counted"),
-        ("--machine M --policy conservative", "conservative only counts whole like nodes"),
         ("--machine M --budget 400W", "leaves nothing for jobs"),
     ],
 )

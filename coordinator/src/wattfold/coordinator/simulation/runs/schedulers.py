@@ -77,15 +77,24 @@ def _made(case: SimulationCase, table: JobTable) -> AnyScheduler:
 
 
 def _backfilling(case: SimulationCase, table: JobTable) -> AnyScheduler:
-    choice, values = case.policy, case.policy.values()
+    return _in_order(case, table, _passes(case.policy.values()))
+
+
+def _conservative(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    """Times are exact: promises are kept by the queue, however many."""
+    return _in_order(case, table, Passes())
+
+
+def _in_order(case: SimulationCase, table: JobTable, passes: Passes) -> AnyScheduler:
+    choice = case.policy
     cap_uw = case.counted.cap_uw_max if choice.cap_uw is None else choice.cap_uw
     _check_sizes(case, table, cap_uw)
     return EasyScheduler(
         method=choice.name,
         cap_uw=choice.cap_uw,
-        size=str(values["size"]),
+        size=str(choice.values()["size"]),
         kills_at_limit=_kills_at_limit(case, table),
-        passes=_passes(values),
+        passes=passes,
     )
 
 
@@ -175,8 +184,6 @@ def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> Any
     choice = case.policy
     if case.messages is not None or case.placement != "any":
         raise ValueError("--machine is for the pool, and chooses nodes without --placement")
-    if choice.entry.variant.service is None:
-        raise ValueError(f"{choice.name} only counts whole like nodes: not on this --machine")
     if choice.cap_uw is not None or choice.caps_uw is not None or choice.price_resizes:
         raise ValueError("--cap, --caps and --price-resizes are for counted pools")
     if choice.dram_levels_uw:
@@ -206,7 +213,7 @@ def _with_snapshots(case: SimulationCase, table: JobTable) -> AnyScheduler:
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
     Pool.EASY: _backfilling,
     Pool.FCFS: _backfilling,
-    Pool.CONSERVATIVE: _backfilling,
+    Pool.CONSERVATIVE: _conservative,
     Pool.EASY_UNIFORM: _uniform,
     Pool.PARM: _parm,
     Pool.SLOWDOWN_DRIVEN: _slowdown_driven,
