@@ -18,6 +18,7 @@ from unit.pool.pools import table
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan
+from wattfold.coordinator.policies.conservative import Conservative
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
@@ -32,6 +33,8 @@ POLICIES = [
     FifoEasy(),
     FifoEasy(backfill=False),
     FifoEasy(size="min"),
+    Conservative(),
+    Conservative(promises=2),
     Parm(solver="greedy"),
     Parm(solver="greedy", resize_interval_ns=20 * S, alpha=1.0),
     Parm(solver="greedy", variant=Variant.NOMM),

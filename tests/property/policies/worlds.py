@@ -171,6 +171,9 @@ class World:
 
     def take(self, plan: Plan) -> None:
         """The core accepts what it likes of a plan; what it accepts may start at once or later."""
+        for waiting in plan.waiting:
+            view = self.views[waiting.job_id]
+            self.views[waiting.job_id] = replace(view, promise=waiting.promise)
         for assignment in plan.assignments:
             view = self.views[assignment.job_id]
             if self.rng.random() < 0.15:

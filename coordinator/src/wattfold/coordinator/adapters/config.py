@@ -29,6 +29,7 @@ from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
 from wattfold.coordinator.core.job import CoreSharing
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place, PolicySetting
 from wattfold.coordinator.policies.node_selection.selector import Strategy
@@ -58,6 +59,7 @@ _TOP = {
     "budget_w": Setting(kind=float, low=1, high=1e9, unit="W"),
     "accept_outside_w": Setting(kind=float, low=0, high=1e9, unit="W"),
     "policy": Setting(kind=str, choices=registry.service_names()),
+    "predict": Setting(kind=str, choices=METHODS),
     "lease_s": Setting(kind=float, low=1, high=3600, unit="s"),
     "command_timeout_s": Setting(kind=float, low=0.1, high=60, unit="s"),
     "mask_deadline_s": Setting(kind=float, low=0.01, high=60, unit="s"),
@@ -147,6 +149,7 @@ class Config:
     telemetry_interval_s: float = 1.0
     solver_deadline_s: float = 15.0
     dram_cap_uw: int = 0
+    predict: str = USER
     limits: TimeLimits = TimeLimits()  # noqa: RUF009 - immutable
     audit_entries: int = ENTRIES_KEPT
     access: AccessSettings = AccessSettings()  # noqa: RUF009 - immutable
@@ -214,7 +217,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
-        policy=_policy(checked.get("policy", "parm-wse"), policies),
+        policy=_policy(source, checked.get("policy", "parm-wse"), policies),
         nodes=_placed(
             source, placement, _nodes(source, raw.get("node", []), checked.get("nodes", []))
         ),
@@ -235,6 +238,7 @@ _PLAIN = (
     "term_grace_s",
     "telemetry_interval_s",
     "solver_deadline_s",
+    "predict",
     "audit_entries",
 )
 
@@ -313,10 +317,14 @@ def _settings(known: tuple[PolicySetting, ...]) -> dict[str, Setting]:
     }
 
 
-def _policy(name: str, tables: dict[str, dict[str, Any]]) -> Policy:
+def _policy(source: _Source, name: str, tables: dict[str, dict[str, Any]]) -> Policy:
     entry = registry.find(name)
     assert entry is not None, "the name was checked"
-    return entry.service(tables.get(entry.family.name, {}))
+    try:
+        return entry.service(tables.get(entry.family.name, {}))
+    except ValueError as error:
+        # Settings that are each in their range and do not go together.
+        raise ConfigError(f"{source.at(entry.family.name)}: {error}") from error
 
 
 def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:

@@ -8,7 +8,7 @@ is left out with a reason; nothing of it is mended here, the next round plans an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -45,6 +45,10 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
         job = state.jobs.get(assignment.job_id)
         if job is not None and firm(state, job):
             continue  # It has what it waits for; the plan need not say so.
+        if job is not None and job.spec.levels:
+            # Whatever the policy knows of them.
+            levels = assignment.levels.under(job.spec.levels)
+            assignment = replace(assignment, levels=levels)
         reason = _individual(assignment, job, state) or _reserved(assignment, job, windows, now_ns)
         if assignment.job_id in strays:
             reason = "a process of it runs already, which this journal has not started"
@@ -188,7 +192,7 @@ def _starts(
     # draw is reserved in the snapshot already.
     seen = without_jobs(state, now_ns)
     specs = {view.spec.node_id: view.spec for view in seen.nodes}
-    left_uw = seen.spendable_uw
+    left_uw, dram_cap_uw = seen.spendable_uw, state.settings.dram_cap_uw
     taken = _Claims(state)
     for assignment in (*changes, *_kept(changes, state)):
         taken.add(assignment)
@@ -196,11 +200,13 @@ def _starts(
         if job.state not in KEEPS_STATES:
             before = job.target if restarts(job, assignment) else None
             # One that is restarted never draws both: what it has until it has ended counts on.
-            left_uw -= max(assigned_on_uw(one, specs) for one in (assignment, before) if one)
+            left_uw -= max(
+                assigned_on_uw(one, specs, dram_cap_uw) for one in (assignment, before) if one
+            )
     accepted: list[Assignment] = []
     for assignment in starts:
         reason = taken.clash(assignment) or taken.shortage(assignment)
-        needed_uw = assigned_on_uw(assignment, specs)
+        needed_uw = assigned_on_uw(assignment, specs, dram_cap_uw)
         if not reason and needed_uw > left_uw:
             reason = (
                 f"needs {needed_uw / 1e6:.2f} W above the floors, {left_uw / 1e6:.2f} W are left"

@@ -9,6 +9,9 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
+from wattfold.coordinator.core.levels import PLAIN, Levels
+from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -153,6 +156,8 @@ class JobSpec:
     reservation: str = ""
     """Where it runs alone; empty = outside of all."""
     preemptable: bool = False
+    levels: Levels = PLAIN
+    """Those it must have; what is left open in them is up to the policy, like a `cap_uw` of 0."""
     sharing: CoreSharing = CoreSharing.AS_KIND
 
     @property
@@ -237,7 +242,8 @@ class Share:
 class Assignment:
     """What a policy wants for one job.
 
-    ``cap_uw`` is the package cap per whole node its size was chosen with (P_j of PARM);
+    ``cap_uw`` is the package cap per whole node its size was chosen with (P_j of PARM), ``levels``
+    are the caps of other zones;
     ``expected_total_s`` is t[j, n, p], the time of the whole job at this size and cap, from which
     the core integrates the share done. 0 = unknown.
     """
@@ -247,6 +253,7 @@ class Assignment:
     cap_uw: int
     shares: tuple[Share, ...]
     expected_total_s: float = 0.0
+    levels: Levels = PLAIN
 
     def on(self, node_id: NodeId) -> CpuSet:
         """Cores on a node, empty where it has none."""
@@ -333,6 +340,8 @@ class Job:
     reason: str = ""
     expected_start_ns: int = 0
     """When the last plan expected it to start; 0 = it did not say, or it does not wait."""
+    promise: Promise | None = None
+    """The start that plans are to keep; of one that is to start now, that."""
     ended_by: Ender = Ender.NOBODY
     over_since_ns: int = -1
     """Since when it has run longer than its model said, as of the last change of its speed."""
@@ -366,6 +375,8 @@ class Job:
     since; -1 = nothing is waited for."""
     ran_ns: int = 0
     """How long it ran at other sizes since it last waited: counts for its time limit."""
+    known: Known = NOTHING_KNOWN
+    """What runs like it had shown when it was submitted."""
 
     @property
     def final(self) -> bool:

@@ -112,9 +112,19 @@ class Rounds(NamedJobs):
         decisions = scheduler.decide(now_ns)
         assignments, homeless = self._placed(decisions)
         named = {one.job: one for one in scheduler.reasons(self._named)} | homeless
+        for one in named.values():
+            view = self._views[one.job]
+            if view.promise != one.promise:
+                self._views[one.job] = replace(view, promise=one.promise)
         waiting = tuple(
-            Waiting(job_id=self._views[job].job_id, reason=text, never=never, start_ns=start_ns)
-            for job, text, never, start_ns in named.values()
+            Waiting(
+                job_id=self._views[one.job].job_id,
+                reason=one.text,
+                never=one.never,
+                start_ns=one.start_ns,
+                promise=one.promise,
+            )
+            for one in named.values()
         )
         found = self._chooser.found if self._chooser is not None else Found()
         plan = Plan(
@@ -136,18 +146,21 @@ class Rounds(NamedJobs):
         view = self._views[job]
         spec = view.spec
         beyond = bool(spec.requests or spec.reservation or view.yields_to or self._in_part(view))
+        levelled = spec.levels or (view.current is not None and view.current.levels)
         return Ask(
             least=spec.least_size,
             greatest=view.greatest_size,
             priority=spec.priority,
             submitted_ns=view.submitted_ns,
             cap_uw=spec.cap_uw,
-            whole=spec.unit is SizeUnit.NODES and not beyond,
+            whole=spec.unit is SizeUnit.NODES and not (beyond or levelled),
             unit=spec.unit,
             exclusive=spec.exclusive,
             requests=beyond,
             resizable=self._resizable(view),
+            promise=view.promise,
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
+            dram_uw=spec.levels.dram_uw,
         )
 
     def _in_part(self, view: JobView) -> bool:
@@ -178,6 +191,7 @@ class Rounds(NamedJobs):
             here=here,
             resized_ns=lock_from_ns(view),
             movable=view.movable,
+            dram_uw=current.levels.dram_uw,
         )
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
@@ -311,13 +325,15 @@ class Rounds(NamedJobs):
 
     def _wanted(self, job: int, size: int, cap_uw: int) -> Wanted:
         placing = self._chooser.placing(job) if self._chooser is not None else None
-        return Wanted(view=self._views[job], size=size, cap_uw=cap_uw, placing=placing)
+        among = () if job in self._running else self._scheduler.nodes(job)
+        view = self._views[job]
+        return Wanted(view=view, size=size, cap_uw=cap_uw, placing=placing, among=among)
 
 
 def _keep(view: JobView, room: Room) -> None:
     """A running job keeps what it has."""
     assert view.current is not None
-    power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+    power_uw = room.given_uw(view.current)
     room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
 
 
@@ -348,6 +364,7 @@ def site_of(world: Snapshot) -> Site:
         reservations=world.reservations,
         queues=world.queues,
         clearing=world.clearing,
+        leaving_uw=world.leaving_uw,
     )
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import node_uw, share_uw
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.easy_search import BEHIND, BLOCKED, FIRST, never, size_of
 from wattfold.coordinator.policies.estimates import duration_ns
@@ -57,15 +57,20 @@ class Waiter:
 
 
 class _Part(NamedTuple):
-    """Cores that a job holds, at a level."""
+    """Cores that a job holds, at its levels."""
 
     shares: tuple[Share, ...]
     cap_uw: int
+    levels: Levels
     alone: bool
+
+    def power_uw(self, room: Room) -> int:
+        """What they take above the floors there."""
+        return room.power_of(self.shares, self.cap_uw, self.levels)
 
     def take(self, room: Room) -> None:
         """They are not free there."""
-        room.take(self.shares, room.power_of(self.shares, self.cap_uw), self.alone)
+        room.take(self.shares, self.power_uw(room), self.alone)
 
 
 _Before = Sequence[tuple[Run, Assignment, int]]
@@ -205,7 +210,7 @@ class Round:
         kinds = self.ground.room.kinds_under(shares)
         takes_ns = duration_ns(one.view, kinds, one.size, one.cap_uw)
         if head is not None and self._now_ns + takes_ns > head.shadow_ns:
-            part = _Part(shares, one.cap_uw, one.view.spec.alone)
+            part = _Part(shares, one.cap_uw, one.view.spec.levels, one.view.spec.alone)
             if one.shape in self._delaying or not _fits_beside(head, [part]):
                 self._delaying.add(one.shape)
                 return False
@@ -223,6 +228,7 @@ class Round:
             cap_uw=room.held_uw(shares, one.cap_uw),
             shares=shares,
             expected_total_s=takes_ns / 1e9,
+            levels=spec.levels,
         )
         fulls = {
             share.node_id: room.specs[share.node_id].kind.cores if whole else one.size
@@ -343,7 +349,7 @@ class Round:
     ) -> bool:
         """Starts a job beside mates that have shrunk; undone where power or the first forbid it."""
         ground, (asked_ns, takes_ns) = self.ground, times_ns
-        if ground.room.power_of(shares, one.cap_uw) <= ground.room.power_uw:
+        if ground.room.power_of(shares, one.cap_uw, one.view.spec.levels) <= ground.room.power_uw:
             run = self._begin(one, shares, asked_ns, takes_ns)
             for mate, _, _ in before:
                 mate.ends_ns = ground.predicted_ns(mate)
@@ -417,7 +423,10 @@ class Round:
     def _spare(self, one: Waiter, head: _Head | None) -> Callable[[int], int]:
         """Free nodes for a job that takes so long, none that the first that waits will need."""
         room, spec = self.ground.room, one.view.spec
-        each_uw = max(node_uw(kind, one.cap_uw) for kind in self._kinds)
+        each_uw = max(
+            room.cores_uw(name, node.kind.cores, one.cap_uw, spec.levels)
+            for name, node in room.specs.items()
+        )
         free = room.empty_count(spec)
         if each_uw:
             free = min(free, max(room.power_uw, 0) // each_uw)
@@ -454,7 +463,9 @@ class Round:
     def _restricted(self, one: Waiter) -> bool:
         """Whether more than cores may keep a job from a node."""
         spec, room = one.view.spec, self.ground.room
-        needed_uw = max(share_uw(kind, one.size, one.cap_uw) for kind in self._kinds)
+        needed_uw = max(
+            room.cores_uw(node_id, one.size, one.cap_uw, spec.levels) for node_id in room.specs
+        )
         asks = spec.requests or spec.exclusive or room.windows.concern(spec)
         return bool(asks) or needed_uw > room.power_uw
 
@@ -502,7 +513,7 @@ class Round:
 
 
 def _held(given: Assignment, view: JobView) -> _Part:
-    return _Part(given.shares, given.cap_uw, view.spec.alone)
+    return _Part(given.shares, given.cap_uw, given.levels, view.spec.alone)
 
 
 def _fits_beside(head: _Head, late: Sequence[_Part]) -> bool:
@@ -514,7 +525,7 @@ def _fits_beside(head: _Head, late: Sequence[_Part]) -> bool:
         part.take(future)
     fits = head.waiter.place(future) is not None
     for part in late:
-        future.give_back(part.shares, future.power_of(part.shares, part.cap_uw), part.alone)
+        future.give_back(part.shares, part.power_uw(future), part.alone)
     return fits
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import share_uw
 from wattfold.coordinator.core.job import Assignment, ResizeMode, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView
@@ -173,7 +172,7 @@ class Ground:
 
     def _put(self, run: Run) -> None:
         given = run.given
-        run.power_uw = self.room.power_of(given.shares, given.cap_uw)
+        run.power_uw = self.room.given_uw(given)
         self.room.take(given.shares, run.power_uw, run.view.spec.alone)
         self.runs[run.job] = run
         for share in given.shares:
@@ -195,14 +194,14 @@ class Ground:
 
     def resize(self, run: Run, cpus: dict[NodeId, CpuSet]) -> None:
         """A running job goes on with these cores of some of its nodes."""
-        before, cap_uw = run.given, run.given.cap_uw
+        before = run.given
         shares = tuple(
             replace(share, cpus=cpus[share.node_id]) if share.node_id in cpus else share
             for share in before.shares
         )
         alone = run.view.spec.alone
         self.room.give_back(before.shares, run.power_uw, alone)
-        run.power_uw = self.room.power_of(shares, cap_uw)
+        run.power_uw = self.room.given_uw(replace(before, shares=shares))
         self.room.take(shares, run.power_uw, alone)
         whole = run.view.spec.unit is SizeUnit.NODES
         size = before.size if whole else sum(len(share.cpus) for share in shares)
@@ -229,10 +228,8 @@ class Ground:
         free = self.room.free.get(node_id)
         if not free:
             return None
-        kind, cap_uw = self.room.specs[node_id].kind, run.given.cap_uw
         size = min(run.fulls[node_id], had + len(free))
-        before_uw = share_uw(kind, had, cap_uw)
-        while size > had and share_uw(kind, size, cap_uw) - before_uw > self.room.power_uw:
+        while size > had and self._more_uw(run, node_id, had, size) > self.room.power_uw:
             size -= 1
         if size <= had:
             return None
@@ -241,3 +238,11 @@ class Ground:
         )
         given = distribute([want], free | share.cpus, self.room.cores_of(node_id))
         return given[run.view.job_id]
+
+    def _more_uw(self, run: Run, node_id: NodeId, had: int, size: int) -> int:
+        """What a job takes more with so many cores of a node."""
+        cap_uw, levels = run.given.cap_uw, run.given.levels
+        at_uw, before_uw = (
+            self.room.cores_uw(node_id, cores, cap_uw, levels) for cores in (size, had)
+        )
+        return at_uw - before_uw

@@ -185,6 +185,20 @@ from wattfold.v1 import coordinator_pb2 as pb
     help="A fixed package cap a node, instead of the choice of the policy.",
 )
 @click.option(
+    "--dram-cap",
+    "dram_cap_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="A fixed cap for the DRAM of a node, instead of what stands there or the policy chooses.",
+)
+@click.option(
+    "--gpu-cap",
+    "gpu_cap_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="A fixed cap for each of its GPUs. Default: what they stand at.",
+)
+@click.option(
     "--memory",
     "memory_bytes",
     type=MEMORY_BYTES,
@@ -314,6 +328,8 @@ def _spec(
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
+        dram_cap_uw=options["dram_cap_uw"] or 0,
+        gpu_cap_uw=options["gpu_cap_uw"] or 0,
         memory_bytes=options["memory_bytes"] or 0,
         gpus=options["gpus"] or 0,
         features=options["features"] or (),

@@ -178,6 +178,12 @@ def size(job: pb.Job) -> str:
     return f"{job.size}/{asked}{unit}" if asked != str(job.size) else f"{job.size}{unit}"
 
 
+def levels(job: pb.Job) -> str:
+    """The levels of a job beside its cap, after a comma; empty if it has none."""
+    dram = f", DRAM {power(job.dram_cap_uw)}" if job.dram_cap_uw else ""
+    return dram + (f", GPU {power(job.gpu_cap_uw)}" if job.gpu_cap_uw else "")
+
+
 def where(job: pb.Job) -> str:
     """`node:cpus` of every share."""
     return " ".join(f"{share.node_id}:{share.cpus}" for share in job.shares)
