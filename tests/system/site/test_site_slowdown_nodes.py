@@ -49,7 +49,8 @@ def whole(site: LiveSite, nodes: int, time_s: float, **spec: object) -> str:
         "mode": common_pb2.RESIZE_MODE_TEAM,
         "sharing": pb.CORE_SHARING_BOTH,
     }
-    return site.submit([str(EXAMPLES / "compute"), "100000000"], **values | spec)
+    argv = spec.pop("argv", [str(EXAMPLES / "compute"), "100000000"])
+    return site.submit(argv, **values | spec)  # type: ignore[arg-type]
 
 
 def programs(site: LiveSite, job_id: str, name: str = "compute") -> dict[str, list[int]]:
@@ -88,11 +89,7 @@ def on_cores(site: LiveSite, job_id: str, sizes: dict[str, int], name: str = "co
         found = programs(site, job_id, name)
         return {node: len(masks(pids)) for node, pids in found.items()} == sizes
 
-    try:
-        wait_until(f"job {job_id} to have {sizes}", told)
-    except AssertionError:
-        print(site.wattfold("queue").stdout, site.job(job_id))
-        raise
+    wait_until(f"job {job_id} to have {sizes}", told)
     wait_until(f"the threads of job {job_id} on {sizes}", kernel)
 
 
