@@ -34,6 +34,9 @@ def _made(values: Values) -> Policy:
         sharing_factor=float(values["sharing_factor"]),
         benefit=values["benefit"] == "yes",
         protects=values["protects"] == "yes",
+        free_nodes=values["free_nodes"] == "yes",
+        mapped=int(values["mapped"]),
+        tested=int(values["tested"]),
     )
 
 
@@ -106,7 +109,6 @@ DESCRIPTION = Description(
             default="no",
             choices=YES_NO,
             help="whether free nodes may complete a combination of mates",
-            places=_SIMULATOR,
         ),
         PolicySetting(
             key="contiguous",
@@ -121,7 +123,6 @@ DESCRIPTION = Description(
             low=0,
             high=10_000,
             help="waiting jobs whose reservations count for when a later one would start",
-            places=_SIMULATOR,
         ),
         PolicySetting(
             key="tested",
@@ -129,7 +130,6 @@ DESCRIPTION = Description(
             low=0,
             high=100_000,
             help="waiting jobs that are looked at for mates in each decision",
-            places=_SIMULATOR,
         ),
         PolicySetting(
             key="cores",
