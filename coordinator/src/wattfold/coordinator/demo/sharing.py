@@ -40,7 +40,7 @@ _ROWS = (
     ("mean slowdown", "slowdown", "{:.2f}"),
     ("energy", "energy_j", "{:.0f} J"),
 )
-_SETTINGS = "solver_deadline_s = 2.0\nlease_s = 8.0\ntelemetry_interval_s = 0.25\n"
+_SETTINGS = "solver_deadline_s = 20.0\nlease_s = 8.0\ntelemetry_interval_s = 0.25\n"
 _INTERRUPTED = 130
 
 
