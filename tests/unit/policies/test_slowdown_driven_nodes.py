@@ -1,4 +1,4 @@
-"""Slowdown-driven in the service for jobs on whole nodes: mates, cores, sockets, what comes back."""
+"""Slowdown-driven in the service for jobs on whole nodes: mates, cores, what comes back."""
 
 from __future__ import annotations
 
