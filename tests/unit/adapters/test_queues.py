@@ -9,6 +9,7 @@ import pytest
 from unit.adapters.test_config import complaint, read
 from unit.core.stage import Stage, job_spec
 
+from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
 from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
@@ -152,3 +153,21 @@ def test_queues_that_pre_empt_others(tmp_path: Path) -> None:
 )
 def test_mistakes_in_queues_are_refused(tmp_path: Path, text: str, why: str) -> None:
     assert why in complaint(tmp_path, text)
+
+
+def test_jobs_and_queues_of_older_journals_share_as_they_did() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.send(ev.QueuesConfigured(queues=(SHORT,)))
+    stage.submit("a", job_spec(unit=SizeUnit.NODES))
+    stage.submit("b", job_spec())
+    text = codec.dump_state(stage.core.state)
+    for new in ('"sharing":"as-kind"', '"sharing_factor":null', '"max_slowdown":null'):
+        for written in (new, new.replace(":", ": ")):
+            text = text.replace(f", {written}", "").replace(f",{written}", "")
+    assert "sharing" not in text
+    loaded = codec.load_state(text)
+    assert loaded.jobs == stage.core.state.jobs
+    assert [job.spec.alone for job in loaded.jobs.values()] == [True, False]
+    assert loaded.jobs[JobId("b")].spec.lends
+    assert loaded.queues == {"short": SHORT}
