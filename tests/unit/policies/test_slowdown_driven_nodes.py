@@ -145,6 +145,20 @@ def test_the_owner_comes_before_its_guest() -> None:
     assert given == {"a": {"n0": "0-3"}, "b": {"n0": "4-7", "n1": "0-7"}}
 
 
+def test_of_two_that_are_short_the_first_gets_free_cores_first() -> None:
+    first = runs("a", "n0:0-1", resized_s=50, done=0.5, started_s=0)
+    later = runs("b", "n0:4-5", resized_s=50, started_s=60)
+    given = cores(planned(at([later, first])))
+    assert given["b"] == {"n0": "4-5"}
+    assert given["a"] == {"n0": "0-3,6-7"}
+
+
+def test_a_job_with_a_node_out_of_reach_is_no_mate() -> None:
+    plan = planned(at([runs("a", "n0", "n9"), runs("c", "n1"), whole("b", 2)]))
+    assert "b" in reasons(plan)
+    assert cores(plan)["a"] == {"n0": "0-7", "n9": "0-7"}
+
+
 def test_cores_come_back_as_far_as_power_goes() -> None:
     owner = runs("a", "n0:0-3", "n1:0-3", resized_s=50, done=0.5)
     full_w = 2 * (10 + 16)
