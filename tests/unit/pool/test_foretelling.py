@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unit.pool.pools import MACHINE, S, Row, table
+from unit.pool.pools import MACHINE, Row, S, table
 from unit.runs.sample_runs import case, contents
 
 from wattfold.coordinator.policies.easy import EasyScheduler
