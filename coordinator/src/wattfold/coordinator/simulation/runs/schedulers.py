@@ -13,7 +13,6 @@ from wattfold.coordinator.policies.backfill import Passes
 from wattfold.coordinator.policies.descriptions import Pool, Values
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import AnyScheduler
-from wattfold.coordinator.policies.scheduler import DramScheduler
 from wattfold.coordinator.simulation.pool.foretelling import ForetellingScheduler, Replans
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -61,7 +60,7 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
     made = _made(case, table)
     if not case.predict:
         return made
-    if isinstance(made, DramScheduler):
+    if case.policy.entry.variant.pool is Pool.PARM and not isinstance(case.machine, NodeMachine):
         raise ValueError(
             f"{case.policy.name} in a pool of counted nodes plans with profiles and not with the "
             "times of users: leave --predict out, or describe its --machine"
