@@ -133,6 +133,14 @@ def test_a_restored_journal_is_another_one_for_the_nodes(tmp_path: Path) -> None
     restored.close()
 
 
+def test_a_head_node_that_had_none_gets_a_folder_for_its_owner_alone(tmp_path: Path) -> None:
+    journal_with(tmp_path / "backup", jobs=1)
+    journal = tmp_path / "new" / "head" / JOURNAL
+    assert restore(tmp_path / "backup", journal, "now").aside is None
+    assert journal.parent.stat().st_mode & 0o777 == 0o700
+    assert verify(journal).submissions == 1 + LEAP
+
+
 def test_what_runs_of_jobs_that_waited_in_the_backup_is_adopted() -> None:
     stage = Stage()
     stage.register("n0")

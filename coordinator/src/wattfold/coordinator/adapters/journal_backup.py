@@ -85,12 +85,15 @@ def verify(path: Path) -> Verified:
 def restore(source: Path, journal: Path, moment: str) -> Restored:
     """Puts a backup in the place of a journal, which is kept under a name with the ``moment``.
 
+    On a machine that had none the directory is made, for its owner alone.
+
     Raises JournalError, also while a coordinator runs; then nothing was changed.
     """
     if not source.exists():
         raise JournalError(f"no backup at {source}")
     found = verify(source)
     try:
+        journal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = WriterLock(journal, LOCK_WAIT_S)
     except OSError as error:
         raise JournalError(f"journal {journal}: {error.strerror}") from error
