@@ -451,3 +451,27 @@ def test_in_a_pool_a_resize_costs_what_its_restart_takes(wattfold: Command, tmp_
     rows = list(csv.DictReader((tmp_path / "parm-wse-seed0" / "jobs.csv").open()))
     assert any(int(row["resizes"]) for row in rows)
     assert all(float(row["stalled_s"]) == 5 * int(row["resizes"]) for row in rows)
+
+
+@pytest.mark.parametrize("policy", ["easy", "slowdown-driven"])
+def test_limited_passes_are_for_pools_that_count(
+    wattfold: Command, small: Path, policy: str
+) -> None:
+    base = ["simulate", "--log", str(small), "--nodes", "10", "--policy", policy]
+    family = "fifo" if policy == "easy" else policy
+    result = wattfold(*base, "--set", f"{family}.every=23", "--set", f"{family}.looked=5")
+    assert result.exit_code == 0, result.output
+    result = wattfold(*base, "--level", "messages", "--set", f"{family}.every=23")
+    assert result.exit_code != 0
+    assert "not at the level of messages" in result.output
+
+
+def test_a_pass_at_the_end_of_its_interval_lets_a_job_past_the_first(
+    wattfold: Command, small: Path
+) -> None:
+    base = ["simulate", "--log", str(small), "--nodes", "10", "--policy", "easy"]
+    at_once = wattfold.json(*base)
+    later = wattfold.json(*base, "--set", "fifo.every=50")
+    assert later["runs"][0]["wait_s_mean"] > at_once["runs"][0]["wait_s_mean"]
+    checked = wattfold.json(*base[:-1], "slowdown-driven", "--set", "slowdown-driven.check=yes")
+    assert checked["runs"][0]["jobs_unfinished"] == 0
