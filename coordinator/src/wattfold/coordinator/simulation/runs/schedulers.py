@@ -185,6 +185,7 @@ def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> Any
         raise ValueError("--machine is for the pool, and chooses nodes without --placement")
     if choice.cap_uw is not None or choice.caps_uw is not None or choice.price_resizes:
         raise ValueError("--cap, --caps and --price-resizes are for counted pools")
+    choice.check_unlimited("not on this --machine")
     if choice.dram_levels_uw:
         raise ValueError("--dram-levels is for counted pools")
     if case.budget.least_uw <= machine.floors_uw:
