@@ -19,6 +19,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan
 from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.equipartition import Equipartition
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 from wattfold.coordinator.policies.rounds import Rounds, planned
@@ -34,6 +35,8 @@ POLICIES = [
     Parm(solver="greedy"),
     Parm(solver="greedy", resize_interval_ns=20 * S, alpha=1.0),
     Parm(solver="greedy", variant=Variant.NOMM),
+    Equipartition(),
+    Equipartition(order="fifo", power="fewer", due=True, by_priority=True, interval_ns=20 * S),
 ]
 NS = 1_000_000_000
 

@@ -123,9 +123,11 @@ def _placed(one: Wanted, room: Room, finds: Finds) -> Assignment | None:
 def _of_its_kind(one: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
     """Nodes of the kind, or as many of each kind, as decided."""
     spec, placing = one.view.spec, one.placing
-    if placing is None:
+    if placing is None or not (placing.kinds or placing.on):
         return _anywhere(one, size, room)
     takes_ns = room.takes_ns_at_most(one.view)
+    if placing.on:
+        return room.find(spec, size, placing.on, takes_ns)
     if not placing.nodes:
         return room.find(spec, size, room.of_kind(placing.kinds[0]), takes_ns)
     if size != one.size:

@@ -18,6 +18,7 @@ MODULES = (
     "described.backfilling",
     "easy_uniform",
     "described.slowdown_driven",
+    "described.equipartition",
 )
 """Modules beside this one with a ``DESCRIPTION``."""
 

@@ -144,6 +144,7 @@ class Rounds(NamedJobs):
             requests=beyond,
             resizable=self._resizable(view),
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
+            due_ns=spec.due_ns,
         )
 
     def _resizable(self, view: JobView) -> bool:

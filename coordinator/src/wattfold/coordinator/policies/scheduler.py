@@ -52,6 +52,8 @@ class Ask(NamedTuple):
     """Whether its size may change while it runs. Of whole nodes that is up to the driver."""
     restart_s: float = 0.0
     """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
+    due_ns: int = -1
+    """When it is to have ended; -1 = no matter."""
 
 
 class Held(NamedTuple):
@@ -205,6 +207,8 @@ class Placing(NamedTuple):
     """What it may have where there is no place for its size: those below it count."""
     expected_s: float = 0.0
     """Time of the whole job as decided."""
+    on: tuple[NodeId, ...] = ()
+    """The nodes it is to be on; empty = any of its kinds."""
 
 
 class Found(NamedTuple):
