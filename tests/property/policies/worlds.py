@@ -10,7 +10,7 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
@@ -104,6 +104,8 @@ class World:
         if unit is SizeUnit.CORES and rng.random() < 0.2:
             fields["exclusive"] = True
         self.submitted += 1
+        # In turn, not by chance: other worlds stay as they are.
+        fields["sharing"] = list(CoreSharing)[self.submitted % len(CoreSharing)]
         self.put(
             job(
                 f"j{self.submitted}",
@@ -169,6 +171,9 @@ class World:
 
     def take(self, plan: Plan) -> None:
         """The core accepts what it likes of a plan; what it accepts may start at once or later."""
+        for waiting in plan.waiting:
+            view = self.views[waiting.job_id]
+            self.views[waiting.job_id] = replace(view, promise=waiting.promise)
         for assignment in plan.assignments:
             view = self.views[assignment.job_id]
             if self.rng.random() < 0.15:

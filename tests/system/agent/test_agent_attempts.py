@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -33,6 +35,11 @@ def end(agent: Any, attempt: int, number: int, grace_s: float = 5, *, saves: boo
     )
     found: bool = agent.stub.EndAttempt(request).found
     return found
+
+
+def stat_of(pid: int) -> str:
+    """The state of a process, as one letter."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_later_attempt_starts_when_the_earlier_one_is_over(plain_agent: Any) -> None:
@@ -149,16 +156,98 @@ def test_it_tells_whether_a_job_has_saved(
     assert (process.exit_code or 128 + process.signal) in (code, 128)
 
 
-def test_an_order_to_stop_that_comes_after_the_one_to_save_is_too_late(plain_agent: Any) -> None:
-    ready = plain_agent.work() / "late.ready"
+@pytest.mark.parametrize("saves", [True, False], ids=["to go on", "requeued"])
+def test_an_order_to_stop_that_comes_after_the_one_to_end_is_too_late(
+    plain_agent: Any, saves: bool
+) -> None:
+    ready = plain_agent.work() / f"late-{saves}.ready"
     argv = [sys.executable, "-c", SAVES, "stays", str(ready)]
     pid = launch(plain_agent, 1, argv, snapshot_dir="late.snapshot").pid
     until(ready.exists)
-    assert end(plain_agent, 1, signal.SIGUSR1, 60, saves=True)
+    assert end(plain_agent, 1, signal.SIGUSR1, 60, saves=saves)
     request = pb.SuspendRequest(header=plain_agent.header(), job_id="a", attempt=1, suspended=True)
     assert not plain_agent.stub.Suspend(request).found
+    plain_agent.kill()
+    plain_agent.start()
+    assert not plain_agent.stub.Suspend(request).found, "the next agent knows it too"
     assert end(plain_agent, 1, signal.SIGTERM)
     assert wait_gone(pid)
+
+
+def test_a_shell_with_the_signal_blocked_for_an_instant_is_not_taken_for_one_that_waits_for_it(
+    plain_agent: Any,
+) -> None:
+    """As it has in its handler for SIGCHLD; here it is stopped meanwhile, by somebody else."""
+    around = (
+        "import os, signal, subprocess, sys\n"
+        "inner = subprocess.Popen([sys.executable, *sys.argv[1:]])\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])\n"
+        "sys.exit(inner.wait())\n"
+    )
+    ready = plain_agent.work() / "around.ready"
+    argv = [sys.executable, "-c", around, "-c", SAVES, "saves", str(ready)]
+    pid = launch(plain_agent, 1, argv, snapshot_dir="around.snapshot").pid
+    until(lambda: ready.exists() and stat_of(pid) == "T")
+    assert end(plain_agent, 1, signal.SIGUSR1, 60)
+    until(lambda: (plain_agent.work() / "around.snapshot" / "state").exists())
+    os.kill(pid, signal.SIGCONT)
+    assert plain_agent.ended("a").exit_code == 0
+
+
+WAITS = (
+    "import os, pathlib, signal, sys, threading, time\n"
+    "number = signal.SIGUSR1\n"
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [number])\n"
+    "def wait():\n"
+    "    signal.sigwait([number])\n"
+    "    os._exit(3)\n"
+    "threading.Thread(target=wait).start()\n"
+    "pathlib.Path(sys.argv[2]).touch()\n"
+    "while True:\n"
+    "    if sys.argv[1] == 'sleeps': time.sleep(600)\n"
+)
+
+
+@pytest.mark.parametrize("how", ["sleeps", "runs"])
+def test_one_that_has_it_blocked_to_wait_for_it_in_a_thread_gets_it(
+    plain_agent: Any, how: str
+) -> None:
+    ready = plain_agent.work() / f"{how}.ready"
+    launch(plain_agent, 1, [sys.executable, "-c", WAITS, how, str(ready)])
+    until(ready.exists)
+    assert end(plain_agent, 1, signal.SIGUSR1, 60)
+    assert plain_agent.ended("a").exit_code == 3
+
+
+def test_a_program_that_has_just_started_is_told_when_it_can_be(plain_agent: Any) -> None:
+    gate, ready = plain_agent.work() / "late.gate", plain_agent.work() / "started.ready"
+    wait = "import os, sys, time\nwhile not os.path.exists(sys.argv[3]): time.sleep(0.02)\n"
+    argv = [sys.executable, "-c", wait + SAVES, "saves", str(ready), str(gate)]
+    launch(plain_agent, 1, argv, snapshot_dir="started.snapshot")
+    assert end(plain_agent, 1, signal.SIGUSR1, 60)
+    gate.touch()
+    assert plain_agent.ended("a").exit_code == 0
+    assert (plain_agent.work() / "started.snapshot" / "state").exists()
+
+
+def test_an_order_that_is_repeated_tells_nobody_twice(plain_agent: Any) -> None:
+    count = (
+        "import pathlib, signal, sys, time\n"
+        "told = []\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: told.append(1))\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(len(told)))\n"
+        "pathlib.Path(sys.argv[1]).touch()\n"
+        "while True: time.sleep(0.02)\n"
+    )
+    ready = plain_agent.work() / "count.ready"
+    launch(plain_agent, 1, [sys.executable, "-c", count, str(ready)])
+    until(ready.exists)
+    for _ in range(3):
+        assert end(plain_agent, 1, signal.SIGUSR1, 60)
+    assert end(plain_agent, 1, signal.SIGTERM, 60)
+    assert plain_agent.ended("a").exit_code == 1
 
 
 def test_a_job_that_ends_by_itself_was_not_asked(plain_agent: Any) -> None:

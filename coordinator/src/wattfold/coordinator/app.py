@@ -64,6 +64,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.models.forecast import METHODS
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.solvers.worker import (
@@ -103,6 +104,7 @@ COMMANDS = (
 @click.option("--state-dir", help="Directory of the journal.")
 @click.option("--budget-w", type=float, help="Power budget, W. Later changes are remembered.")
 @click.option("--policy", help=f"{', '.join(registry.service_names())}; see `wattfold policies`.")
+@click.option("--predict", help=f"How run times are taken: {', '.join(METHODS)}. Default: user.")
 @click.option("--node", "nodes", multiple=True, metavar="ID=ADDRESS", help="An agent; repeatable.")
 @click.option("--lease-s", type=float, help="How long caps hold without renewal, s.")
 @click.option("--token-file", help="Token clients must show on TCP (mode 0600).")
@@ -220,7 +222,7 @@ def _core(config: Config, journal: Journal) -> CoordinatorCore:
     """A core brought back from the journal."""
     core = CoordinatorCore(
         budget_uw=0,
-        settings=CoreSettings(dram_cap_uw=config.dram_cap_uw),
+        settings=CoreSettings(dram_cap_uw=config.dram_cap_uw, predict=config.predict),
     )
     count = replay(journal, core)
     if count:

@@ -97,7 +97,10 @@ class CoordinatorApi(NodeRequests):
             launch = launch_data(request.spec)
             nodes = [node.spec for node in self._state.nodes.values() if node.spec]
             features = {node.node_id: node.all_features for node in self._state.nodes.values()}
-            check_possible(spec, nodes, self._left_uw() if spec.cap_uw else 0, features)
+            capped = spec.cap_uw or spec.levels
+            dram_cap_uw = self._state.settings.dram_cap_uw
+            left_uw = self._left_uw() if capped else 0
+            check_possible(spec, nodes, left_uw, features, dram_cap_uw)
             check_reservation(spec, self._state, self._service.clock.now_ns())
         except InvalidRequestError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))

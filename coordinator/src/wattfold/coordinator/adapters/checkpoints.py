@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.journal import Journal, JournalError
 from wattfold.coordinator.adapters.replica import Replica
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed
 from wattfold.coordinator.core.state import State
+from wattfold.coordinator.models.forecast import RunHistory
 from wattfold.coordinator.solvers.worker import Crashed, Success
 
 DEADLINE_S = 300.0
@@ -23,14 +24,16 @@ DEADLINE_S = 300.0
 log = logging.getLogger("wattfold.coordinator")
 
 
-def state_text(replica: Replica, keys: dict[str, JobId], prints: dict[str, str]) -> str:
+def state_text(
+    replica: Replica, keys: dict[str, JobId], prints: dict[str, str], history: RunHistory
+) -> str:
     """Called in the worker: the state as `Journal.store_checkpoint` takes it."""
     state = replica.state
-    state.keys, state.key_prints = keys, prints
+    state.keys, state.key_prints, state.history = keys, prints, history
     try:
         return codec.dump_state(state)
     finally:
-        state.keys, state.key_prints = {}, {}
+        state.keys, state.key_prints, state.history = {}, {}, RunHistory()
 
 
 class BesideTheLoop:
@@ -68,10 +71,10 @@ class BesideTheLoop:
     async def _make(self) -> None:
         at: list[tuple[int, int]] = []
 
-        def arguments(_anew: bool) -> tuple[dict[str, JobId], dict[str, str]]:
+        def arguments(_anew: bool) -> tuple[dict[str, JobId], dict[str, str], RunHistory]:
             # The copy is as the state is now: every event that has a number was handled.
             at[:] = [(self._journal.last_number, self._clock.now_ns())]
-            return self._state.keys, self._state.key_prints
+            return self._state.keys, self._state.key_prints, self._state.history
 
         result = await self._feed.ask(state_text, arguments, DEADLINE_S)
         if not isinstance(result, Success):

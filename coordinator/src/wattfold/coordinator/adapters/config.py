@@ -26,8 +26,10 @@ from wattfold.coordinator.adapters.placing import (
     torus_fault,
 )
 from wattfold.coordinator.adapters.submissions import PRIORITY_MAX, TimeLimits
+from wattfold.coordinator.core.job import CoreSharing
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place, PolicySetting
 from wattfold.coordinator.policies.node_selection.selector import Strategy
@@ -57,6 +59,7 @@ _TOP = {
     "budget_w": Setting(kind=float, low=1, high=1e9, unit="W"),
     "accept_outside_w": Setting(kind=float, low=0, high=1e9, unit="W"),
     "policy": Setting(kind=str, choices=registry.service_names()),
+    "predict": Setting(kind=str, choices=METHODS),
     "lease_s": Setting(kind=float, low=1, high=3600, unit="s"),
     "command_timeout_s": Setting(kind=float, low=0.1, high=60, unit="s"),
     "mask_deadline_s": Setting(kind=float, low=0.01, high=60, unit="s"),
@@ -96,6 +99,7 @@ _PLACEMENT = {
 
 
 _TIME = Setting(kind=float, low=0, high=1e9, unit="s")
+SHARES = tuple(one.value for one in CoreSharing if one is not CoreSharing.AS_KIND)
 _QUEUE = {
     "name": Setting(kind=str),
     "priority": Setting(kind=float, low=1e-6, high=PRIORITY_MAX),
@@ -107,6 +111,9 @@ _QUEUE = {
     "wait_expected_s": _TIME,
     "wait_max_s": _TIME,
     "preempts": Setting(kind=list),
+    "share": Setting(kind=str, choices=SHARES),
+    "sharing_factor": Setting(kind=float, low=0.0, high=1.0),
+    "max_slowdown": Setting(kind=float, low=0.0, high=1e6),
 }
 
 
@@ -142,6 +149,7 @@ class Config:
     telemetry_interval_s: float = 1.0
     solver_deadline_s: float = 15.0
     dram_cap_uw: int = 0
+    predict: str = USER
     limits: TimeLimits = TimeLimits()  # noqa: RUF009 - immutable
     audit_entries: int = ENTRIES_KEPT
     access: AccessSettings = AccessSettings()  # noqa: RUF009 - immutable
@@ -209,7 +217,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
-        policy=_policy(checked.get("policy", "parm-wse"), policies),
+        policy=_policy(source, checked.get("policy", "parm-wse"), policies),
         nodes=_placed(
             source, placement, _nodes(source, raw.get("node", []), checked.get("nodes", []))
         ),
@@ -230,6 +238,7 @@ _PLAIN = (
     "term_grace_s",
     "telemetry_interval_s",
     "solver_deadline_s",
+    "predict",
     "audit_entries",
 )
 
@@ -308,10 +317,14 @@ def _settings(known: tuple[PolicySetting, ...]) -> dict[str, Setting]:
     }
 
 
-def _policy(name: str, tables: dict[str, dict[str, Any]]) -> Policy:
+def _policy(source: _Source, name: str, tables: dict[str, dict[str, Any]]) -> Policy:
     entry = registry.find(name)
     assert entry is not None, "the name was checked"
-    return entry.service(tables.get(entry.family.name, {}))
+    try:
+        return entry.service(tables.get(entry.family.name, {}))
+    except ValueError as error:
+        # Settings that are each in their range and do not go together.
+        raise ConfigError(f"{source.at(entry.family.name)}: {error}") from error
 
 
 def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:
@@ -375,6 +388,9 @@ def _queue(where: str, given: dict[str, Any]) -> Queue:
         nodes_max=given.get("nodes_max", 0),
         wait_expected_ns=ns_from_s(given.get("wait_expected_s", 0.0)),
         wait_max_ns=ns_from_s(given.get("wait_max_s", 0.0)),
+        sharing=CoreSharing(given.get("share", CoreSharing.AS_KIND)),
+        sharing_factor=given.get("sharing_factor"),
+        max_slowdown=given.get("max_slowdown"),
     )
 
 

@@ -110,7 +110,8 @@ class ProgressLearner:
         trace = self._traces.setdefault(job.job_id, _Trace())
         key = (job.target.size, job.target.cap_uw) if job.target else (0, 0)
         count = seen.done if seen.total > 0 else float(seen.regions)
-        settled = _on_target(job)
+        # A profile says nothing of DRAM: what was done under a level of it would teach it wrongly.
+        settled = _on_target(job) and not (job.target and job.target.levels)
         if trace.attempt != job.attempt:
             # What it goes on from it has not done since the last sample.
             trace.attempt, trace.key = job.attempt, (0, 0)

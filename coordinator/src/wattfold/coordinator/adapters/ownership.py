@@ -16,13 +16,14 @@ PUBLIC = frozenset(
         *("job_id", "user", "uid", "access", "state", "submitted_at_s", "started_at_s"),
         *("ended_at_s", "size", "cap_uw", "shares", "resizes", "done", "remaining_s", "over_s"),
         *("reason", "spec", "size_ordered", "next_size", "expected_start_at_s"),
+        *("dram_cap_uw", "gpu_cap_uw"),
     }
 )
 """Fields of a job that everybody who can connect may see."""
 PUBLIC_OF_SPEC = frozenset(
     {
         *("kind", "unit", "size_min", "size_max", "time_ns", "limit_ns", "priority", "mode"),
-        *("exclusive", "cap_uw", "tasks_per_node"),
+        *("exclusive", "cap_uw", "dram_cap_uw", "gpu_cap_uw", "tasks_per_node", "sharing"),
     }
 )
 _TOLD_BY_AGENTS = " again: "

@@ -28,7 +28,8 @@ from wattfold.coordinator.adapters.replica_feed import ReplicaFeed
 from wattfold.coordinator.adapters.standing import Standing
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy, Snapshot
+from wattfold.coordinator.core.job import Job
+from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy, Snapshot, Waiting
 from wattfold.coordinator.core.snapshot import job_views, snapshot
 from wattfold.coordinator.core.state import State
 from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
@@ -108,10 +109,18 @@ def news_of(plan: Plan, state: State) -> Plan:
             for waiting in plan.waiting
             if (job := jobs.get(waiting.job_id)) is None
             or job.reason != waiting.reason
-            or bool(job.expected_start_ns) != bool(waiting.start_ns)
-            or abs(job.expected_start_ns - waiting.start_ns) > START_NEWS_NS
+            or _start_is_news(job, waiting)
         ),
     )
+
+
+def _start_is_news(job: Job, waiting: Waiting) -> bool:
+    """Whether a job is expected, or promised, to start at another time or elsewhere."""
+    told, promise = job.promise, waiting.promise
+    if (told and told.nodes) != (promise and promise.nodes):
+        return True
+    before_ns, start_ns = job.expected_start_ns, waiting.start_ns
+    return bool(before_ns) != bool(start_ns) or abs(before_ns - start_ns) > START_NEWS_NS
 
 
 class Planner:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
-from wattfold.coordinator.core.job import JobSpec, JobState, SizeUnit
+from wattfold.coordinator.adapters.submissions import SHARINGS, InvalidRequestError, TimeLimits
+from wattfold.coordinator.core.job import CoreSharing, JobSpec, JobState, SizeUnit
 from wattfold.coordinator.core.queue import DEFAULT_QUEUE, Queue
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import coordinator_pb2 as pb
@@ -46,7 +46,12 @@ def queued(spec: JobSpec, queue: Queue | None) -> JobSpec:
         raise InvalidRequestError(
             f"asks for up to {spec.size_max} {unit}; queue {queue.name} takes {most} {unit} at most"
         )
-    return replace(spec, queue=queue.name, priority=spec.priority * queue.priority)
+    sharing = queue.sharing if spec.sharing is CoreSharing.AS_KIND else spec.sharing
+    priority = spec.priority * queue.priority
+    return replace(spec, queue=queue.name, priority=priority, sharing=sharing)
+
+
+_SHARINGS = {sharing: number for number, sharing in SHARINGS.items()}
 
 
 def queue_messages(state: State) -> Iterable[pb.Queue]:
@@ -69,4 +74,5 @@ def queue_messages(state: State) -> Iterable[pb.Queue]:
             jobs_waiting=waiting.get(queue.name, 0),
             jobs_running=running.get(queue.name, 0),
             preempts=queue.preempts,
+            sharing=_SHARINGS[queue.sharing],
         )

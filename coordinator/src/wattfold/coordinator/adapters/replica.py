@@ -24,7 +24,7 @@ from wattfold.coordinator.core.state import CoreSettings, State
 BEGIN = 0
 """Number of an update that needs none before it."""
 SENT_APART = frozenset({"jobs", "nodes", "keys", "key_prints", "profiles", "certificates"})
-"""Fields of the state that are not copied whole with every update; keys not at all."""
+"""Fields of the state that are not copied whole with every update; keys and history not at all."""
 
 T = TypeVar("T")
 

@@ -18,8 +18,11 @@ from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job, JobSpec
 from wattfold.coordinator.core.node import Node, NodeSpec
 from wattfold.coordinator.core.state import State
+from wattfold.coordinator.models.forecast import RunHistory
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 
+NO_HISTORY = RunHistory()
+"""Only checkpoints need it, and take it with them."""
 PIECE = 200
 """Jobs, and as many nodes, in one update: about 5 ms of the loop."""
 TAKE_DEADLINE_S = 30.0
@@ -181,5 +184,6 @@ def _rest(state: State) -> State:
     rest.ledger = ledger
     for name in replica.SENT_APART:
         setattr(rest, name, {})
+    rest.history = NO_HISTORY
     rest.derived = None  # type: ignore[assignment]
     return rest

@@ -16,8 +16,9 @@ from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX
-from wattfold.coordinator.core.charge import node_uw, share_uw
-from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.charge import cores_uw, dram_range_uw, dram_zones, gpu_zones
+from wattfold.coordinator.core.job import CoreSharing, JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
@@ -50,6 +51,13 @@ MODES = {
     common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
     common_pb2.RESIZE_MODE_MAP: ResizeMode.MAP,
     common_pb2.RESIZE_MODE_RESTART: ResizeMode.RESTART,
+}
+SHARINGS = {
+    pb.CORE_SHARING_UNSPECIFIED: CoreSharing.AS_KIND,
+    pb.CORE_SHARING_NO: CoreSharing.NO,
+    pb.CORE_SHARING_LEND: CoreSharing.LEND,
+    pb.CORE_SHARING_BORROW: CoreSharing.BORROW,
+    pb.CORE_SHARING_BOTH: CoreSharing.BOTH,
 }
 
 
@@ -120,6 +128,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
             f"a {kind.value} job keeps its size: mode restart is for malleable jobs, give a range "
             "of sizes such as --nodes 1-4"
         )
+    sharing = _sharing(message, kind, mode)
     return JobSpec(
         name=name,
         app=app,
@@ -151,7 +160,43 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         snapshot_grace_ns=_end_grace_ns(message.snapshot_grace_ns),
         reservation=message.reservation,
         preemptable=message.preemptable,
+        levels=_levels(message),
+        sharing=sharing,
     )
+
+
+def _levels(message: pb.JobSpec) -> Levels:
+    if message.gpu_cap_uw and not message.gpus:
+        raise InvalidRequestError(
+            f"a GPU cap of {message.gpu_cap_uw / 1e6:.3f} W is for jobs with GPUs of their own: "
+            "ask for --gpus"
+        )
+    if not (message.dram_cap_uw or message.gpu_cap_uw):
+        return PLAIN
+    return Levels(dram_uw=message.dram_cap_uw, gpu_uw=message.gpu_cap_uw)
+
+
+def _sharing(message: pb.JobSpec, kind: JobKind, mode: ResizeMode) -> CoreSharing:
+    """What it says of sharing. Raises InvalidRequestError where it cannot do what it says."""
+    found = SHARINGS.get(message.sharing)
+    if found is None:
+        raise InvalidRequestError("what it says of sharing cores is of a newer version")
+    if message.exclusive and (found.lends or found.borrows):
+        raise InvalidRequestError("an exclusive job shares its nodes with nobody")
+    if found.borrows and kind is JobKind.RIGID:
+        raise InvalidRequestError(
+            "a rigid job has all cores it asks for: to borrow it must be moldable or malleable"
+        )
+    if found.lends and not kind.resized:
+        raise InvalidRequestError(
+            f"a {kind.value} job keeps its cores while it runs: to lend it must be malleable"
+        )
+    if found.lends and mode in (ResizeMode.FIXED, ResizeMode.RESTART):
+        raise InvalidRequestError(
+            f"in mode {mode.value} a job keeps its cores while it runs: to lend it needs mode "
+            "mask or team"
+        )
+    return found
 
 
 def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
@@ -287,11 +332,13 @@ def check_possible(
     nodes: Iterable[NodeSpec],
     spendable_uw: int,
     features: Mapping[NodeId, tuple[str, ...]] | None = None,
+    dram_cap_uw: int = 0,
 ) -> None:
     """Refuses what no node heard of could ever hold. Without nodes, everything may become true.
 
     ``features`` are all of each node; left out, those that its agent tells.
     ``spendable_uw`` is the power above the floors that the budget leaves to all jobs together.
+    ``dram_cap_uw`` is the standing cap of DRAM zones, as in `CoreSettings`.
     """
     known = list(nodes)
     if not known:
@@ -308,9 +355,12 @@ def check_possible(
             )
     if spec.requests:
         known = _with_requests(spec, known, features)
+    if spec.levels:
+        _check_levels(spec.levels, known)
     if spec.cap_uw:
         _check_cap(spec.cap_uw, known)
-        _check_power(spec, known, spendable_uw)
+    if spec.cap_uw or spec.levels:
+        _check_power(spec, known, spendable_uw, dram_cap_uw)
 
 
 def _with_requests(
@@ -367,17 +417,55 @@ def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
         )
 
 
-def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int) -> None:
-    """A job with a cap of its own must fit the budget when it is alone."""
+def _check_levels(levels: Levels, nodes: list[NodeSpec]) -> None:
+    """Levels of other zones must be within what one of the nodes, or of their GPUs, can hold."""
+    if levels.dram_uw:
+        ranges = [dram_range_uw(node) for node in nodes if dram_zones(node)]
+        if not ranges:
+            raise InvalidRequestError(
+                f"a DRAM cap of {levels.dram_uw / 1e6:.3f} W: no node has DRAM that can be capped"
+            )
+        _check_range("DRAM cap", "per node", levels.dram_uw, ranges)
+    if levels.gpu_uw:
+        ranges = [
+            (zone.floor_uw, zone.cap_uw_max)
+            for node in nodes
+            for zone in gpu_zones(node, node.gpus)
+        ]
+        if not ranges:
+            raise InvalidRequestError(
+                f"a GPU cap of {levels.gpu_uw / 1e6:.3f} W: no node has GPUs that can be capped"
+            )
+        _check_range("GPU cap", "per GPU", levels.gpu_uw, ranges)
+
+
+def _check_range(what: str, each: str, asked_uw: int, ranges: list[tuple[int, int]]) -> None:
+    low_uw, high_uw = min(low for low, _ in ranges), max(high for _, high in ranges)
+    if not low_uw <= asked_uw <= high_uw:
+        raise InvalidRequestError(
+            f"{what} of {asked_uw / 1e6:.3f} W {each} is outside what there is, "
+            f"{low_uw / 1e6:.3f}..{high_uw / 1e6:.3f} W"
+        )
+
+
+def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int, dram_cap_uw: int) -> None:
+    """A job with caps of its own must fit the budget when it is alone; packages without one count
+    at their floors."""
+
+    def takes_uw(node: NodeSpec, cores: int) -> int:
+        return cores_uw(node, cores, spec.cap_uw, spec.levels, dram_cap_uw)
+
     if spec.unit is SizeUnit.NODES:
-        each = sorted(node_uw(node.kind, spec.cap_uw) for node in nodes)
+        each = sorted(takes_uw(node, len(node.cpus)) for node in nodes)
         needed_uw = sum(each[: spec.size_min])
     else:
         large = [node for node in nodes if len(node.cpus) >= spec.size_min]
-        needed_uw = min(share_uw(node.kind, spec.size_min, spec.cap_uw) for node in large)
+        needed_uw = min(takes_uw(node, spec.size_min) for node in large)
     if needed_uw > spendable_uw:
+        asked = [f"{spec.cap_uw / 1e6:.3f} W per node"] if spec.cap_uw else []
+        asked += [f"{spec.levels.dram_uw / 1e6:.3f} W of DRAM"] if spec.levels.dram_uw else []
         raise InvalidRequestError(
-            f"{spec.size_min} {spec.unit.value} at {spec.cap_uw / 1e6:.3f} W per node need "
+            f"{spec.size_min} {spec.unit.value} at {' and '.join(asked)} need "
             f"{needed_uw / 1e6:.3f} W above idle; the budget leaves {spendable_uw / 1e6:.3f} W for "
             "jobs: ask for a lower cap or fewer",
         )

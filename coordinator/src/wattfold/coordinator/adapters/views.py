@@ -7,6 +7,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.level_views import add_levels
 from wattfold.coordinator.adapters.map_views import add_map
 from wattfold.coordinator.adapters.node_views import (
     add_amounts,
@@ -15,7 +16,7 @@ from wattfold.coordinator.adapters.node_views import (
     add_reservations,
 )
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
-from wattfold.coordinator.adapters.submissions import KINDS, MODES, UNITS
+from wattfold.coordinator.adapters.submissions import KINDS, MODES, SHARINGS, UNITS
 from wattfold.coordinator.core.attempt import Attempt
 from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
@@ -34,6 +35,7 @@ _NODE_STATES: dict[NodeState, pb.NodeState] = {
 _KINDS = {kind: number for number, kind in KINDS.items() if number}
 _UNITS = {unit: number for number, unit in UNITS.items() if number}
 _MODES = {mode: number for number, mode in MODES.items() if number}
+_SHARINGS = {sharing: number for number, sharing in SHARINGS.items()}
 
 
 def job_state(state: JobState) -> pb.JobState:
@@ -62,6 +64,8 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         mode_source=spec.mode_source,
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
+        dram_cap_uw=spec.levels.dram_uw,
+        gpu_cap_uw=spec.levels.gpu_uw,
         limit_ns=spec.limit_ns,
         memory_bytes=spec.memory_bytes,
         gpus=spec.gpus,
@@ -71,6 +75,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         queue=spec.queue,
         reservation=spec.reservation,
         preemptable=spec.preemptable,
+        sharing=_SHARINGS[spec.sharing],
         requeue_max=spec.requeue_max,
         restartable=spec.restarts,
         snapshot_dir=spec.snapshot_dir,
@@ -106,6 +111,8 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         ended_at_s=clock.wall_s(job.ended_ns),
         size=job.target.size if job.target else 0,
         cap_uw=job.target.cap_uw if job.target else 0,
+        dram_cap_uw=job.target.levels.dram_uw if job.target else 0,
+        gpu_cap_uw=job.target.levels.gpu_uw if job.target else 0,
         exit_code=job.exit_code,
         message=job.message,
         resizes=job.resizes,
@@ -321,6 +328,7 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
         policy=policy,
     )
     add_outside(message, state)
+    add_levels(message, state)
     return message
 
 

@@ -127,12 +127,8 @@ def _misplaced(state: State, job: Job, share: Share) -> str:
     if spec is None or not share.cpus or not share.cpus <= spec.cpus:
         return f"its cores {share.cpus} are not all cores of {share.node_id}"
     others = [other for other in state.on_node(share.node_id) if share.node_id in other.ranks]
-    alone = any(_alone(other.spec) for other in (job, *others))
+    alone = any(other.spec.alone for other in (job, *others))
     taken = state.occupied(share.node_id, but=job.job_id)
     if taken and (alone or not taken.isdisjoint(share.cpus)):
         return f"its cores {share.cpus} of {share.node_id} are not its own: {taken} are in use"
     return ""
-
-
-def _alone(spec: JobSpec) -> bool:
-    return spec.exclusive or spec.unit is SizeUnit.NODES

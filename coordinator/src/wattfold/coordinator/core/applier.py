@@ -8,7 +8,7 @@ is left out with a reason; nothing of it is mended here, the next round plans an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -45,6 +45,10 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
         job = state.jobs.get(assignment.job_id)
         if job is not None and firm(state, job):
             continue  # It has what it waits for; the plan need not say so.
+        if job is not None and job.spec.levels:
+            # Whatever the policy knows of them.
+            levels = assignment.levels.under(job.spec.levels)
+            assignment = replace(assignment, levels=levels)
         reason = _individual(assignment, job, state) or _reserved(assignment, job, windows, now_ns)
         if assignment.job_id in strays:
             reason = "a process of it runs already, which this journal has not started"
@@ -94,8 +98,7 @@ class _Claims:
         """Cores nobody else may have: its own, or the whole node."""
         asked = self._jobs[assignment.job_id].spec
         node = self._nodes[share.node_id].spec
-        alone = asked.exclusive or asked.unit is SizeUnit.NODES
-        return node.cpus if alone and node else share.cpus
+        return node.cpus if asked.alone and node else share.cpus
 
     def clash(self, assignment: Assignment) -> str:
         for share in assignment.shares:
@@ -189,7 +192,7 @@ def _starts(
     # draw is reserved in the snapshot already.
     seen = without_jobs(state, now_ns)
     specs = {view.spec.node_id: view.spec for view in seen.nodes}
-    left_uw = seen.spendable_uw
+    left_uw, dram_cap_uw = seen.spendable_uw, state.settings.dram_cap_uw
     taken = _Claims(state)
     for assignment in (*changes, *_kept(changes, state)):
         taken.add(assignment)
@@ -197,11 +200,13 @@ def _starts(
         if job.state not in KEEPS_STATES:
             before = job.target if restarts(job, assignment) else None
             # One that is restarted never draws both: what it has until it has ended counts on.
-            left_uw -= max(assigned_on_uw(one, specs) for one in (assignment, before) if one)
+            left_uw -= max(
+                assigned_on_uw(one, specs, dram_cap_uw) for one in (assignment, before) if one
+            )
     accepted: list[Assignment] = []
     for assignment in starts:
         reason = taken.clash(assignment) or taken.shortage(assignment)
-        needed_uw = assigned_on_uw(assignment, specs)
+        needed_uw = assigned_on_uw(assignment, specs, dram_cap_uw)
         if not reason and needed_uw > left_uw:
             reason = (
                 f"needs {needed_uw / 1e6:.2f} W above the floors, {left_uw / 1e6:.2f} W are left"
@@ -222,6 +227,7 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
     reason = (
         _wrong_size(assignment, job)
         or _wrong_nodes(assignment, job, state)
+        or _wrong_part(assignment, job, state)
         or _wrong_amounts(assignment, job, state)
     )
     if reason or not job.ranks or job.target is None or assignment.shares == job.target.shares:
@@ -279,6 +285,24 @@ def _wrong_size(assignment: Assignment, job: Job) -> str:
         return f"size {assignment.size} does not agree with {counted} {spec.unit.value}"
     if spec.unit is SizeUnit.CORES and len(assignment.shares) != 1:
         return "a job that counts cores stays within one node"
+    return ""
+
+
+def _wrong_part(assignment: Assignment, job: Job, state: State) -> str:
+    """Whether a job on whole nodes has less of one than it shares, or than its tasks need."""
+    spec = job.spec
+    for share in assignment.shares if spec.unit is SizeUnit.NODES else ():
+        node = state.nodes[share.node_id].spec
+        before = job.target.on(share.node_id) if job.target else CpuSet()
+        if node is None or share.cpus in (node.cpus, before):
+            continue
+        if spec.alone:
+            return f"cores {share.cpus} are not the whole node {share.node_id}"
+        if len(share.cpus) < spec.tasks_per_node:
+            return (
+                f"{len(share.cpus)} cores of {share.node_id} are too few for {spec.tasks_per_node} "
+                "tasks"
+            )
     return ""
 
 

@@ -95,7 +95,8 @@ def resize_requested(state: State, event: ev.JobResizeRequested, now_ns: int) ->
     job = state.jobs.get(event.job_id)
     if job is None or resize_refusal(job, event.size) or job.size_asked == event.size:
         return []
-    job.size_asked = event.size
+    # What was promised was for the size before.
+    job.size_asked, job.promise = event.size, None
     state.index.touch_job(job)
     state.plan_needed = "size ordered"
     return []

@@ -6,10 +6,10 @@ What every node adds is kept, and put anew for touched nodes only; `cap_targets`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.charge import clipped_uw
+from wattfold.coordinator.core.charge import CAP_STEP_UW, clipped_uw
 from wattfold.coordinator.core.node import NodeSpec
 
 Caps = dict[ZoneName, int]
@@ -29,6 +29,8 @@ class NodeCaps:
     """May be drawn by a node that is on its way into the ledger; ``taken_uw`` is what it will."""
     fixed_uw: int = 0
     dynamic_uw: int = 0
+    raised: Caps = field(default_factory=dict)
+    """Zones beside the packages that are above their standing caps, and these."""
 
 
 _NOTHING = NodeCaps()
@@ -94,4 +96,7 @@ class CapSums:
         for zone in spec.packages:
             part_uw = (scaled[zone.name] - zone.floor_uw) * room_uw // dynamic_uw
             scaled[zone.name] = clipped_uw(zone, zone.floor_uw + part_uw)
+        for name, standing_uw in node.raised.items():
+            part_uw = (scaled[name] - standing_uw) * room_uw // dynamic_uw
+            scaled[name] = standing_uw + part_uw // CAP_STEP_UW * CAP_STEP_UW
         return scaled

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.cap_sums import NodeCaps
-from wattfold.coordinator.core.charge import node_fixed_uw
+from wattfold.coordinator.core.cap_sums import Caps, NodeCaps
+from wattfold.coordinator.core.charge import node_fixed_uw, standing_cap_uw
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.leave import reserve_uw
-from wattfold.coordinator.core.node import IN_SERVICE, Node
+from wattfold.coordinator.core.node import IN_SERVICE, Node, NodeSpec, ZoneKind
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.state import State
 from wattfold.coordinator.core.targets import zone_targets
@@ -42,21 +42,47 @@ def _wanted(state: State, node_id: NodeId) -> list[Assignment]:
     return [job.target for job in jobs if job.target is not None]
 
 
+_AS_THEY_STAND: tuple[Caps, int] = {}, 0
+
+
+def _beside_standing(node: Node, spec: NodeSpec, caps: Caps, dram_cap_uw: int) -> tuple[Caps, int]:
+    """Of zones that policies seldom choose: the standing caps of those above them, and by how much
+    all others are below theirs."""
+    raised: Caps = {}
+    lowered_uw = 0
+    for zone in spec.zones:
+        if zone.kind is ZoneKind.PACKAGE or not zone.can_cap or zone.name in node.not_held_uw:
+            continue
+        standing_uw = standing_cap_uw(zone, dram_cap_uw)
+        if caps[zone.name] > standing_uw:
+            raised[zone.name] = standing_uw
+        else:
+            lowered_uw += standing_uw - caps[zone.name]
+    return raised, lowered_uw
+
+
 def _node_caps(state: State, node: Node) -> NodeCaps:
     account = state.ledger.accounts.get(node.node_id)
     spec, dram_cap_uw = node.spec, state.settings.dram_cap_uw
     if node.usable and node.reachable and spec is not None and not node.dead_zones:
-        caps = zone_targets(spec, _wanted(state, node.node_id), dram_cap_uw)
+        wanted = _wanted(state, node.node_id)
+        caps = zone_targets(spec, wanted, dram_cap_uw)
+        levelled = any(assignment.levels for assignment in wanted)
+        beside = _beside_standing(node, spec, caps, dram_cap_uw) if levelled else _AS_THEY_STAND
+        raised, lowered_uw = beside
+        fixed_uw = node_fixed_uw(node, spec, dram_cap_uw) - lowered_uw
         return NodeCaps(
             caps=caps,
             scalable=True,
-            fixed_uw=max(node_fixed_uw(node, spec, dram_cap_uw), reserve_uw(state, node)),
+            fixed_uw=max(fixed_uw, reserve_uw(state, node)),
             dynamic_uw=sum(
                 caps[zone.name] - zone.floor_uw
                 for zone in spec.packages
                 # Charged with the most it can draw: its cap adds nothing to that.
                 if zone.name not in node.not_held_uw
-            ),
+            )
+            + sum(caps[name] - standing_uw for name, standing_uw in raised.items()),
+            raised=raised,
         )
     if account is not None:
         floors = None

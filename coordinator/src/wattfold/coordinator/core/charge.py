@@ -9,6 +9,11 @@ to the charge of the idle node, rounded down. A node whose cores are all held at
 charged with exactly that level, as in PARM, and no job with more than its node can draw: a level
 above that is worth on a small node what the small node can take.
 
+A job may have levels of other zones as well (`levels`). Idle nodes are charged with the standing
+caps of those, so it adds by how much its levels are above them, or less by how much they are below:
+for DRAM by its share of the cores, for its GPUs whole. It never adds less than nothing, though its
+node may draw less than an idle one: what ends must not need power for its end.
+
 Ledger, applier, policies and simulators all ask here, so that what fits for one fits for all. Like
 nodes are one `NodeKind`; nothing below depends on a node by name. Caps of zones come from the same
 sums in `targets`.
@@ -20,6 +25,7 @@ from collections.abc import Iterable, Mapping
 
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.job import Assignment, Share
+from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.node import Node, NodeKind, NodeSpec, Zone, ZoneKind
 
 CAP_STEP_UW = 125_000
@@ -31,14 +37,21 @@ def held_uw(kind: NodeKind, level_uw: int) -> int:
     return max(min(level_uw, kind.most_uw), kind.floor_uw)
 
 
-def share_uw(kind: NodeKind, cores: int, level_uw: int) -> int:
-    """Power above the floor of ``cores`` cores of a node at a level, rounded down."""
-    return cores * (held_uw(kind, level_uw) - kind.floor_uw) // kind.cores
+def share_uw(kind: NodeKind, cores: int, level_uw: int, beyond_uw: int = 0) -> int:
+    """Power above the floor of ``cores`` cores of a node at a level, rounded down.
+
+    ``beyond_uw`` is what other zones of the whole node take beyond their standing caps; with it the
+    sum is rounded up, as parts of it are rounded down one by one where caps are made of them.
+    """
+    if not beyond_uw:
+        return cores * (held_uw(kind, level_uw) - kind.floor_uw) // kind.cores
+    above_uw = max(min(level_uw, kind.most_uw) + beyond_uw - kind.floor_uw, 0)
+    return -(-cores * above_uw // kind.cores)
 
 
-def node_uw(kind: NodeKind, level_uw: int) -> int:
+def node_uw(kind: NodeKind, level_uw: int, beyond_uw: int = 0) -> int:
     """Power above the floor of a whole node at a level."""
-    return share_uw(kind, kind.cores, level_uw)
+    return share_uw(kind, kind.cores, level_uw, beyond_uw)
 
 
 def reached_uw(kind: NodeKind, cores: int, cap_uw: int) -> int:
@@ -47,18 +60,32 @@ def reached_uw(kind: NodeKind, cores: int, cap_uw: int) -> int:
     return min(kind.floor_uw + above_uw, kind.most_uw)
 
 
-def assigned_uw(assignment: Assignment, nodes: Iterable[NodeSpec]) -> int:
+def assigned_uw(assignment: Assignment, nodes: Iterable[NodeSpec], dram_cap_uw: int = 0) -> int:
     """Power above the floors that an assignment adds to these nodes."""
-    return assigned_on_uw(assignment, {node.node_id: node for node in nodes})
+    return assigned_on_uw(assignment, {node.node_id: node for node in nodes}, dram_cap_uw)
 
 
-def assigned_on_uw(assignment: Assignment, specs: Mapping[NodeId, NodeSpec]) -> int:
+def assigned_on_uw(
+    assignment: Assignment, specs: Mapping[NodeId, NodeSpec], dram_cap_uw: int = 0
+) -> int:
     """`assigned_uw` for nodes that are known by their id."""
-    return shares_uw(assignment.shares, specs, assignment.cap_uw)
+    return shares_uw(assignment.shares, specs, assignment.cap_uw, assignment.levels, dram_cap_uw)
 
 
-def shares_uw(shares: Iterable[Share], specs: Mapping[NodeId, NodeSpec], level_uw: int) -> int:
+def shares_uw(
+    shares: Iterable[Share],
+    specs: Mapping[NodeId, NodeSpec],
+    level_uw: int,
+    levels: Levels = PLAIN,
+    dram_cap_uw: int = 0,
+) -> int:
     """Power above the floors of these cores at a level; nodes that are not known count nothing."""
+    if levels:
+        known = [share for share in shares if share.node_id in specs]
+        return sum(
+            _levelled_uw(specs[share.node_id], share, level_uw, levels, dram_cap_uw)
+            for share in known
+        )
     return sum(
         share_uw(specs[share.node_id].kind, len(share.cpus), level_uw)
         for share in shares
@@ -66,10 +93,82 @@ def shares_uw(shares: Iterable[Share], specs: Mapping[NodeId, NodeSpec], level_u
     )
 
 
+def cores_uw(
+    node: NodeSpec, cores: int, level_uw: int, levels: Levels = PLAIN, dram_cap_uw: int = 0
+) -> int:
+    """Power above the floor of some cores of a node, without what levels of its GPUs save."""
+    kind, beyond_uw = node.kind, dram_beyond_uw(node, levels.dram_uw, dram_cap_uw)
+    return share_uw(kind, cores, held_uw(kind, level_uw), beyond_uw)
+
+
+def _levelled_uw(
+    node: NodeSpec, share: Share, level_uw: int, levels: Levels, dram_cap_uw: int
+) -> int:
+    without_uw = cores_uw(node, len(share.cpus), level_uw, levels, dram_cap_uw)
+    return max(without_uw + gpus_beyond_uw(node, share.gpus, levels.gpu_uw, dram_cap_uw), 0)
+
+
 def on_node_uw(node: NodeSpec, assignments: Iterable[Assignment]) -> int:
-    """Power above the floors of one node that holds these assignments; never above its span."""
+    """Power of the packages of a node above their floors that holds these assignments; never above
+    their span."""
     kind = node.kind
     return sum(share_uw(kind, len(a.on(node.node_id)), a.cap_uw) for a in assignments)
+
+
+def dram_zones(node: NodeSpec) -> list[Zone]:
+    """The DRAM zones of a node that can be capped."""
+    return [zone for zone in node.zones if zone.kind is ZoneKind.DRAM and zone.can_cap]
+
+
+def dram_range_uw(node: NodeSpec) -> tuple[int, int]:
+    """The least and the greatest DRAM level of a node; both 0 where its DRAM cannot be capped."""
+    zones = dram_zones(node)
+    return sum(zone.floor_uw for zone in zones), sum(zone.cap_uw_max for zone in zones)
+
+
+def dram_levels_uw(node: NodeSpec, level_uw: int) -> dict[ZoneName, int]:
+    """What its DRAM zones hold at a level of the node: each as far up its range as the others."""
+    zones, (least_uw, most_uw) = dram_zones(node), dram_range_uw(node)
+    above_uw = max(min(level_uw, most_uw) - least_uw, 0)
+    span_uw = max(most_uw - least_uw, 1)
+    return {
+        zone.name: zone.floor_uw + above_uw * (zone.cap_uw_max - zone.floor_uw) // span_uw
+        for zone in zones
+    }
+
+
+def dram_beyond_uw(node: NodeSpec, level_uw: int, dram_cap_uw: int) -> int:
+    """By how much a DRAM level of a whole node is above its standing caps; below zero if under."""
+    if not level_uw:
+        return 0
+    held_all_uw = sum(dram_levels_uw(node, level_uw).values())
+    return held_all_uw - dram_standing_uw(node, dram_cap_uw)
+
+
+def dram_standing_uw(node: NodeSpec, dram_cap_uw: int) -> int:
+    """What the DRAM zones of a node that can be capped hold without levels."""
+    return sum(standing_cap_uw(zone, dram_cap_uw) for zone in dram_zones(node))
+
+
+def gpu_zone(gpu: str) -> ZoneName:
+    """The zone of a GPU that jobs know by this id."""
+    return ZoneName(f"gpu-{gpu.removeprefix('GPU-')}")
+
+
+def gpu_zones(node: NodeSpec, gpus: Iterable[str]) -> list[Zone]:
+    """The zones of these GPUs that can be capped."""
+    names = {gpu_zone(gpu) for gpu in gpus}
+    return [z for z in node.zones if z.kind is ZoneKind.GPU and z.can_cap and z.name in names]
+
+
+def gpus_beyond_uw(node: NodeSpec, gpus: Iterable[str], level_uw: int, dram_cap_uw: int) -> int:
+    """By how much a level of each of these GPUs is above their standing caps."""
+    if not level_uw:
+        return 0
+    return sum(
+        clipped_uw(zone, level_uw) - standing_cap_uw(zone, dram_cap_uw)
+        for zone in gpu_zones(node, gpus)
+    )
 
 
 def standing_cap_uw(zone: Zone, dram_cap_uw: int) -> int:

@@ -52,11 +52,10 @@ def immovable(job: Job) -> str:
     return ""
 
 
-def kept_uw(job: Job, specs: Mapping[NodeId, NodeSpec]) -> int:
+def kept_uw(job: Job, specs: Mapping[NodeId, NodeSpec], dram_cap_uw: int = 0) -> int:
     """Power above the floors that is kept for a job: for what it has, or what it has next."""
-    return max(
-        (assigned_on_uw(one, specs) for one in (job.target, job.following) if one), default=0
-    )
+    both = (job.target, job.following)
+    return max((assigned_on_uw(one, specs, dram_cap_uw) for one in both if one), default=0)
 
 
 def restarts(job: Job, wanted: Assignment) -> bool:

@@ -9,6 +9,9 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
+from wattfold.coordinator.core.levels import PLAIN, Levels
+from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -35,6 +38,26 @@ class ResizeMode(enum.Enum):
     TEAM = "team"
     MAP = "map"
     RESTART = "restart"
+
+
+class CoreSharing(enum.Enum):
+    """Whether a job shares cores of its nodes: as its user or its queue says, else as its kind."""
+
+    AS_KIND = "as-kind"
+    NO = "no"
+    LEND = "lend"
+    BORROW = "borrow"
+    BOTH = "both"
+
+    @property
+    def lends(self) -> bool:
+        """Whether it is said that others may have some of its cores for a while."""
+        return self in (CoreSharing.LEND, CoreSharing.BOTH)
+
+    @property
+    def borrows(self) -> bool:
+        """Whether it is said that it may start on fewer cores, beside others."""
+        return self in (CoreSharing.BORROW, CoreSharing.BOTH)
 
 
 class JobState(enum.Enum):
@@ -133,6 +156,36 @@ class JobSpec:
     reservation: str = ""
     """Where it runs alone; empty = outside of all."""
     preemptable: bool = False
+    levels: Levels = PLAIN
+    """Those it must have; what is left open in them is up to the policy, like a `cap_uw` of 0."""
+    sharing: CoreSharing = CoreSharing.AS_KIND
+
+    @property
+    def lends(self) -> bool:
+        """Whether others may have some of its cores while it runs."""
+        able = self.kind.resized and self.mode not in (ResizeMode.FIXED, ResizeMode.RESTART)
+        return able and not self.exclusive and self._shares(self.sharing.lends)
+
+    @property
+    def borrows(self) -> bool:
+        """Whether it may start on fewer cores than it asks for, on nodes of others."""
+        able = self.kind is not JobKind.RIGID and not self.exclusive
+        return able and self._shares(self.sharing.borrows)
+
+    def _shares(self, said: bool) -> bool:
+        if self.sharing is CoreSharing.AS_KIND:
+            return self.unit is SizeUnit.CORES
+        return said
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else may be on its nodes."""
+        return self.exclusive or (self.unit is SizeUnit.NODES and not (self.lends or self.borrows))
+
+    @property
+    def least_on_node(self) -> int:
+        """Cores it must have on each of its nodes: every task keeps one."""
+        return self.least_size if self.unit is SizeUnit.CORES else self.tasks_per_node
 
     @property
     def requests(self) -> bool:
@@ -189,7 +242,8 @@ class Share:
 class Assignment:
     """What a policy wants for one job.
 
-    ``cap_uw`` is the package cap per whole node its size was chosen with (P_j of PARM);
+    ``cap_uw`` is the package cap per whole node its size was chosen with (P_j of PARM), ``levels``
+    are the caps of other zones;
     ``expected_total_s`` is t[j, n, p], the time of the whole job at this size and cap, from which
     the core integrates the share done. 0 = unknown.
     """
@@ -199,6 +253,7 @@ class Assignment:
     cap_uw: int
     shares: tuple[Share, ...]
     expected_total_s: float = 0.0
+    levels: Levels = PLAIN
 
     def on(self, node_id: NodeId) -> CpuSet:
         """Cores on a node, empty where it has none."""
@@ -285,6 +340,8 @@ class Job:
     reason: str = ""
     expected_start_ns: int = 0
     """When the last plan expected it to start; 0 = it did not say, or it does not wait."""
+    promise: Promise | None = None
+    """The start that plans are to keep; of one that is to start now, that."""
     ended_by: Ender = Ender.NOBODY
     over_since_ns: int = -1
     """Since when it has run longer than its model said, as of the last change of its speed."""
@@ -318,6 +375,8 @@ class Job:
     since; -1 = nothing is waited for."""
     ran_ns: int = 0
     """How long it ran at other sizes since it last waited: counts for its time limit."""
+    known: Known = NOTHING_KNOWN
+    """What runs like it had shown when it was submitted."""
 
     @property
     def final(self) -> bool:
@@ -393,6 +452,7 @@ __all__ = [
     "PLACED_STATES",
     "UNKNOWN_UID",
     "Assignment",
+    "CoreSharing",
     "Ender",
     "Job",
     "JobKind",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, requeue, restart
+from wattfold.coordinator.core import adoption, foresight, requeue, restart
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
@@ -35,6 +35,7 @@ def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Act
         done_at_ns=now_ns,
         reason="held by its user" if event.held else "new",
         epoch=state.epoch,
+        known=foresight.known(state, event.spec),
     )
     state.index.add_job(state.jobs[event.job_id])
     state.submissions += 1
@@ -157,6 +158,7 @@ def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
     job = state.jobs.get(event.job_id)
     if job is not None and job.state is JobState.PENDING:
         job.state, job.reason = JobState.HELD, "held by its user"
+        job.expected_start_ns, job.promise = 0, None
         state.plan_needed = "job held"
     return []
 
@@ -331,7 +333,7 @@ def _unseen(state: State, job: Job, event: ev.ProcessEnded) -> Rank | None:
         return job.ranks[event.node_id]
     end = event.process
     told = "lost" if end.lost else f"exit status {end.exit_code}"
-    job.state, job.target = JobState.HELD, None
+    job.state, job.target, job.promise = JobState.HELD, None, None
     job.reason = (
         f"a process of it, not started by this journal, ended on {event.node_id} ({told}); "
         "release it to run it again, or cancel it"
@@ -397,6 +399,7 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
     job.exit_code = failed.exit_code if failed else 0
     job.ended_ns, job.target, job.reason, job.requeue = now_ns, None, "", None
     job.following, job.ordered_ns = None, -1
+    foresight.learn(state, job)
     state.index.end_job(job)
     state.index.news.append(job.job_id)
     state.plan_needed = "job ended"

@@ -15,6 +15,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import (
     attempt_events,
+    foresight,
     job_events,
     node_events,
     node_orders,
@@ -30,7 +31,8 @@ from wattfold.coordinator.core.invariants import Rota, check_invariants, check_p
 from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node, NodeState
-from wattfold.coordinator.core.plan import Snapshot
+from wattfold.coordinator.core.plan import Snapshot, Waiting
+from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.reconcile import reconcile
 from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.core.state import (
@@ -246,11 +248,11 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
     if event.round.number != state.solving:
         return []
     state.solving, state.last_round = 0, event.round
-    state.revisit_ns = event.revisit_ns
+    state.revisit_ns = _earlier(event.revisit_ns, foresight.next_growth_ns(state, now_ns))
     for waiting in event.waiting:
-        _explain(state, waiting.job_id, waiting.reason, waiting.start_ns)
+        _explain(state, waiting)
     for refusal in event.refusals:
-        _explain(state, refusal.job_id, f"left out of the last plan: {refusal.reason}")
+        _postpone(state, refusal.job_id, f"left out of the last plan: {refusal.reason}")
     if event.refusals:
         state.revisit_ns = state.revisit_ns or now_ns + state.settings.retry_ns
     # Jobs are looked up: this may be a replay by other rules, for which one has ended.
@@ -267,9 +269,17 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
             job.expected_start_ns = 0
+            if job.promise is not None:
+                nodes = tuple(share.node_id for share in assignment.shares)
+                job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
             state.index.place(job)
             preemption.started(state, job)
     return out + preemption.carry_out(state, event.preemptions, now_ns)
+
+
+def _earlier(one_ns: int, other_ns: int) -> int:
+    """The earlier of two times, 0 = none."""
+    return min(one_ns, other_ns) if one_ns and other_ns else one_ns or other_ns
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
@@ -282,11 +292,19 @@ def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
             state.index.displace(job)
 
 
-def _explain(state: State, job_id: JobId, reason: str, start_ns: int = 0) -> None:
+def _explain(state: State, told: Waiting) -> None:
+    """Why a job waits, and until when, by the last plan."""
+    job, news = state.jobs.get(told.job_id), (told.reason, told.start_ns, told.promise)
+    if job is not None and (job.reason, job.expected_start_ns, job.promise) != news:
+        job.reason, job.expected_start_ns, job.promise = news
+        state.index.show_job(told.job_id)
+
+
+def _postpone(state: State, job_id: JobId, reason: str) -> None:
+    """No plan has come of it; what a job was promised stands."""
     job = state.jobs.get(job_id)
-    if job is not None and (job.reason, job.expected_start_ns) != (reason, start_ns):
-        job.reason, job.expected_start_ns = reason, start_ns
-        state.index.show_job(job_id)
+    if job is not None:
+        _explain(state, Waiting(job_id=job_id, reason=reason, promise=job.promise))
 
 
 def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> None:
@@ -295,10 +313,15 @@ def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> No
         job.resizes += 1
         job.resized_ns = now_ns
     before, job.target = job.target, assignment
-    if before is None or (before.shares, before.cap_uw) != (assignment.shares, assignment.cap_uw):
+    if before is None or _wants(before) != _wants(assignment):
         state.index.touch_job(job)
     state.index.show_job(job.job_id)
     job.reason = ""
+
+
+def _wants(assignment: Assignment) -> tuple[object, ...]:
+    """What of an assignment nodes have to follow."""
+    return assignment.shares, assignment.cap_uw, assignment.levels
 
 
 def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Action]:
@@ -307,7 +330,7 @@ def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Ac
         state.revisit_ns = now_ns + state.settings.retry_ns
         for job in state.index.open.values():
             if job.state is JobState.PENDING:
-                _explain(state, job.job_id, f"no plan: {event.reason}")
+                _postpone(state, job.job_id, f"no plan: {event.reason}")
     return []
 
 

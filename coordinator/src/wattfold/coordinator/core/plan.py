@@ -7,9 +7,10 @@ from typing import Protocol
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import Assignment, JobSpec
+from wattfold.coordinator.core.job import Assignment, JobSpec, Share
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.place import Place
+from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -35,6 +36,10 @@ class NodeView:
     blocked_gpus: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     place: Place | None = None
+    dram_cap_uw: int = 0
+    """The standing cap of each DRAM zone, as `CoreSettings` has it; the same for all nodes."""
+    leaving: tuple[Share, ...] = ()
+    """What of the blocked is of jobs on their way out, and will be free when they are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,11 @@ class JobView:
     """Whether a plan may put it back into the queue now, for a job of a queue that pre-empts it."""
     yields_to: JobId = NOBODY
     """The job that waits and that it was pre-empted for: it does not start before that one."""
+    promise: Promise | None = None
+    """The start it was told, where the plan that told it keeps promises."""
+    planned_ns: int = 0
+    """How long all of it is predicted to run at its greatest size and full power, in place of its
+    user's word; 0 = that counts."""
 
     @property
     def greatest_size(self) -> int:
@@ -90,6 +100,8 @@ class Snapshot:
     reservations: tuple[Reservation, ...] = ()
     clearing: tuple[JobId, ...] = ()
     """Jobs that wait and for which others, that were pre-empted, are being ended."""
+    leaving_uw: int = 0
+    """What of ``reserved_uw`` is of jobs on their way out."""
 
     @property
     def spendable_uw(self) -> int:
@@ -101,13 +113,15 @@ class Snapshot:
 class Waiting:
     """Why a job is not in a plan. ``never``: no change of load alone will let it start.
 
-    ``start_ns``: when the policy expects it to start, 0 = it does not say.
+    ``start_ns``: when the policy expects it to start, 0 = it does not say. ``promise``: the start
+    it is promised, which is then the expected one.
     """
 
     job_id: JobId
     reason: str
     never: bool = False
     start_ns: int = 0
+    promise: Promise | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

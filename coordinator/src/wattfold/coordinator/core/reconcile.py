@@ -388,8 +388,11 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
     rank.launching = True
     spec = state.nodes[rank.node_id].spec
     most = len(rank.held)
-    if job.spec.unit is SizeUnit.CORES and job.resizable and not job.restarted and spec:
-        most = min(job.spec.size_max, len(spec.cpus))
+    if job.resizable and not job.restarted and spec:
+        if job.spec.unit is SizeUnit.CORES:
+            most = min(job.spec.size_max, len(spec.cpus))
+        elif not job.spec.alone:
+            most = len(spec.cpus)
     # A start that is repeated after a lost answer must say what the first one did.
     most = rank.launch_cpus = rank.launch_cpus or most
     return act.Launch(

@@ -48,6 +48,7 @@ def back_to_queue(
     job.target, job.following, job.requeue, job.ended_by = None, None, None, Ender.NOBODY
     job.state = JobState.HELD if held else JobState.PENDING
     job.reason, job.expected_start_ns = f"attempt {number} ended: {why}", 0
+    job.promise = None
     job.started_ns = job.resized_ns = job.over_since_ns = job.wanted_ns = -1
     job.suspended_ns, job.paused_ns = -1, 0
     job.ordered_ns, job.ran_ns, job.saved, job.told, job.owed = -1, 0, 0.0, False, -1.0

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import JobSpec
 
 RESERVATIONS_MAX = 256
 """A site has no more at a time: all of them are looked at in every round."""
+ENDLESS_NS = 2**63 - 1
 SLACK_NS = 60_000_000_000
 """A job as long as its reservation may still start while this one has just begun."""
 
@@ -70,6 +72,14 @@ class Reservation:
         return f"{what} {self.when}" if self.when else what
 
 
+class Closed(NamedTuple):
+    """Nodes on which a job may not begin at ``from_ns`` or later, up to ``to_ns``."""
+
+    from_ns: int
+    to_ns: int
+    nodes: tuple[NodeId, ...]
+
+
 class Windows:
     """All reservations there are, asked node by node: the one place that says where a job may be.
 
@@ -97,6 +107,27 @@ class Windows:
         if spec.reservation and not self._inside(spec, node_id, begin_ns, end_ns):
             return False
         return self.obstacle(spec, node_id, begin_ns, end_ns) is None
+
+    def closed(self, spec: JobSpec, takes_ns: int, nodes: Iterable[NodeId]) -> list[Closed]:
+        """When a job that takes so long may not begin on which of these nodes.
+
+        What `open` says, for who asks about many times.
+        """
+        every = tuple(nodes)
+        found = [
+            Closed(one.start_ns - takes_ns + 1, one.end_ns, one.nodes)
+            for one in self.reservations
+            if not one.admits(spec)
+        ]
+        if not spec.reservation:
+            return found
+        own = self.own(spec)
+        if own is None:
+            return [Closed(0, ENDLESS_NS, every)]
+        others = tuple(node_id for node_id in every if node_id not in own.nodes)
+        latest_ns = own.end_ns + SLACK_NS - takes_ns
+        before, after = Closed(0, own.start_ns, every), Closed(latest_ns + 1, ENDLESS_NS, every)
+        return [*found, before, after, Closed(0, ENDLESS_NS, others)]
 
     def obstacle(
         self, spec: JobSpec, node_id: NodeId, begin_ns: int, end_ns: int

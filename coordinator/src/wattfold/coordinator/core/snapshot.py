@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.core import preemption
+from wattfold.coordinator.core import foresight, preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
-from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState
+from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, Share
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.outside import counted_uw
@@ -40,12 +40,14 @@ def job_views(state: State, jobs: Iterable[Job], now_ns: int) -> list[JobView]:
 def without_jobs(state: State, now_ns: int) -> Snapshot:
     """The nodes and the power of `snapshot`, which cost nothing for jobs that wait."""
     views, reserved_uw = _nodes(state)
+    leaving_uw = 0
     specs = {view.spec.node_id: view.spec for view in views}
     placed = state.placed()
     for job in placed:
         if job.state in KEEPS_STATES and job.target is not None:
             # It draws, or may from one moment to the next, though no policy sees it.
-            reserved_uw += kept_uw(job, specs)
+            reserved_uw += (held_uw := kept_uw(job, specs, state.settings.dram_cap_uw))
+            leaving_uw += held_uw if _leaves(job) else 0
     return Snapshot(
         now_ns=now_ns,
         budget_uw=state.ledger.budget_uw,
@@ -55,6 +57,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         queues=tuple(state.queues.values()),
         reservations=tuple(state.reservations.values()),
         clearing=preemption.clearing(state, placed),
+        leaving_uw=leaving_uw,
     )
 
 
@@ -73,6 +76,8 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
                     blocked_bytes=held_bytes,
                     blocked_gpus=held_gpus,
                     features=node.all_features,
+                    dram_cap_uw=state.settings.dram_cap_uw,
+                    leaving=_leaving(state, node),
                 )
             )
         elif node.node_id in state.ledger.accounts:
@@ -113,6 +118,27 @@ def _blocked(state: State, node: Node) -> CpuSet:
     return cpus
 
 
+def _leaving(state: State, node: Node) -> tuple[Share, ...]:
+    """What will be free of a node when jobs have ended that are on their way out."""
+    if not node.takes_jobs:
+        return ()
+    return tuple(
+        Share(
+            node_id=node.node_id,
+            cpus=rank.occupied,
+            memory_bytes=rank.memory_bytes,
+            gpus=rank.gpus,
+        )
+        for job in state.on_node(node.node_id)
+        if _leaves(job) and (rank := job.ranks.get(node.node_id)) is not None and rank.occupied
+    )
+
+
+def _leaves(job: Job) -> bool:
+    """Whether a job is on its way out, and nothing is kept for it after that."""
+    return job.state is JobState.ENDING and job.following is None
+
+
 def _kept_next(job: Job, node: Node) -> CpuSet:
     """Cores kept for the next attempt of a job that is restarted at another size."""
     wanted = job.following.on(node.node_id) if job.following else CpuSet()
@@ -127,12 +153,13 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         node.takes_jobs and not node.dead_zones for node in nodes
     )
     key = profile_key(job.spec.app, job.spec.unit.value)
+    planned_ns, done = foresight.planned(state, job, now_ns)
     return JobView(
         job_id=job.job_id,
         spec=job.planned_spec,
         submitted_ns=job.submitted_ns,
         current=None if waits else job.target,
-        done=job.done_by(now_ns),
+        done=done,
         started_ns=job.started_ns + job.paused_ns - (job.ran_ns if job.started_ns >= 0 else 0),
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
@@ -145,4 +172,6 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         size_asked=job.size_asked,
         preemptable=not waits and not preemption.victim_refusal(job),
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
+        promise=job.promise if waits else None,
+        planned_ns=planned_ns,
     )

@@ -18,6 +18,7 @@ from wattfold.coordinator.core.plan import PlanningRound
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.restart_cost import RestartCost
+from wattfold.coordinator.models.forecast import USER, RunHistory
 from wattfold.coordinator.models.pass_model import PassProfile
 
 NO_EPOCH = Epoch(0)
@@ -37,6 +38,8 @@ class CoreSettings:
     check_every: int = 5000
     """Within so many events all of the state is checked, a part of it after each of them beside
     what it touched."""
+    predict: str = USER
+    """How plans take run times, one of `models.forecast.METHODS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,8 @@ class State:
     """The ones of which the begin was taken notice of."""
     restarts: dict[str, RestartCost] = field(default_factory=dict)
     """By `profile_key`: what it costs to restart such a job at another size."""
+    history: RunHistory = field(default_factory=RunHistory)
+    """How long jobs ran, by user and application."""
     derived: Derived = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,9 @@
 """From assignments to caps: what every zone of a node should hold.
 
 The packages of a node share what its jobs are charged with (`charge`) in proportion to their
-spans; an idle node keeps its floor, which is what Eq. 5 is charged with for it.
+spans; an idle node keeps its floor, which is what Eq. 5 is charged with for it. DRAM stands between
+its standing cap and the levels of the jobs there, by their cores; a GPU is of one job, and has its
+level. Everything is rounded down, so that no node gets more than was charged.
 """
 
 from __future__ import annotations
@@ -9,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wattfold.contract.ids import ZoneName
-from wattfold.coordinator.core.charge import clipped_uw, on_node_uw, standing_cap_uw
+from wattfold.coordinator.core.charge import (
+    clipped_uw,
+    dram_levels_uw,
+    dram_zones,
+    gpu_zones,
+    on_node_uw,
+    standing_cap_uw,
+)
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeSpec, ZoneKind
 
@@ -20,6 +29,7 @@ def zone_targets(
     dram_cap_uw: int,
 ) -> dict[ZoneName, int]:
     """Caps for the cappable zones of a node that hold these assignments, microwatts."""
+    assignments = list(assignments)
     above_floor_uw = on_node_uw(node, assignments)
     span_uw = node.kind.most_uw - node.kind.floor_uw
     targets: dict[ZoneName, int] = {}
@@ -31,4 +41,34 @@ def zone_targets(
             targets[zone.name] = clipped_uw(zone, zone.floor_uw + part_uw)
         else:
             targets[zone.name] = standing_cap_uw(zone, dram_cap_uw)
+    if any(assignment.levels for assignment in assignments):
+        targets |= _dram_targets(node, assignments, dram_cap_uw)
+        targets |= _gpu_targets(node, assignments)
     return targets
+
+
+def _dram_targets(
+    node: NodeSpec, assignments: list[Assignment], dram_cap_uw: int
+) -> dict[ZoneName, int]:
+    levelled = [
+        (len(one.on(node.node_id)), dram_levels_uw(node, one.levels.dram_uw))
+        for one in assignments
+        if one.levels.dram_uw
+    ]
+    targets: dict[ZoneName, int] = {}
+    for zone in dram_zones(node) if levelled else ():
+        standing_uw = standing_cap_uw(zone, dram_cap_uw)
+        above = sum(cores * (held[zone.name] - standing_uw) for cores, held in levelled)
+        targets[zone.name] = clipped_uw(zone, standing_uw + above // node.kind.cores)
+    return targets
+
+
+def _gpu_targets(node: NodeSpec, assignments: list[Assignment]) -> dict[ZoneName, int]:
+    return {
+        zone.name: clipped_uw(zone, one.levels.gpu_uw)
+        for one in assignments
+        if one.levels.gpu_uw
+        for share in one.shares
+        if share.node_id == node.node_id
+        for zone in gpu_zones(node, share.gpus)
+    }

@@ -22,16 +22,19 @@ from itertools import count, groupby
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.amounts import Amounts
-from wattfold.coordinator.core.charge import node_uw, share_uw
+from wattfold.coordinator.core.charge import cores_uw
 from wattfold.coordinator.core.job import Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.core.levels import Levels
+from wattfold.coordinator.core.plan import JobView, NodeView
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
 from wattfold.coordinator.policies.requests import yielding
 from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
 
-Shape = tuple[SizeUnit, bool, int, int, Amounts, tuple[str, ...], tuple[int, str, str, str] | None]
+_Caps = tuple[int, Levels]
+_Right = tuple[int, str, str, str] | None
+Shape = tuple[SizeUnit, bool, int, _Caps, Amounts, tuple[str, ...], _Right]
 FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
@@ -63,12 +66,15 @@ def size_of(view: JobView, site: Site, wish: str, cap_uw: int) -> int:
 
 def _fed(view: JobView, site: Site, size: int, cap_uw: int) -> bool:
     """Whether the whole budget would do for this size, on the nodes that take least."""
-    kinds = [node.spec.kind for node in site.nodes]
+
+    def takes_uw(node: NodeView, cores: int) -> int:
+        return cores_uw(node.spec, cores, cap_uw, view.spec.levels, node.dram_cap_uw)
+
     if view.spec.unit is SizeUnit.NODES:
-        each = sorted(node_uw(kind, cap_uw) for kind in kinds)
+        each = sorted(takes_uw(node, len(node.spec.cpus)) for node in site.nodes)
         return sum(each[:size]) <= site.spendable_uw
-    large = [kind for kind in kinds if kind.cores >= size]
-    return min(share_uw(kind, size, cap_uw) for kind in large) <= site.spendable_uw
+    large = [node for node in site.nodes if len(node.spec.cpus) >= size]
+    return min(takes_uw(node, size) for node in large) <= site.spendable_uw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,7 @@ _Moment = tuple[int, int, _Running | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class Candidate:
     """A job of the queue, at the size and level it will get."""
 
     job: int
@@ -113,8 +119,8 @@ class _Waiting:
         spec, right = self.view.spec, None
         if self.takes_ns:
             right = self.takes_ns, spec.reservation, spec.queue, spec.user
-        amounts = spec.node_amounts
-        return spec.unit, spec.exclusive, self.size, self.cap_uw, amounts, spec.features, right
+        caps, amounts = (self.cap_uw, spec.levels), spec.node_amounts
+        return spec.unit, spec.exclusive, self.size, caps, amounts, spec.features, right
 
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
@@ -169,7 +175,7 @@ class Search:
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""
-        queues: dict[str, list[_Waiting]] = {}
+        queues: dict[str, list[Candidate]] = {}
         for one in self._waiting:
             if self._may_start(one):
                 queues.setdefault(one.view.spec.reservation, []).append(one)
@@ -182,18 +188,18 @@ class Search:
                 self._reserve_and_backfill(queue[0], queue[1:])
         return self._decisions
 
-    def _sized(self, job: int, view: JobView) -> _Waiting:
+    def _sized(self, job: int, view: JobView) -> Candidate:
         cap_uw = view.spec.cap_uw or self._cap_uw
         spec = view.spec
-        asked = spec.node_amounts, spec.features
+        asked = spec.node_amounts, spec.features, spec.levels
         key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
         if key not in self._sizes:
             self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
         size = self._sizes[key]
         takes_ns = self._room.takes_ns(view, max(size, 1), cap_uw)
-        return _Waiting(job=job, view=view, size=size, cap_uw=cap_uw, takes_ns=takes_ns)
+        return Candidate(job=job, view=view, size=size, cap_uw=cap_uw, takes_ns=takes_ns)
 
-    def _may_start(self, one: _Waiting) -> bool:
+    def _may_start(self, one: Candidate) -> bool:
         """Whether it could start on an empty machine; says why not."""
         if one.view.yields_to in self._waits:
             self._wait(one, yielding(one.view))
@@ -216,7 +222,7 @@ class Search:
             self.reasons.append(Reason(one.job, reason, never=True))
         return False
 
-    def _may_start_inside(self, one: _Waiting) -> bool:
+    def _may_start_inside(self, one: Candidate) -> bool:
         """The same of a job that names a reservation, which must have begun."""
         own = self._windows.own(one.view.spec)
         if own is None or one.size == 0:
@@ -229,7 +235,7 @@ class Search:
             return False
         return True
 
-    def _fits_unblocked(self, one: _Waiting) -> bool:
+    def _fits_unblocked(self, one: Candidate) -> bool:
         nodes = [replace(node, blocked=CpuSet()) for node in self._site.nodes]
         return one.place(Room(nodes, self._empty.power_uw)) is not None
 
@@ -243,7 +249,8 @@ class Search:
         began_ns: int,
     ) -> None:
         """Takes what a job holds, and notes when it gives it back."""
-        power_uw = self._room.power_of(shares, cap_uw)
+        levels = view.current.levels if view.current else view.spec.levels
+        power_uw = self._room.power_of(shares, cap_uw, levels)
         alone = takes_whole_nodes(view.spec)
         self._room.take(shares, power_uw, alone)
         ends_ns = max(began_ns + self._duration_ns(view, shares, size, cap_uw), self._now_ns)
@@ -257,7 +264,7 @@ class Search:
         kinds = self._room.kinds_under(shares) or self._kinds[:1]
         return duration_ns(view, kinds, size, cap_uw)
 
-    def _start(self, one: _Waiting) -> bool:
+    def _start(self, one: Candidate) -> bool:
         shares = one.place(self._room)
         if shares is None:
             return False
@@ -266,7 +273,7 @@ class Search:
         self._decisions.append((one.job, one.size, one.cap_uw))
         return True
 
-    def _reserve_and_backfill(self, head: _Waiting, later: Sequence[_Waiting]) -> None:
+    def _reserve_and_backfill(self, head: Candidate, later: Sequence[Candidate]) -> None:
         cleared = self._cleared(head)
         shadow_ns, future = (self._now_ns, cleared) if cleared else self._shadow(head)
         if cleared is None:
@@ -280,7 +287,7 @@ class Search:
         for one in left:
             self._wait(one, one.kept(self._room) or BEHIND, starts.get(one.job, 0))
 
-    def _cleared(self, head: _Waiting) -> Room | None:
+    def _cleared(self, head: Candidate) -> Room | None:
         """What is free once all have left that make way for the first, so that it fits; else None.
 
         Says why it waits then. While some are on their way out no others are asked to.
@@ -304,7 +311,7 @@ class Search:
         self._wait(head, told)
         return room
 
-    def _victims(self, head: _Waiting) -> list[_Running]:
+    def _victims(self, head: Candidate) -> list[_Running]:
         """Running jobs without which the first would start now, the youngest that will do."""
         queues = self._preempted.get(head.view.spec.queue, ())
         doomed = {job for job, _ in self.preemptions}
@@ -342,7 +349,7 @@ class Search:
             room.take(entry.shares, entry.power_uw, entry.alone)
         return room
 
-    def _shadow(self, head: _Waiting) -> tuple[int, Room]:
+    def _shadow(self, head: Candidate) -> tuple[int, Room]:
         """When the first job will fit, and all that is free then; 0 = by no end that is known."""
         future = self._room.copy()
         ordered = sorted(self._running, key=lambda e: e.ends_ns)
@@ -357,7 +364,7 @@ class Search:
         future.at_ns = self._now_ns
         return 0, future
 
-    def _starts(self, head: _Waiting, shadow_ns: int, left: Sequence[_Waiting]) -> dict[int, int]:
+    def _starts(self, head: Candidate, shadow_ns: int, left: Sequence[Candidate]) -> dict[int, int]:
         """When those behind the first start, by their turn and the estimates, where that is cheap.
 
         None before those before it, so backfilling may have one start earlier.
@@ -379,7 +386,8 @@ class Search:
                 _pass(moments, moments[0][0], future)
             found[one.job] = future.at_ns
             takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
-            power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
+            power_uw = future.power_of(shares, one.cap_uw, one.view.spec.levels)
+            alone = takes_whole_nodes(one.view.spec)
             future.take(shares, power_uw, alone)
             begun = _Running(
                 job=one.job,
@@ -392,7 +400,7 @@ class Search:
             heappush(moments, (begun.ends_ns, next(numbers), begun))
         return found
 
-    def _backfill(self, one: _Waiting, head: _Waiting, shadow_ns: int, future: Room) -> bool:
+    def _backfill(self, one: Candidate, head: Candidate, shadow_ns: int, future: Room) -> bool:
         """Starts a later job if it ends before the first one starts, or leaves it its place."""
         shares = None if one.shape in self._nowhere else one.place(self._room)
         if shares is None:
@@ -401,7 +409,8 @@ class Search:
         takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
         if self._now_ns + takes_ns <= shadow_ns:
             return self._start(one)
-        power_uw, alone = future.power_of(shares, one.cap_uw), takes_whole_nodes(one.view.spec)
+        power_uw = future.power_of(shares, one.cap_uw, one.view.spec.levels)
+        alone = takes_whole_nodes(one.view.spec)
         beside = future.copy()
         beside.take(shares, power_uw, alone)
         if head.place(beside) is None:
@@ -409,7 +418,7 @@ class Search:
         future.take(shares, power_uw, alone)
         return self._start(one)
 
-    def _wait(self, one: _Waiting, reason: str, start_ns: int = 0) -> None:
+    def _wait(self, one: Candidate, reason: str, start_ns: int = 0) -> None:
         self.reasons.append(Reason(one.job, reason, start_ns=start_ns))
 
 

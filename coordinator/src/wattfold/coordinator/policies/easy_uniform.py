@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from wattfold.coordinator.core.charge import CAP_STEP_UW, share_uw, shares_uw
+from wattfold.coordinator.core.charge import CAP_STEP_UW, assigned_on_uw, share_uw, shares_uw
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
@@ -83,11 +83,19 @@ def uniform_uw(snapshot: Snapshot) -> int:
     specs = {view.spec.node_id: view.spec for view in snapshot.nodes}
     cores = {node_id: len(spec.cpus) for node_id, spec in specs.items()}
     power_uw = snapshot.spendable_uw
+    dram_cap_uw = snapshot.nodes[0].dram_cap_uw
     for job in snapshot.jobs:
-        if job.current is None or not _keeps(job):
+        current = job.current
+        if current is None:
             continue
-        power_uw -= shares_uw(job.current.shares, specs, job.current.cap_uw)
-        for share in job.current.shares:
+        plain_uw = shares_uw(current.shares, specs, current.cap_uw)
+        charged_uw = assigned_on_uw(current, specs, dram_cap_uw)
+        if not _keeps(job):
+            # What its other zones take is no matter of the level.
+            power_uw -= max(charged_uw - plain_uw, 0)
+            continue
+        power_uw -= charged_uw
+        for share in current.shares:
             if share.node_id in cores:
                 cores[share.node_id] -= len(share.cpus)
     counted: dict[tuple[NodeKind, int], int] = {}
@@ -165,6 +173,11 @@ class _Capped:
             view, kinds or (self._first,), size or view.spec.least_size, self._level_uw
         )
         spec = replace(capped.spec, time_ns=max(round(time_s * 1e9), 1))
+        if view.planned_ns:
+            # Reservations go by the user's word, at this level too.
+            asked_ns = spec.time_ns * view.spec.time_ns // view.planned_ns
+            capped = replace(capped, planned_ns=spec.time_ns)
+            spec = replace(spec, time_ns=asked_ns)
         if current is not None:
             leveled = self.leveled(current)
             current = current if leveled is current else replace(leveled, expected_total_s=time_s)

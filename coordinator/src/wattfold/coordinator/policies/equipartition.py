@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from wattfold.contract.ids import NodeId
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.policies.equipartition_ground import Ground, Sharer
@@ -93,6 +94,7 @@ class EquipartitionScheduler(ChoosingScheduler):
         self._told: dict[int, Reason] = {}
         self._reasons: dict[int, Reason] = {}
         self._placings: dict[int, Placing] = {}
+        self._nodes: dict[int, tuple[NodeId, ...]] = {}
 
     @property
     def name(self) -> str:
@@ -137,6 +139,10 @@ class EquipartitionScheduler(ChoosingScheduler):
         """How a job of the last decision is to be put on nodes."""
         return self._placings[job]
 
+    def nodes(self, job: int) -> Sequence[NodeId]:
+        """The node whose cores it is to share; empty = any."""
+        return self._nodes[job]
+
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason is another since the last call."""
         before, self._told = self._told, self._reasons
@@ -145,7 +151,7 @@ class EquipartitionScheduler(ChoosingScheduler):
 
     def decide(self, now_ns: int) -> Sequence[Decision]:
         """Starts, and running jobs whose size or level changes."""
-        self._placings, self._reasons = {}, {}
+        self._placings, self._nodes, self._reasons = {}, {}, {}
         waiting = sorted((job for job in self._asks if job not in self._running), key=self._place)
         held = {job: self._held(job) for job in self._running}
         ground = Ground(self._site, self._jobs, fewer=self._settings.power == "fewer")
@@ -169,7 +175,8 @@ class EquipartitionScheduler(ChoosingScheduler):
             if now is not None and now.size != size and not ground.named:
                 self._resized_ns[one.job] = now_ns
             self._running[one.job] = None
-            self._placings[one.job] = ground.placing(one, size)
+            self._placings[one.job] = Placing(sizes=tuple(range(one.least, size + 1)))
+            self._nodes[one.job] = (one.on,) if one.on else ()
             decisions.append((one.job, size, cap_uw))
         return decisions
 

@@ -12,7 +12,7 @@ from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.easy_uniform import greatest_level_uw
 from wattfold.coordinator.policies.equal_shares import equal_shares
-from wattfold.coordinator.policies.scheduler import Ask, Jobs, NamedJobs, Placing, Reason, Site
+from wattfold.coordinator.policies.scheduler import Ask, Jobs, NamedJobs, Reason, Site
 
 WHOLE = NodeId("")
 """The part of the site that is shared by whole nodes."""
@@ -231,10 +231,6 @@ class Ground:
         return [found[one.job] for one in self.sharers]
 
     # What the driver and people are told.
-
-    def placing(self, one: Sharer, size: int) -> Placing:
-        """How a job is to be put on nodes."""
-        return Placing(on=(one.on,) if one.on else (), sizes=tuple(range(one.least, size + 1)))
 
     def lacking(self, waiting: Sequence[int], asks: Mapping[int, Ask]) -> Mapping[int, Reason]:
         """Those of the waiting jobs that memory, GPUs, reservations or others keep from a start."""

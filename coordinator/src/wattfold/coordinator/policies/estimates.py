@@ -10,7 +10,7 @@ of the processors it was measured on, which it does not name, and counts for all
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wattfold.contract.units import w_from_uw
@@ -36,10 +36,12 @@ class Estimate:
 
 def estimate(view: JobView, kind: NodeKind) -> Estimate:
     """The profile to plan a job with on such nodes. Remembered."""
-    spec = view.spec
+    spec, foretold = view.spec, bool(view.planned_ns)
+    time_ns = view.planned_ns or spec.time_ns
     if view.profile is None:
-        return _default(spec.app, spec.unit, spec.size_max, spec.time_ns, kind_curve(kind))
-    return _profiled(view.profile, spec.app, spec.size_max, spec.time_ns)
+        curve = kind_curve(kind)
+        return _default(spec.app, spec.unit, spec.size_max, time_ns, curve, foretold)
+    return _profiled(view.profile, spec.app, spec.size_max, time_ns, foretold)
 
 
 def run_time_s(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: int) -> float:
@@ -54,36 +56,58 @@ def run_time_s(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: in
 
 
 def duration_ns(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: int) -> int:
-    """How long the whole job is expected to take: its user's word, or `run_time_s`."""
-    return view.spec.time_ns or round(run_time_s(view, kinds, size, level_uw) * 1e9)
+    """How long the whole job is expected to take: predicted, its user's word, or `run_time_s`."""
+    known_ns = view.planned_ns or view.spec.time_ns
+    return known_ns or round(run_time_s(view, kinds, size, level_uw) * 1e9)
+
+
+def asked_ns(view: JobView, kinds: Iterable[NodeKind], size: int, level_uw: int) -> int:
+    """`duration_ns` by its user's word, whatever is predicted."""
+    return duration_ns(_as_asked(view), kinds, size, level_uw)
 
 
 def longest_ns(view: JobView, kinds: Iterable[NodeKind]) -> int:
-    """How long the whole job takes at its least size and the least level, on the slowest nodes."""
-    known = list(kinds)
+    """How long the whole job takes at its least size and the least level, on the slowest nodes.
+
+    By its user's word, whatever is predicted.
+    """
+    view, known = _as_asked(view), list(kinds)
     level_uw = min((kind.floor_uw for kind in known), default=0)
     seconds = run_time_s(view, known, view.spec.least_size, level_uw) if known else 0.0
     return max(round(seconds * 1e9), view.spec.time_ns)
 
 
+def _as_asked(view: JobView) -> JobView:
+    return replace(view, planned_ns=0) if view.planned_ns else view
+
+
 @lru_cache(maxsize=REMEMBERED)
-def _default(app: str, unit: SizeUnit, size_max: int, time_ns: int, curve: PowerCurve) -> Estimate:
+def _default(
+    app: str, unit: SizeUnit, size_max: int, time_ns: int, curve: PowerCurve, foretold: bool
+) -> Estimate:
     stated_s = time_ns / 1e9
     profile = default_profile(curve, size_max, stated_s or DEFAULT_TIME_S, app=app, unit=unit)
-    said = f"the user's {stated_s:.0f} s" if stated_s else f"an assumed {DEFAULT_TIME_S:.0f} s"
+    whose = _whose(foretold)
+    said = f"{whose} {stated_s:.0f} s" if stated_s else f"an assumed {DEFAULT_TIME_S:.0f} s"
     return Estimate(profile=profile, source=f"default profile with {said}")
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _profiled(profile: PassProfile, app: str, size_max: int, time_ns: int) -> Estimate:
+def _profiled(
+    profile: PassProfile, app: str, size_max: int, time_ns: int, foretold: bool
+) -> Estimate:
     stated_s = time_ns / 1e9
     if not stated_s:
         return Estimate(profile=profile, source=f"profile of {app}")
     at_best_s = profile.time_s(size_max, profile.p_high_w)
     return Estimate(
         profile=profile.scaled(stated_s / at_best_s),
-        source=f"profile of {app}, scaled to the user's {stated_s:.0f} s",
+        source=f"profile of {app}, scaled to {_whose(foretold)} {stated_s:.0f} s",
     )
+
+
+def _whose(foretold: bool) -> str:
+    return "a predicted" if foretold else "the user's"
 
 
 def node_curve(node: NodeSpec) -> PowerCurve:

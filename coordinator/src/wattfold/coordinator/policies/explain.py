@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.amounts import memory_text
 from wattfold.coordinator.core.job import Assignment, JobKind
+from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Policy, Snapshot
 from wattfold.coordinator.policies.estimates import estimate
@@ -47,7 +48,7 @@ def _room(snapshot: Snapshot) -> Room:
     room = Room.of(snapshot, snapshot.now_ns)
     for view in snapshot.jobs:
         if view.current is not None:
-            power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+            power_uw = room.given_uw(view.current)
             room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
     return room
 
@@ -163,8 +164,16 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
                 f"Keeps its size for {(until_ns - snapshot.now_ns) / 1e9:.0f} s more: resized "
                 f"{(snapshot.now_ns - view.resized_ns) / 1e9:.0f} s ago.",
             )
-    summary = f"Runs on {_amount(current.size, view)} at {current.cap_uw / 1e6:.1f} W per node."
+    at = _caps_text(current.cap_uw, current.levels)
+    summary = f"Runs on {_amount(current.size, view)} at {at}."
     return Explanation(summary=summary, lines=tuple(lines))
+
+
+def _caps_text(cap_uw: int, levels: Levels) -> str:
+    """A level and those of other zones, for people."""
+    text = f"{cap_uw / 1e6:.1f} W per node"
+    text += f", {levels.dram_uw / 1e6:.1f} W for its DRAM" if levels.dram_uw else ""
+    return text + (f", {levels.gpu_uw / 1e6:.1f} W for each GPU" if levels.gpu_uw else "")
 
 
 def _beside_cores(current: Assignment) -> list[str]:
@@ -206,7 +215,7 @@ def _alternatives(menu: Menu, view: JobView) -> list[str]:
     current = view.current
     assert current is not None
     here = [o for o in menu.options if o.size == current.size]
-    at = min(here, key=lambda o: abs(o.cap_uw - current.cap_uw), default=None)
+    at = min(here, key=lambda o: _apart_uw(o, current), default=None)
     if at is None:
         return []
     lines = [
@@ -221,18 +230,30 @@ def _alternatives(menu: Menu, view: JobView) -> list[str]:
     return lines
 
 
+def _apart_uw(option: Option, current: Assignment) -> tuple[int, int]:
+    """How far an option is from what a job has."""
+    dram_uw = current.levels.dram_uw
+    return abs(option.cap_uw - current.cap_uw), abs(option.dram_cap_uw - dram_uw)
+
+
 def _neighbours(options: tuple[Option, ...], at: Option) -> list[Option]:
-    same_size = sorted((o for o in options if o.size == at.size), key=lambda o: o.cap_uw)
-    same_cap = sorted((o for o in options if o.cap_uw == at.cap_uw), key=lambda o: o.size)
+    """The next ones in size, cap and DRAM cap, each with the other two as they are."""
+
+    def along(axis: str) -> list[Option]:
+        fixed = [name for name in ("size", "cap_uw", "dram_cap_uw") if name != axis]
+        same = (o for o in options if all(getattr(o, n) == getattr(at, n) for n in fixed))
+        return sorted(same, key=lambda o: int(getattr(o, axis)))
+
     out: list[Option] = []
-    for series in (same_size, same_cap):
+    for series in (along("cap_uw"), along("size"), along("dram_cap_uw")):
         index = series.index(at)
         out += series[max(index - 1, 0) : index] + series[index + 1 : index + 2]
     return out
 
 
 def _what(view: JobView, option: Option) -> str:
-    return f"{_amount(option.size, view)} at {option.cap_uw / 1e6:.1f} W"
+    dram = f", DRAM at {option.dram_cap_uw / 1e6:.1f} W" if option.dram_cap_uw else ""
+    return f"{_amount(option.size, view)} at {option.cap_uw / 1e6:.1f} W{dram}"
 
 
 def _amount(size: int, view: JobView) -> str:

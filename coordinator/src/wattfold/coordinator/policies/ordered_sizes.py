@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.charge import CAP_STEP_UW
-from wattfold.coordinator.core.job import Assignment, Share
+from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.moving import places
@@ -64,12 +64,12 @@ def _size(assignment: Assignment | None) -> int:
 
 def _take(room: Room, assignment: Assignment | None, view: JobView) -> None:
     if assignment is not None:
-        power_uw = room.power_of(assignment.shares, assignment.cap_uw)
+        power_uw = room.given_uw(assignment)
         room.take(assignment.shares, power_uw, takes_whole_nodes(view.spec))
 
 
 def _give_back(room: Room, assignment: Assignment, view: JobView) -> None:
-    power_uw = room.power_of(assignment.shares, assignment.cap_uw)
+    power_uw = room.given_uw(assignment)
     room.give_back(assignment.shares, power_uw, takes_whole_nodes(view.spec))
 
 
@@ -83,9 +83,9 @@ def _resized(view: JobView, room: Room) -> Assignment | str:
     shares = places(view, size, current.cap_uw, room)
     if shares is None:
         return f"{ordered}: not so many are free"
-    cap_uw = _fed_uw(room, shares, current.cap_uw, fixed=bool(view.spec.cap_uw))
+    cap_uw = _fed_uw(room, replace(current, shares=shares), fixed=bool(view.spec.cap_uw))
     if cap_uw is None:
-        needed_uw = room.power_of(shares, current.cap_uw)
+        needed_uw = room.power_of(shares, current.cap_uw, current.levels)
         return (
             f"{ordered}: needs {needed_uw / 1e6:.2f} W above the floors, "
             f"{max(room.power_uw, 0) / 1e6:.2f} W are left"
@@ -96,19 +96,20 @@ def _resized(view: JobView, room: Room) -> Assignment | str:
     )
 
 
-def _fed_uw(room: Room, shares: tuple[Share, ...], cap_uw: int, *, fixed: bool) -> int | None:
+def _fed_uw(room: Room, wanted: Assignment, *, fixed: bool) -> int | None:
     """The highest level up to one that the power left feeds there; None if none does."""
-    if room.power_of(shares, cap_uw) <= room.power_uw:
+    shares, cap_uw, levels = wanted.shares, wanted.cap_uw, wanted.levels
+    if room.given_uw(wanted) <= room.power_uw:
         return room.held_uw(shares, cap_uw)
     low, high = 0, cap_uw // CAP_STEP_UW
     while not fixed and low < high:
         middle = (low + high + 1) // 2
-        if room.power_of(shares, middle * CAP_STEP_UW) <= room.power_uw:
+        if room.power_of(shares, middle * CAP_STEP_UW, levels) <= room.power_uw:
             low = middle
         else:
             high = middle - 1
     fed_uw = room.held_uw(shares, low * CAP_STEP_UW)
-    fits = not fixed and 0 < room.power_of(shares, fed_uw) <= room.power_uw
+    fits = not fixed and 0 < room.power_of(shares, fed_uw, levels) <= room.power_uw
     return fed_uw if fits else None
 
 
@@ -120,7 +121,7 @@ def _fitting(
     displaced: list[Waiting] = []
     for one in starts:
         free = all(share.cpus <= room.free.get(share.node_id, share.cpus) for share in one.shares)
-        power_uw = room.power_of(one.shares, one.cap_uw)
+        power_uw = room.given_uw(one)
         if not free or power_uw > room.power_uw:
             reason = "what it was to get goes to a job whose size was ordered"
             displaced.append(Waiting(job_id=one.job_id, reason=reason))

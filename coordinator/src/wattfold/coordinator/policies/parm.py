@@ -3,7 +3,7 @@
 The rules are those of `parm_scheduler`, which simulated pools use as well. Here are the policy of
 the service with its settings, and what of its sums people are shown.
 
-Does not: migrate running jobs, change node counts of running jobs, choose DRAM caps.
+Does not: migrate running jobs, change node counts of running jobs, choose GPU caps.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Option:
     power_uw: int
     speedup: float
     total_s: float
+    dram_cap_uw: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +46,7 @@ class Menu:
     def options(self) -> tuple[Option, ...]:
         """All of them, one by one: for people."""
         table = self.table
-        names = ("size", "cap_uw", "units", "power_uw", "speedup", "total_s")
+        names = ("size", "cap_uw", "units", "power_uw", "speedup", "total_s", "dram_cap_uw")
         rows = zip(*(getattr(table, name).tolist() for name in names), strict=True)
         return tuple(Option(**dict(zip(names, row, strict=True))) for row in rows)
 

@@ -10,9 +10,11 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.charge import held_uw
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.models.pass_model import PassProfile
-from wattfold.coordinator.policies.parm_menu import Nodes, Offer
+from wattfold.coordinator.policies.parm_dram import DramOffers
+from wattfold.coordinator.policies.parm_menu import Nodes, Offer, Place
 from wattfold.coordinator.policies.parm_options import (
     Alternative,
+    DramLevels,
     Floats,
     Options,
     joined,
@@ -39,6 +41,8 @@ class Entry:
     """What its options are laid out from."""
     options: Options | None = None
     """With all sizes; None: to be laid out."""
+    dram: DramLevels | None = None
+    """DRAM levels on the nodes of the first offer: all it has, while it runs."""
     size: int = 0
     cap_uw: int = 0
     dram_cap_uw: int = 0
@@ -70,12 +74,12 @@ class Entry:
         self.size, self.stall_s = size, None
         self.here = self.options.of_size(size) if self.options else None
 
-    def charged_uw(self, rules: ParmSettings) -> int:
+    def charged_uw(self) -> int:
         """What it is charged with while it runs."""
-        dram = rules.dram
+        dram = self.dram
         beyond_uw = self.dram_cap_uw - dram.standing_uw if dram and self.dram_cap_uw else 0
         charge = self.offers[0][0].charge(self.ask)
-        return int(charge.power_uw((self.size,), (self.cap_uw + beyond_uw,))[0, 0])
+        return int(charge.power_uw((self.size,), ((self.cap_uw, beyond_uw),))[0, 0])
 
     def offers_on(
         self, nodes: Nodes, on: Iterable[NodeId], rules: ParmSettings
@@ -86,20 +90,23 @@ class Entry:
             return (nodes.present(unit, on, lambda most: self._sizes(most, rules)),)
         return tuple(nodes.offers(unit, lambda most: self._sizes(most, rules)))
 
-    def lay_out(self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings) -> None:
+    def lay_out(
+        self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings, drams: DramOffers
+    ) -> None:
         """Its options."""
         self.offers = offers
+        self.dram = rules.dram or self._dram_on(offers[0][0], drams)
         ask = self.ask
         least = max(min(ask.least, nodes.largest_size(ask.unit)), 1)
         if not nodes.alike:
-            parts = tuple(self._alternative(offer, nodes, rules) for offer in offers)
+            parts = tuple(self._alternative(offer, nodes, rules, drams) for offer in offers)
             self.options = joined(parts, least, nodes.kinds)
         else:
             ((place, sizes),) = offers
             (profile,), (kind,) = self.profiles, nodes.kinds
             caps_uw, charge = _levels(ask, profile, kind, rules), place.charge(ask)
-            if rules.dram:
-                self.options = options_of(profile, sizes, caps_uw, least, charge, rules.dram)
+            if self.dram:
+                self.options = options_of(profile, sizes, caps_uw, least, charge, self.dram)
             else:
                 self.options = remembered_options(profile, sizes, caps_uw, least, charge)
         self.here = self.options.of_size(self.size) if self.size else None
@@ -117,7 +124,19 @@ class Entry:
             return sizes
         return tuple(sorted((*sizes, self.size)))
 
-    def _alternative(self, offer: Offer, nodes: Nodes, rules: ParmSettings) -> Alternative:
+    def _dram_on(self, place: Place, drams: DramOffers) -> DramLevels | None:
+        """DRAM levels to choose from there: over unlike nodes only the one it asks for."""
+        asked_uw = self.ask.dram_uw
+        if len(place.kinds) == 1:
+            return drams.of(place.kinds[0], asked_uw)
+        found = [drams.of(kind, asked_uw) for kind in place.kinds] if asked_uw else []
+        able = [one for one in found if one is not None]
+        # Charged as on the nodes where it costs most.
+        return min(able, key=lambda one: one.standing_uw, default=None)
+
+    def _alternative(
+        self, offer: Offer, nodes: Nodes, rules: ParmSettings, drams: DramOffers
+    ) -> Alternative:
         place, sizes = offer
         by_kind = dict(zip(nodes.kinds, self.profiles, strict=True))
         both = [(by_kind[kind], kind) for kind in place.kinds]
@@ -127,6 +146,7 @@ class Entry:
             sizes=sizes,
             caps_uw=tuple(sorted(levels_uw)),
             charge=place.charge(self.ask),
+            dram=self._dram_on(place, drams),
         )
 
 
@@ -136,5 +156,5 @@ def _levels(ask: Ask, profile: PassProfile, kind: NodeKind, rules: ParmSettings)
         return (held_uw(kind, ask.cap_uw),)
     if rules.caps_uw is not None:
         return rules.caps_uw
-    low_uw, high_uw = max(kind.floor_uw, kind.least_uw), kind.most_uw - rules.beyond_uw
-    return spaced_caps(profile, rules.levels_max, w_from_uw(low_uw), w_from_uw(high_uw))
+    low_uw = max(kind.floor_uw, kind.least_uw)
+    return spaced_caps(profile, rules.levels_max, w_from_uw(low_uw), w_from_uw(kind.most_uw))

@@ -32,6 +32,10 @@ REMEMBERED = 4096
 """Jobs whose options are kept; about 5 kB each."""
 
 
+Level = tuple[int, int]
+"""A package cap, and what DRAM takes beyond its standing cap at its own; of a node."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
     """What an option takes of units (Eq. 4) and of power above idle (Eq. 5), by `core.charge`.
@@ -61,17 +65,17 @@ class Charge:
         total: Ints = np.sum([self.units_of(kind, sizes) for kind in self.kinds], axis=0)
         return total
 
-    def power_uw(self, sizes: Sequence[int], levels_uw: Sequence[int]) -> Ints:
+    def power_uw(self, sizes: Sequence[int], levels: Sequence[Level]) -> Ints:
         """Microwatts above the charge of idle nodes, of shape (sizes, levels)."""
         if self.unit is not SizeUnit.NODES:
             (kind,) = self.kinds
-            shares = [[share_uw(kind, size, level) for level in levels_uw] for size in sizes]
-            return np.asarray(shares, dtype=np.int64).reshape(len(sizes), len(levels_uw))
+            shares = [[share_uw(kind, size, *level) for level in levels] for size in sizes]
+            return np.asarray(shares, dtype=np.int64).reshape(len(sizes), len(levels))
         if not self.nodes:
-            each = [node_uw(self.kinds[0], level) for level in levels_uw]
+            each = [node_uw(self.kinds[0], *level) for level in levels]
             return np.multiply.outer(np.asarray(sizes, np.int64), np.asarray(each, np.int64))
         mixed = list(zip(self.kinds, self.nodes, strict=True))
-        total = [sum(n * node_uw(kind, level) for kind, n in mixed) for level in levels_uw]
+        total = [sum(n * node_uw(kind, *level) for kind, n in mixed) for level in levels]
         return np.asarray([total] * len(sizes), dtype=np.int64).reshape(len(sizes), len(total))
 
 
@@ -195,9 +199,8 @@ def options_of(
         total_s = dram.model.times_s(profile, sizes, caps_w, drams_w).ravel()
     else:
         total_s = profile.times_s(sizes, caps_w).ravel()
-    # DRAM power beyond what an idle node is charged counts as a package cap that much higher.
     beyond_uw = [cap - dram.standing_uw for cap in drams_uw] if dram else [0]
-    levels_uw = [cap + beyond for cap in caps_uw for beyond in beyond_uw]
+    levels = [(cap, beyond) for cap in caps_uw for beyond in beyond_uw]
     return Options(
         size=size,
         cap_uw=cap_uw,
@@ -205,7 +208,7 @@ def options_of(
         total_s=total_s,
         speedup=slowest_s / total_s,
         units=charge.units(size),
-        power_uw=charge.power_uw(sizes, levels_uw).ravel(),
+        power_uw=charge.power_uw(sizes, levels).ravel(),
         slowest_s=slowest_s,
         place=np.zeros_like(size),
     )
@@ -227,21 +230,24 @@ def remembered_options(
 class Alternative:
     """One set of nodes a job may get, where nodes are unlike: its sizes and levels there.
 
-    ``profiles`` are those of the job on each kind of the charge.
+    ``profiles`` are those of the job on each kind of the charge. ``dram`` None leaves DRAM to its
+    standing caps.
     """
 
     profiles: tuple[PassProfile, ...]
     sizes: tuple[int, ...]
     caps_uw: tuple[int, ...]
     charge: Charge
+    dram: DramLevels | None = None
 
     def options(self, size_least: int) -> Options:
         """`options_of`; a job on unlike nodes is as slow as on the slowest of them."""
         first, *others = zip(self.profiles, self.charge.kinds, strict=True)
-        table = options_of(first[0], self.sizes, self.caps_uw, size_least, self.charge)
+        sizes, caps_uw, dram = self.sizes, self.caps_uw, self.dram
+        table = options_of(first[0], sizes, caps_uw, size_least, self.charge, dram)
         if not others:
             return table
-        times = [_held_times_s(*one, self.sizes, self.caps_uw) for one in (first, *others)]
+        times = [_held_times_s(*one, sizes, caps_uw, dram) for one in (first, *others)]
         least = [_held_times_s(*one, (size_least,), self.caps_uw[:1]) for one in (first, *others)]
         total_s = np.maximum.reduce(times).ravel()
         slowest_s = float(max(time[0, 0] for time in least))
@@ -249,9 +255,16 @@ class Alternative:
 
 
 def _held_times_s(
-    profile: PassProfile, kind: NodeKind, sizes: tuple[int, ...], caps_uw: tuple[int, ...]
+    profile: PassProfile,
+    kind: NodeKind,
+    sizes: tuple[int, ...],
+    caps_uw: tuple[int, ...],
+    dram: DramLevels | None = None,
 ) -> Floats:
-    return profile.times_s(sizes, [w_from_uw(held_uw(kind, cap)) for cap in caps_uw])
+    caps_w = [w_from_uw(held_uw(kind, cap)) for cap in caps_uw]
+    if dram is None:
+        return profile.times_s(sizes, caps_w)
+    return dram.model.times_s(profile, sizes, caps_w, [w_from_uw(cap) for cap in dram.caps_uw])
 
 
 @lru_cache(maxsize=REMEMBERED)

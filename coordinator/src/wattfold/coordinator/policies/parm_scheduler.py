@@ -26,7 +26,6 @@ decision itself is `parm_choice`. It leaves open which nodes of its kind a new j
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -37,6 +36,7 @@ from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies import parm_choice
 from wattfold.coordinator.policies.parm_choice import Choice, Limits, Shared, Solving
+from wattfold.coordinator.policies.parm_dram import DramOffers
 from wattfold.coordinator.policies.parm_entry import Entry
 from wattfold.coordinator.policies.parm_menu import Nodes, Offer
 from wattfold.coordinator.policies.parm_options import (
@@ -79,6 +79,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         self._jobs: Jobs
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
         self._nodes: Nodes | None = None
+        self._drams = DramOffers((), None)
         self._entries: dict[int, Entry] = {}
         self._running: dict[int, Entry] = {}
         self._queued: dict[int, Entry] = {}
@@ -125,13 +126,10 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
-        beyond_uw = self._settings.beyond_uw
-        if beyond_uw and site.kind is not None:
-            # DRAM caps chosen count as higher package caps.
-            site = replace(site, kind=replace(site.kind, most_uw=site.kind.most_uw + beyond_uw))
         self._site = site
+        drams, self._drams = self._drams, DramOffers(site.nodes, self._settings.dram_choice)
         before, self._nodes = self._nodes, Nodes(site) if site.count else None
-        if self._nodes is not None and not self._nodes.like(before):
+        if self._nodes is not None and not (self._nodes.like(before) and self._drams.like(drams)):
             self._mixed_of = None
             for one in self._entries.values():
                 one.profiles = self._profiles(one.job)
@@ -167,7 +165,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         self._queued.pop(job, None)
         self._running[job] = one
         one.started_ns, one.resized_ns, one.movable = held.started_ns, held.resized_ns, held.movable
-        one.cap_uw, one.told = held.cap_uw, True
+        one.cap_uw, one.dram_cap_uw, one.told = held.cap_uw, held.dram_uw, True
         if held.size != one.size:
             one.resize(held.size)
         if self._nodes is not None and one.movable and self._offers(one) != one.offers:
@@ -220,7 +218,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         table, at = one.given
         place = one.offers[int(table.place[at])][0]
         sizes = tuple(one.table.sizes.tolist())
-        return Placing(place.kinds, place.nodes, sizes, float(table.total_s[at]))
+        total_s, dram_uw = float(table.total_s[at]), int(table.dram_cap_uw[at])
+        return Placing(place.kinds, place.nodes, sizes, total_s, dram_uw)
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason is another since the last call."""
@@ -375,7 +374,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         needed_uw = sum(int(o.power_uw[at]) for o, at in zip(offers, least, strict=True) if at >= 0)
         short = needed_uw > limits.power_uw
         return [
-            at if short and at >= 0 and o.power_uw[at] <= one.charged_uw(self._settings) else -1
+            at if short and at >= 0 and o.power_uw[at] <= one.charged_uw() else -1
             for one, o, at in zip(jobs, offers, least, strict=True)
         ]
 
@@ -424,7 +423,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
                 waits = self._queued.values()
                 self._stale |= {o.job: o for o in waits if o.ask.unit is SizeUnit.NODES}
         for one in self._stale.values():
-            one.lay_out(self._offers(one), nodes, self._settings)
+            one.lay_out(self._offers(one), nodes, self._settings, self._drams)
             if self._renamed is not None:
                 self._renamed[one.job] = None
         self._stale.clear()

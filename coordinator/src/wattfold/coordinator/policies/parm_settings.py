@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from wattfold.contract.units import NS_PER_S, w_from_uw
+from wattfold.coordinator.policies.parm_dram import DramChoice
 from wattfold.coordinator.policies.parm_options import DramLevels
 
 
@@ -51,6 +52,8 @@ class ParmSettings:
     caps_uw: tuple[int, ...] | None = None
     resize_price: ResizePrice | None = None
     dram: DramLevels | None = None
+    dram_choice: DramChoice | None = None
+    """The same where nodes have names, each kind with its own standing caps (`parm_dram`)."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for DRAM caps at or below what DRAM draws at rest."""
@@ -64,13 +67,6 @@ class ParmSettings:
     def name(self) -> str:
         """``parm-wse``, ``parm-nose`` or ``parm-nomm``."""
         return f"parm-{self.variant.value}"
-
-    @property
-    def beyond_uw(self) -> int:
-        """What DRAM caps may add to the greatest package cap: see `parm_options.options_of`."""
-        if self.dram is None:
-            return 0
-        return max(self.dram.caps_uw[-1] - self.dram.standing_uw, 0)
 
 
 def watts_text(powers_uw: tuple[int, ...]) -> str:

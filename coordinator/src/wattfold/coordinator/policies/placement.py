@@ -15,13 +15,14 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.charge import node_uw, share_uw, shares_uw
-from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.charge import cores_uw, shares_uw
+from wattfold.coordinator.core.job import Assignment, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
-from wattfold.coordinator.policies.estimates import duration_ns, longest_ns
+from wattfold.coordinator.policies.estimates import asked_ns, longest_ns
 from wattfold.coordinator.policies.node_selection.choice import Chooser
 from wattfold.coordinator.policies.stock import Stock, could_hold
 
@@ -50,6 +51,7 @@ class Room:
         self.free: dict[NodeId, CpuSet] = dict(self.whole)
         self.avoid: dict[NodeId, CpuSet] = {n.spec.node_id: n.residual for n in nodes if n.residual}
         self.power_uw = power_uw
+        self.dram_cap_uw = nodes[0].dram_cap_uw if nodes else 0
         self.windows, self.at_ns = windows, at_ns
         self.stock = Stock(nodes)
         self._chooser = Chooser(nodes)
@@ -70,6 +72,7 @@ class Room:
         twin.specs, twin.whole, twin.free = self.specs, self.whole, dict(self.free)
         twin.avoid, twin.alike, twin._of_kind = self.avoid, self.alike, self._of_kind
         twin.stock, twin._chooser = self.stock.copy(), self._chooser
+        twin.dram_cap_uw = self.dram_cap_uw
         return twin
 
     def cores_of(self, node_id: NodeId) -> NodeCores:
@@ -78,9 +81,17 @@ class Room:
             topology=self.specs[node_id].topology, avoid=self.avoid.get(node_id, CpuSet())
         )
 
-    def power_of(self, shares: Iterable[Share], cap_uw: int) -> int:
+    def power_of(self, shares: Iterable[Share], cap_uw: int, levels: Levels = PLAIN) -> int:
         """Power above the floors of these cores at a level, microwatts."""
-        return shares_uw(shares, self.specs, cap_uw)
+        return shares_uw(shares, self.specs, cap_uw, levels, self.dram_cap_uw)
+
+    def given_uw(self, given: Assignment) -> int:
+        """`power_of` what a job has."""
+        return self.power_of(given.shares, given.cap_uw, given.levels)
+
+    def cores_uw(self, node_id: NodeId, cores: int, cap_uw: int, levels: Levels) -> int:
+        """Power above the floor of so many cores of a node, at most, microwatts."""
+        return cores_uw(self.specs[node_id], cores, cap_uw, levels, self.dram_cap_uw)
 
     def kinds_under(self, shares: Iterable[Share]) -> tuple[NodeKind, ...]:
         """The different kinds of the nodes in reach that these cores are on."""
@@ -128,11 +139,11 @@ class Room:
     def takes_ns(self, view: JobView, size: int, cap_uw: int) -> int:
         """How long a job at a size and a level is to be taken to run in a search for its place.
 
-        Its time limit, else its estimate on the slowest nodes; 0 where nobody asks.
+        Its time limit, else its user's estimate on the slowest nodes; 0 where nobody asks.
         """
         if not self.windows.concern(view.spec):
             return 0
-        return view.spec.limit_ns or duration_ns(view, self._all_kinds(), size, cap_uw)
+        return view.spec.limit_ns or asked_ns(view, self._all_kinds(), size, cap_uw)
 
     def takes_ns_at_most(self, view: JobView) -> int:
         """`takes_ns` whatever size and level it gets."""
@@ -180,32 +191,41 @@ class Room:
         return self._best_filled(self._holes(spec, size, among), spec, size)
 
     def find_fed(
-        self, spec: JobSpec, size: int, cap_uw: int, takes_ns: int = 0
+        self,
+        spec: JobSpec,
+        size: int,
+        cap_uw: int,
+        takes_ns: int = 0,
+        within: Sequence[NodeId] = (),
     ) -> tuple[Share, ...] | None:
         """`find`, for a place that the power left feeds at a level; None if there is none.
 
-        Where the first choice takes too much, nodes that take less are looked for.
+        Where the first choice takes too much, nodes that take less are looked for. ``within``
+        empty: on any nodes.
         """
-        shares = self.find(spec, size, takes_ns=takes_ns)
-        if shares is None or self.power_of(shares, cap_uw) <= self.power_uw:
+        shares = self.find(spec, size, within or None, takes_ns)
+        levels = spec.levels
+        if shares is None or self.power_of(shares, cap_uw, levels) <= self.power_uw:
             return shares
         if self.alike:
             return None
-        among = None
+        among: Sequence[NodeId] | None = within or None
         if self.windows.concern(spec):
-            among = self.open(spec, takes_ns, self.specs)
+            among = self.open(spec, takes_ns, within or self.specs)
         if spec.unit is SizeUnit.NODES:
             empty = self._empty(among, spec)
-            frugal = sorted(empty, key=lambda n: node_uw(self.specs[n].kind, cap_uw))
+            frugal = sorted(
+                empty, key=lambda n: self.cores_uw(n, len(self.specs[n].cpus), cap_uw, levels)
+            )
             shares = self._whole(frugal[:size], spec, size)
         else:
             fed = [
                 hole
                 for hole in self._holes(spec, size, among)
-                if share_uw(self.specs[hole[1]].kind, size, cap_uw) <= self.power_uw
+                if self.cores_uw(hole[1], size, cap_uw, levels) <= self.power_uw
             ]
             shares = self._best_filled(fed, spec, size)
-        fits = shares is not None and self.power_of(shares, cap_uw) <= self.power_uw
+        fits = shares is not None and self.power_of(shares, cap_uw, levels) <= self.power_uw
         return shares if fits else None
 
     def _holes(
@@ -229,6 +249,10 @@ class Room:
         cpus = choose(size, self.free[best], CpuSet(), self.cores_of(best))
         return (self._share(best, cpus, spec),)
 
+    def empty_count(self, spec: JobSpec) -> int:
+        """How many nodes a job that takes them whole could have, whatever is reserved."""
+        return len(self._empty(None, spec))
+
     def _empty(self, among: Iterable[NodeId] | None, spec: JobSpec) -> list[NodeId]:
         nodes = self.specs if among is None else among
         empty = [n for n in nodes if self.free[n] == self.specs[n].cpus]
@@ -248,7 +272,7 @@ class Room:
 
 def takes_whole_nodes(spec: JobSpec) -> bool:
     """Whether nobody else may be on the job's nodes."""
-    return spec.exclusive or spec.unit is SizeUnit.NODES
+    return spec.alone
 
 
 def resize_in_place(

@@ -11,7 +11,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.estimates import duration_ns, run_time_s
 from wattfold.coordinator.policies.moving import places
@@ -21,12 +23,20 @@ from wattfold.coordinator.policies.scheduler import Placing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A decision on a job. ``placing`` None: the size fits on any nodes, as said."""
+    """A decision on a job. ``placing`` None: the size fits as said, ``among`` these nodes."""
 
     view: JobView
     size: int
     cap_uw: int
     placing: Placing | None = None
+    among: Sequence[NodeId] = ()
+    """Empty: any."""
+
+    @property
+    def levels(self) -> Levels:
+        """What it has beside its cap: what was decided, but for what it asks for."""
+        decided = Levels(dram_uw=self.placing.dram_uw) if self.placing else PLAIN
+        return decided.under(self.view.spec.levels)
 
 
 Finds = Callable[[Wanted, int, Room], tuple[Share, ...] | None]
@@ -45,7 +55,7 @@ def resized(running: Sequence[Wanted], room: Room) -> list[Assignment]:
             one = replace(one, size=len(own))
         whole = one.view.spec.unit is SizeUnit.NODES
         assignments.append(_assigned(one, one.size if whole else len(own[0].cpus), own, room))
-        room.power_uw -= room.power_of(own, one.cap_uw)
+        room.power_uw -= room.power_of(own, one.cap_uw, one.levels)
     return assignments
 
 
@@ -113,7 +123,7 @@ def _placed(one: Wanted, room: Room, finds: Finds) -> Assignment | None:
         shares = finds(one, size, room)
         if shares is None:
             continue
-        power_uw = room.power_of(shares, one.cap_uw)
+        power_uw = room.power_of(shares, one.cap_uw, one.levels)
         if power_uw <= room.power_uw:
             room.take(shares, power_uw, takes_whole_nodes(one.view.spec))
             return _assigned(one, size, shares, room)
@@ -123,11 +133,9 @@ def _placed(one: Wanted, room: Room, finds: Finds) -> Assignment | None:
 def _of_its_kind(one: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
     """Nodes of the kind, or as many of each kind, as decided."""
     spec, placing = one.view.spec, one.placing
-    if placing is None or not (placing.kinds or placing.on):
+    if placing is None or not placing.kinds:
         return _anywhere(one, size, room)
     takes_ns = room.takes_ns_at_most(one.view)
-    if placing.on:
-        return room.find(spec, size, placing.on, takes_ns)
     if not placing.nodes:
         return room.find(spec, size, room.of_kind(placing.kinds[0]), takes_ns)
     if size != one.size:
@@ -145,7 +153,7 @@ def _anywhere(one: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
     view, cap_uw = one.view, one.cap_uw
     exactly = one.placing is None
     takes_ns = room.takes_ns(view, size, cap_uw) if exactly else room.takes_ns_at_most(view)
-    return room.find_fed(view.spec, size, cap_uw, takes_ns)
+    return room.find_fed(view.spec, size, cap_uw, takes_ns, one.among)
 
 
 def _assigned(one: Wanted, size: int, shares: tuple[Share, ...], room: Room) -> Assignment:
@@ -165,4 +173,5 @@ def _assigned(one: Wanted, size: int, shares: tuple[Share, ...], room: Room) -> 
         cap_uw=cap_uw,
         shares=shares,
         expected_total_s=total_s,
+        levels=one.levels,
     )

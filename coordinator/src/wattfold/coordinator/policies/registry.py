@@ -16,6 +16,7 @@ from wattfold.coordinator.policies.descriptions import Description, Values, Vari
 MODULES = (
     "described.parm",
     "described.backfilling",
+    "described.conservative",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",

@@ -21,8 +21,11 @@ class Profile:
         self.times: list[int] = [now]
         self.free: list[int] = [units]
 
-    def earliest(self, size: int, duration: int, now: int) -> int | None:
-        """First time from now on at which ``size`` units stay free so long; None = never."""
+    def earliest(self, size: int, duration: int, now: int, before: int | None = None) -> int | None:
+        """First time from now on at which ``size`` units stay free so long; None = never.
+
+        Times from ``before`` on are not looked at.
+        """
         times, free = self.times, self.free
         last = len(times) - 1
         index = max(bisect_right(times, now) - 1, 0)
@@ -31,6 +34,8 @@ class Profile:
                 index += 1
                 continue
             start = max(times[index], now)
+            if before is not None and start >= before:
+                return None
             end = start + duration
             ahead = index + 1
             while ahead <= last and times[ahead] < end and free[ahead] >= size:
@@ -39,6 +44,16 @@ class Profile:
                 return start
             index = ahead
         return None
+
+    def holds(self, size: int, start: int, end: int) -> bool:
+        """Whether ``size`` units stay free from a time on up to another one."""
+        first = max(bisect_right(self.times, start) - 1, 0)
+        return min(self.free[first : bisect_left(self.times, end)], default=size) >= size
+
+    def moments(self, after: int, until: int) -> list[int]:
+        """When what is free changes, after a time and up to another one."""
+        times = self.times
+        return times[bisect_right(times, after) : bisect_right(times, until)]
 
     def add(self, start: int, end: int, units: int) -> None:
         """Changes what is free from ``start`` up to ``end`` (below zero: takes)."""

@@ -28,6 +28,7 @@ from wattfold.coordinator.policies.placing import Wanted, placed, resized
 from wattfold.coordinator.policies.requests import startable, with_missing
 from wattfold.coordinator.policies.scheduler import (
     Ask,
+    AssigningScheduler,
     ChoosingScheduler,
     Decision,
     Found,
@@ -59,6 +60,7 @@ class Rounds(NamedJobs):
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
         self._alike = True
         self._names: frozenset[NodeId] = frozenset()
+        self._cores: dict[NodeId, int] = {}
         self._named: dict[int, None] = {}
         """Jobs that this round has named."""
         self._room: Room | None = None
@@ -82,6 +84,8 @@ class Rounds(NamedJobs):
         self._alike = len({id(node.spec.kind) for node in world.nodes}) <= 1
         if site.names != self._site.names:
             self._names = frozenset(site.names)
+        if site.nodes != self._site.nodes:
+            self._cores = {node.spec.node_id: len(node.spec.cpus) for node in site.nodes}
         if site != self._site or site.kind is None or site.nodes != self._site.nodes:
             self._scheduler.site(site)
         self._site = site
@@ -108,9 +112,19 @@ class Rounds(NamedJobs):
         decisions = scheduler.decide(now_ns)
         assignments, homeless = self._placed(decisions)
         named = {one.job: one for one in scheduler.reasons(self._named)} | homeless
+        for one in named.values():
+            view = self._views[one.job]
+            if view.promise != one.promise:
+                self._views[one.job] = replace(view, promise=one.promise)
         waiting = tuple(
-            Waiting(job_id=self._views[job].job_id, reason=text, never=never, start_ns=start_ns)
-            for job, text, never, start_ns in named.values()
+            Waiting(
+                job_id=self._views[one.job].job_id,
+                reason=one.text,
+                never=one.never,
+                start_ns=one.start_ns,
+                promise=one.promise,
+            )
+            for one in named.values()
         )
         found = self._chooser.found if self._chooser is not None else Found()
         plan = Plan(
@@ -131,21 +145,31 @@ class Rounds(NamedJobs):
         """What it asks for now."""
         view = self._views[job]
         spec = view.spec
-        beyond = bool(spec.requests or spec.reservation or view.yields_to)
+        beyond = bool(spec.requests or spec.reservation or view.yields_to or self._in_part(view))
+        levelled = spec.levels or (view.current is not None and view.current.levels)
         return Ask(
             least=spec.least_size,
             greatest=view.greatest_size,
             priority=spec.priority,
             submitted_ns=view.submitted_ns,
             cap_uw=spec.cap_uw,
-            whole=spec.unit is SizeUnit.NODES and not beyond,
+            whole=spec.unit is SizeUnit.NODES and not (beyond or levelled),
             unit=spec.unit,
             exclusive=spec.exclusive,
             requests=beyond,
             resizable=self._resizable(view),
+            promise=view.promise,
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
             due_ns=spec.due_ns,
+            dram_uw=spec.levels.dram_uw,
         )
+
+    def _in_part(self, view: JobView) -> bool:
+        """Whether a job on whole nodes has less of one than all: such nodes count for two jobs."""
+        spec, current = view.spec, view.current
+        if current is None or spec.alone or spec.unit is SizeUnit.CORES:
+            return False
+        return any(len(s.cpus) != self._cores.get(s.node_id, 0) for s in current.shares)
 
     def _resizable(self, view: JobView) -> bool:
         """Whether its size may change while it runs; of whole nodes by a restart, on like nodes."""
@@ -168,6 +192,7 @@ class Rounds(NamedJobs):
             here=here,
             resized_ns=lock_from_ns(view),
             movable=view.movable,
+            dram_uw=current.levels.dram_uw,
         )
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
@@ -257,6 +282,8 @@ class Rounds(NamedJobs):
 
     def _placed(self, decisions: Sequence[Decision]) -> tuple[list[Assignment], dict[int, Reason]]:
         """All that runs or starts, and why jobs that were chosen do not."""
+        if isinstance(self._scheduler, AssigningScheduler):
+            return self._assigned(self._scheduler, decisions), {}
         decided = {decision[0]: self._wanted(*decision) for decision in decisions}
         kept = [self._views[job] for job in sorted(self._running) if job not in decided]
         assignments = [view.current for view in kept if view.current is not None]
@@ -270,10 +297,7 @@ class Rounds(NamedJobs):
         starts = [one for job, one in decided.items() if job not in self._running]
         started, homeless = placed(starts, room)
         for given in started:
-            job = self._numbers[given.job_id]
-            view = self._given[job] = self._views[job]
-            self._views[job] = replace(view, current=given, started_ns=-1)
-            self._running[job] = None
+            self._begun(self._numbers[given.job_id], given)
         reasons = {}
         for one in homeless:
             assert self._chooser is not None, "other schedulers start what fits"
@@ -283,15 +307,34 @@ class Rounds(NamedJobs):
             reasons[job] = Reason(job, f"chosen, but no node has {least} free in one piece")
         return assignments + started, reasons
 
+    def _assigned(
+        self, scheduler: AssigningScheduler, decisions: Sequence[Decision]
+    ) -> list[Assignment]:
+        """All that runs or starts, where the scheduler names nodes and cores."""
+        decided = {job: scheduler.assignment(job) for job, *_ in decisions}
+        kept = [self._views[job].current for job in sorted(self._running) if job not in decided]
+        for job, given in decided.items():
+            if job not in self._running:
+                self._begun(job, given)
+        return [given for given in kept if given is not None] + list(decided.values())
+
+    def _begun(self, job: int, given: Assignment) -> None:
+        """A job is taken to have what the plan gives it, until the core says what it has."""
+        view = self._given[job] = self._views[job]
+        self._views[job] = replace(view, current=given, started_ns=-1)
+        self._running[job] = None
+
     def _wanted(self, job: int, size: int, cap_uw: int) -> Wanted:
         placing = self._chooser.placing(job) if self._chooser is not None else None
-        return Wanted(view=self._views[job], size=size, cap_uw=cap_uw, placing=placing)
+        among = () if job in self._running else self._scheduler.nodes(job)
+        view = self._views[job]
+        return Wanted(view=view, size=size, cap_uw=cap_uw, placing=placing, among=among)
 
 
 def _keep(view: JobView, room: Room) -> None:
     """A running job keeps what it has."""
     assert view.current is not None
-    power_uw = room.power_of(view.current.shares, view.current.cap_uw)
+    power_uw = room.given_uw(view.current)
     room.take(view.current.shares, power_uw, takes_whole_nodes(view.spec))
 
 
@@ -322,6 +365,7 @@ def site_of(world: Snapshot) -> Site:
         reservations=world.reservations,
         queues=world.queues,
         clearing=world.clearing,
+        leaving_uw=world.leaving_uw,
     )
 
 

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy
+from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.dram_model import DramModel
@@ -50,10 +52,14 @@ class Ask(NamedTuple):
     """Whether it asks for anything of a node but cores."""
     resizable: bool = False
     """Whether its size may change while it runs. Of whole nodes that is up to the driver."""
+    promise: Promise | None = None
+    """The start it was promised."""
     restart_s: float = 0.0
     """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
     due_ns: int = -1
     """When it is to have ended; -1 = no matter."""
+    dram_uw: int = 0
+    """The DRAM level it must have; 0 leaves it to the policy."""
 
 
 class Held(NamedTuple):
@@ -69,18 +75,21 @@ class Held(NamedTuple):
     """The resize after which it is to be left alone for a while; -1 = there is none."""
     movable: bool = True
     """Whether anything of it may change now."""
+    dram_uw: int = 0
+    """Its DRAM level; 0 = the standing caps."""
 
 
 class Reason(NamedTuple):
     """Why a job waits. ``never``: no change of load alone will let it start.
 
-    ``start_ns`` is when it is expected to start; 0 = not known.
+    ``start_ns`` is when it is expected to start; 0 = not known. ``promise``: it is to be kept.
     """
 
     job: int
     text: str
     never: bool = False
     start_ns: int = 0
+    promise: Promise | None = None
 
 
 class Jobs(Protocol):
@@ -135,6 +144,8 @@ class Site:
     queues: tuple[Queue, ...] = ()
     clearing: tuple[JobId, ...] = ()
     """Jobs that wait and for which others are being ended."""
+    leaving_uw: int = 0
+    """What `spendable_uw` will be more when jobs have ended that are on their way out."""
 
 
 class Scheduler(Protocol):
@@ -207,8 +218,8 @@ class Placing(NamedTuple):
     """What it may have where there is no place for its size: those below it count."""
     expected_s: float = 0.0
     """Time of the whole job as decided."""
-    on: tuple[NodeId, ...] = ()
-    """The nodes it is to be on; empty = any of its kinds."""
+    dram_uw: int = 0
+    """DRAM level of its nodes; 0 = their standing caps."""
 
 
 class Found(NamedTuple):
@@ -240,6 +251,10 @@ class NamedScheduler(Scheduler, Protocol):
         """
         return ()
 
+    def nodes(self, job: int) -> Sequence[NodeId]:  # noqa: ARG002 - for those that keep room
+        """The nodes among which a job of the last decision is to start; empty = all."""
+        return ()
+
 
 @runtime_checkable
 class ChoosingScheduler(NamedScheduler, Protocol):
@@ -258,6 +273,14 @@ class ChoosingScheduler(NamedScheduler, Protocol):
 
     def placing(self, job: int) -> Placing:
         """How a job of the last decision is to be put on nodes."""
+
+
+@runtime_checkable
+class AssigningScheduler(NamedScheduler, Protocol):
+    """A scheduler that names nodes and cores itself, as it has to where jobs share them."""
+
+    def assignment(self, job: int) -> Assignment:
+        """What a job of the last decision gets."""
 
 
 @runtime_checkable

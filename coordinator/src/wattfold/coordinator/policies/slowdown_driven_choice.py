@@ -248,6 +248,8 @@ class NodeLender(NamedTuple):
     asked: int
     ends: int
     lends: int
+    most: float = INFINITE
+    """The predicted slowdown at which it lends nothing, beside that of the limits."""
 
 
 class NodePick(NamedTuple):
@@ -314,7 +316,8 @@ def _beside(
         taken, most = taken - given, most - mate.lends
         longer = -(-takes * given // mate.cores)
         slowdown = (mate.waited + longer + mate.asked) / (mate.asked or 1)
-        if slowdown >= limits.most_slowdown or now + takes > mate.ends + longer:
+        highest = min(limits.most_slowdown, mate.most)
+        if slowdown >= highest or now + takes > mate.ends + longer:
             return None
         impact += slowdown
         gives.append((mate.job, given))

@@ -100,6 +100,17 @@ class SlowdownScheduler(NodeScheduler):
             self._own.setdefault(guest, []).extend(own)
         queue.ended(job, now_ns)
 
+    def change(self, job: int, now_ns: int) -> None:
+        """The estimate of a running job is another."""
+        assert self._queue is not None
+        size = self._queue.nodes_of(job)
+        self._queue.replan(job, self._jobs.estimate_ns(job, size, self._cap_uw), now_ns)
+
+    def ends_ns(self, job: int) -> int:
+        """When a running job is planned to end."""
+        assert self._queue is not None
+        return self._queue.ends_of(job)
+
     def decide(self, now_ns: int) -> Sequence[Decision | Parts]:  # type: ignore[override]
         """Starts, mates that lend, and jobs that get cores back."""
         queue = self._queue

@@ -187,6 +187,23 @@ class SlowdownQueue(EasyQueue):
             self._set_cores(mate, self.cores, now)
             self._join(mate)
 
+    def replan(self, job: int, asked: int, now: int) -> None:
+        """A running job is taken to run for another time than before on all its cores."""
+        run = self._runs[job]
+        self._advance(run, now)
+        self._slowdowns -= run.slowdown
+        run.left, run.asked = max(run.left + asked - run.asked, 0), asked
+        self._slowdowns += run.slowdown
+        self._expect(run, now)
+        for host in run.hosts:
+            mate = self._runs[host]
+            self._advance(mate, now)
+            self._expect(mate, now)
+        if job in self._lenders.now:
+            self._lenders.leave(job)
+            self._join(run)
+        self._fresh = False
+
     # What is asked.
 
     @property
@@ -364,8 +381,18 @@ class SlowdownQueue(EasyQueue):
 
     def _set_cores(self, run: _Run, cores: int, now: int) -> None:
         """A running job goes on with so many cores where it has least."""
+        self._advance(run, now)
+        run.cores, run.resized = cores, True
+        self._expect(run, now)
+        self.changed[run.job] = None
+
+    def _advance(self, run: _Run, now: int) -> None:
+        """What is left of a running job now."""
         run.left = max(run.left - (now - run.since) * run.cores // self.cores, 0)
-        run.since, run.cores, run.resized = now, cores, True
+        run.since = now
+
+    def _expect(self, run: _Run, now: int) -> None:
+        """When a running job is predicted to end."""
         self._slowdowns -= run.slowdown
         if run.own:
             self._drop(run)
@@ -373,7 +400,6 @@ class SlowdownQueue(EasyQueue):
         if run.own:
             self._put(run)
         self._slowdowns += run.slowdown
-        self.changed[run.job] = None
 
     def _predicted(self, run: _Run, now: int) -> int:
         """When it ends, if it has its cores until its guest ends, then all of its nodes."""

@@ -7,6 +7,7 @@ new session. Times of /proc have a resolution of one clock tick (10 ms) but do n
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 from collections.abc import Container
 from dataclasses import dataclass
@@ -20,6 +21,19 @@ _TICK_NS = NS_PER_S // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PARENTS_MAX = 1000
 _ENVIRONMENT_BYTES_MAX = 1 << 20
+
+
+class Takes(enum.Enum):
+    """What a process would make of a signal if it got it now."""
+
+    CAUGHT = "caught"
+    """It has a handler."""
+    WAITS = "waits"
+    """Blocked in a process that sleeps, as in one with a thread for its signals."""
+    BLOCKED = "blocked"
+    """Blocked, which may be for an instant: in the handler of another signal, or in `vfork`."""
+    NOT = "not"
+    """Whatever the kernel does with it: mostly, it ends the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +120,19 @@ def ancestor(pid: int, candidates: Container[int]) -> int | None:
     return None
 
 
-def catches(pid: int, number: int) -> bool:
-    """Whether a process takes a signal itself: by a handler, or blocked, to wait for it."""
+def takes(pid: int, number: int) -> Takes:
+    """What a process would make of a signal, by its first thread."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
-            lines = file.read().splitlines()
+            fields = dict(line.split(b":", 1) for line in file.read().splitlines())
     except OSError:
-        return False
-    taken = [int(x.split()[1], 16) for x in lines if x.startswith((b"SigCgt:", b"SigBlk:"))]
-    return any(mask >> (number - 1) & 1 for mask in taken)
+        return Takes.NOT
+    has = {name: int(fields[name], 16) >> (number - 1) & 1 for name in (b"SigCgt", b"SigBlk")}
+    if has[b"SigCgt"]:
+        return Takes.CAUGHT
+    if not has[b"SigBlk"]:
+        return Takes.NOT
+    return Takes.WAITS if fields[b"State"].split()[0] == b"S" else Takes.BLOCKED
 
 
 def same_process(pid: int, start_ticks: int) -> bool:

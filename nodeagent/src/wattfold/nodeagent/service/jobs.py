@@ -54,6 +54,7 @@ from wattfold.nodeagent.service.records import Job, JobState, Saving, from_recor
 from wattfold.nodeagent.service.strays import Strays
 from wattfold.nodeagent.service.suspending import Suspending
 from wattfold.nodeagent.service.tasks import NodeTasks
+from wattfold.nodeagent.service.telling import Telling
 
 DEADLINE_NS_DEFAULT = NS_PER_S
 DEADLINE_NS_MAX = 60 * NS_PER_S
@@ -248,10 +249,9 @@ class NodeJobs:
     ) -> bool:
         """Ends one attempt of a job (0: whichever there is), after a signal and time to obey it.
 
-        A signal other than SIGTERM goes to the processes that have a handler for it, and to those
-        alone: it would end the others, the shell around the program among them. ``saves``: it is
-        to go on later, so its snapshot folder is looked at. False if that attempt does not run
-        here. Raises Refused.
+        A signal other than SIGTERM goes to the processes that take it, and to those alone: see
+        `Telling`. ``saves``: it is to go on later, so its snapshot folder is looked at. False if
+        that attempt does not run here. Raises Refused.
         """
         job = self._attempt(job_id, attempt)
         if job is not None and saves and not job.asked:
@@ -266,11 +266,9 @@ class NodeJobs:
         if not 1 <= number < signal.NSIG or grace_ns > GRACE_NS_MAX:
             raise InvalidRequest(f"signal {number} and grace {grace_ns} ns are no way to end a job")
         self._go_on(job)
-        told = [pid for pid in self.members(job) if procfs.catches(pid, number)]
-        for pid in told:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        logs.info("job_to_end", job=job.id, signal=number, told=len(told), grace_ns=grace_ns)
+        telling = Telling(job, number, lambda: self.members(job))
+        logs.info("job_to_end", job=job.id, signal=number, told=telling.look(), grace_ns=grace_ns)
+        self._spawn(telling.follow())
         self._spawn(self._kill_later(job, grace_ns / NS_PER_S))
         return True
 
@@ -283,13 +281,16 @@ class NodeJobs:
     async def suspend(self, job_id: str, attempt: int, *, suspended: bool) -> bool:
         """Has a job stand still, or go on; False if that attempt does not run here.
 
-        One that has been asked to save does not stand still any more: an order to stop it that
-        comes late would cost it its snapshot. Raises Refused.
+        One that was told to end does not stand still any more: an order to stop it that comes late
+        would cost it its snapshot. Raises Refused.
         """
         job = self._attempt(job_id, attempt)
-        if job is None or (suspended and job.asked):
+        if job is None:
             return False
         async with job.lock:
+            # Looked at here, as it may have waited for a change of its cores.
+            if self._attempt(job_id, attempt) is not job or (suspended and job.ending):
+                return False
             # On disk first: what an agent that is killed here leaves stopped, the next one knows.
             before, job.suspended = job.suspended, suspended
             try:
@@ -302,11 +303,12 @@ class NodeJobs:
         return True
 
     def _go_on(self, job: Job) -> None:
-        """A job that is to end is not suspended any more."""
+        """A job that is to end is not suspended any more, and will not be."""
+        job.ending = True
         if job.suspended:
             job.suspended = False
             self._suspending.go_on(job)
-            self._note(job)
+        self._note(job)
 
     def forget(self, job_id: str, attempt: int = 0) -> None:
         """Drops the record of an ended attempt (0: whichever there is); none is as good.

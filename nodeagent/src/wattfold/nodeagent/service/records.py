@@ -121,7 +121,11 @@ class Job:
     snapshot_path: str = ""
     asked: bool = False
     snapshot_before: str = ""
+    # Told to end, to save or not: it does not stand still any more.
+    ending: bool = False
     saving: Saving = Saving.UNASKED
+    # Of this run of the agent only: processes, with the times they started, and signals they got.
+    told: set[tuple[tuple[int, int], int]] = field(default_factory=set)
     starting: Starting | None = None
     watch: Watch | None = None
     first_watch: Watch | None = None
@@ -185,6 +189,7 @@ def to_record(job: Job) -> dict[str, Any]:
         "over_memory": job.over_memory,
         "snapshot_path": job.snapshot_path,
         "asked": job.asked,
+        "ending": job.ending,
         "snapshot_before": job.snapshot_before,
         "saving": job.saving.value,
         "processor_map": digits(job.wanted_map),
@@ -221,6 +226,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             over_memory=bool(record.get("over_memory", False)),
             snapshot_path=str(record.get("snapshot_path", "")),
             asked=bool(record.get("asked", False)),
+            ending=bool(record.get("ending", record.get("asked", False))),
             snapshot_before=str(record.get("snapshot_before", "")),
             saving=Saving(record.get("saving", Saving.UNASKED.value)),
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),

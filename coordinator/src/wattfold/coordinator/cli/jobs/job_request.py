@@ -28,6 +28,12 @@ MODES = {
     "restart": common.RESIZE_MODE_RESTART,
     "fixed": common.RESIZE_MODE_FIXED,
 }
+SHARES = {
+    "lend": pb.CORE_SHARING_LEND,
+    "borrow": pb.CORE_SHARING_BORROW,
+    "both": pb.CORE_SHARING_BOTH,
+    "no": pb.CORE_SHARING_NO,
+}
 RESIZED_KINDS = frozenset({pb.JOB_KIND_MALLEABLE, pb.JOB_KIND_EVOLVING})
 MINIMAL_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG")
 
@@ -41,10 +47,11 @@ def size_of(cores: SizeRange | None, nodes: SizeRange | None) -> tuple[pb.SizeUn
     return pb.SIZE_UNIT_CORES, cores or SizeRange(least=1, greatest=1)
 
 
-def kind_of(word: str | None, size: SizeRange) -> pb.JobKind:
-    """The kind asked for; without a word malleable for a range, rigid for one size."""
+def kind_of(word: str | None, size: SizeRange, share: str | None = None) -> pb.JobKind:
+    """The kind asked for; without a word malleable for a range or one that shares, else rigid."""
     if word is None:
-        return pb.JOB_KIND_MALLEABLE if size.is_range else pb.JOB_KIND_RIGID
+        resized = size.is_range or share not in (None, "no")
+        return pb.JOB_KIND_MALLEABLE if resized else pb.JOB_KIND_RIGID
     if word == "rigid" and size.is_range:
         raise BadRequestError(
             f"a rigid job has one size, got {size.least}-{size.greatest}; give one number, "

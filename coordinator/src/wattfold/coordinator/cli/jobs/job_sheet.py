@@ -55,6 +55,7 @@ def _public_fields(job: pb.Job, now_s: float) -> Fields:
         ("kind", _kind(spec)),
         ("size", f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"),
         ("cap", _cap(job)),
+        *_levels(job),
         *_times(job, now_s),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
@@ -76,6 +77,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("output", spec.stdout_path or f"wattfold-{job.job_id}.out"),
         ("errors", spec.stderr_path or f"wattfold-{job.job_id}.err"),
         ("kind", _kind(spec)),
+        *([("shares cores", f.shared(spec.sharing))] if spec.sharing else []),
         ("mode from", spec.mode_source or f.NONE),
         (
             "size",
@@ -83,6 +85,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
             f"{', own launcher' if spec.own_launcher else ''}",
         ),
         ("cap", _cap(job)),
+        *_levels(job),
         *_attempt_fields(job),
         *_times(job, now_s),
         *([("queue", spec.queue)] if spec.queue else []),
@@ -216,6 +219,19 @@ def _cap(job: pb.Job) -> str:
     if job.spec.cap_uw:
         return f"{f.power(job.spec.cap_uw)} a node, fixed"
     return f"{f.power(job.cap_uw)} a node" if job.cap_uw else f.NONE
+
+
+def _levels(job: pb.Job) -> Fields:
+    """Caps of other zones, where the job has or asks for any."""
+    fields: Fields = []
+    for name, asked_uw, has_uw, each in (
+        ("DRAM cap", job.spec.dram_cap_uw, job.dram_cap_uw, "a node"),
+        ("GPU cap", job.spec.gpu_cap_uw, job.gpu_cap_uw, "a GPU"),
+    ):
+        if asked_uw or has_uw:
+            fixed = ", fixed" if asked_uw else ""
+            fields.append((name, f"{f.power(asked_uw or has_uw)} {each}{fixed}"))
+    return fields
 
 
 def _when(time_s: float) -> str:

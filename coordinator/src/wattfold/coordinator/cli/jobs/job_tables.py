@@ -130,7 +130,8 @@ def where_or_reason(job: pb.Job) -> str:
     """
     if job.shares and not (job.state in f.ENDED_STATES and ending(job)):
         wish = f"asks for {job.cores_wanted}" if job.cores_wanted else ""
-        said = ", ".join(filter(None, [job.phase, wish]))
+        levels = f.levels(job).removeprefix(", ")
+        said = ", ".join(filter(None, [job.phase, wish, levels]))
         where = f"{f.where(job)} ({said})" if said else f.where(job)
         return ", ".join(filter(None, [where, brief(job), resizing(job), note(job)]))
     text = ending(job) if job.state in f.ENDED_STATES else job.reason

@@ -43,7 +43,7 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--kind",
     type=click.Choice(list(request.KINDS)),
     help="rigid: one size. moldable: sized at its start. malleable: resized while it runs. "
-    "evolving: asks to be resized. Default: malleable for a range, else rigid.",
+    "evolving: asks to be resized. Default: malleable for a range or with --share, else rigid.",
 )
 @click.option(
     "--mode",
@@ -171,11 +171,32 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 @click.option("--exclusive", is_flag=True, help="No other job on its nodes.")
 @click.option(
+    "--share",
+    type=click.Choice(list(request.SHARES)),
+    help="Under a policy that shares cores. lend: others may have some of its cores for a while. "
+    "borrow: it may start on fewer, beside those that lend. Default: as its queue says, else both "
+    "for malleable jobs on cores, and no for jobs on whole nodes.",
+)
+@click.option(
     "--cap",
     "cap_uw",
     type=POWER_UW,
     metavar="WATTS",
     help="A fixed package cap a node, instead of the choice of the policy.",
+)
+@click.option(
+    "--dram-cap",
+    "dram_cap_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="A fixed cap for the DRAM of a node, instead of what stands there or the policy chooses.",
+)
+@click.option(
+    "--gpu-cap",
+    "gpu_cap_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="A fixed cap for each of its GPUs. Default: what they stand at.",
 )
 @click.option(
     "--memory",
@@ -283,7 +304,8 @@ def _spec(
     **options: Any,
 ) -> pb.JobSpec:
     unit, size = request.size_of(options["cores"], options["nodes"])
-    kind = request.kind_of(options["kind"], size)
+    share = options["share"]
+    kind = request.kind_of(options["kind"], size, share)
     export_all = options["export"] == "all" and not options["no_env"]
     request.check_name("--name", name)
     request.check_name("--app", app)
@@ -306,6 +328,8 @@ def _spec(
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
+        dram_cap_uw=options["dram_cap_uw"] or 0,
+        gpu_cap_uw=options["gpu_cap_uw"] or 0,
         memory_bytes=options["memory_bytes"] or 0,
         gpus=options["gpus"] or 0,
         features=options["features"] or (),
@@ -318,6 +342,7 @@ def _spec(
         requeue_max=options["requeue_max"],
         restartable=options["restartable"],
         preemptable=options["preemptable"],
+        sharing=request.SHARES[share] if share else pb.CORE_SHARING_UNSPECIFIED,
         snapshot_dir=options["snapshot_dir"],
         snapshot_signal=options["snapshot_signal"] or 0,
         snapshot_grace_ns=options["snapshot_grace_ns"] or 0,

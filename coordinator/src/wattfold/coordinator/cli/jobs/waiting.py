@@ -69,7 +69,7 @@ def describe(job: pb.Job) -> str:
     if job.shares:
         parts.append(f"on {f.where(job)}")
     if job.cap_uw and job.shares:
-        parts.append(f"at {f.power(job.cap_uw)}")
+        parts.append(f"at {f.power(job.cap_uw)}{f.levels(job)}")
     if job.state in (pb.JOB_STATE_PENDING, pb.JOB_STATE_HELD) and job.reason:
         parts.append(f"({job.reason})")
     if job.state in f.ENDED_STATES:

@@ -67,6 +67,13 @@ def node_state(state: pb.NodeState) -> str:
     return enum_word(pb.NodeState.Name(state), "NODE_STATE_")
 
 
+def shared(sharing: pb.CoreSharing) -> str:
+    """What a job does with cores of its nodes, where that is said."""
+    if not sharing or sharing not in pb.CoreSharing.values():
+        return NONE
+    return enum_word(pb.CoreSharing.Name(sharing), "CORE_SHARING_")
+
+
 _FORGOTTEN = {pb.NODE_DUTY_UNPOWERED: "no power", pb.NODE_DUTY_OUTSIDE: "outside budget"}
 
 
@@ -169,6 +176,12 @@ def size(job: pb.Job) -> str:
     if not job.size:
         return asked + unit
     return f"{job.size}/{asked}{unit}" if asked != str(job.size) else f"{job.size}{unit}"
+
+
+def levels(job: pb.Job) -> str:
+    """The levels of a job beside its cap, after a comma; empty if it has none."""
+    dram = f", DRAM {power(job.dram_cap_uw)}" if job.dram_cap_uw else ""
+    return dram + (f", GPU {power(job.gpu_cap_uw)}" if job.gpu_cap_uw else "")
 
 
 def where(job: pb.Job) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from wattfold.coordinator.cli.simulation.simulate_options import (
     job_options,
     machine_of,
     machine_options,
+    predict_option,
+    predictors_of,
     refuse_unused_jobs,
     source_of,
 )
@@ -76,6 +79,7 @@ PICTURES = (".png", ".svg", ".pdf")
     metavar="POLICY.KEY=VALUE",
     help="A setting of a policy, as parm.alpha=0.5. May be repeated.",
 )
+@predict_option
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws profiles."
 )
@@ -178,8 +182,9 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
             seed=options["seed"],
             model=RunTimeModel.PASS,
             placement=options["placement"],
+            predict=predict,
         )
-        for choice in choices
+        for choice, predict in product(choices, predictors_of(options))
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
 )
 from wattfold.coordinator.cli.simulation.simulate_messages import message_level, restarts_of
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, policy_of
+from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
@@ -267,7 +269,17 @@ machine_options = _options(
     ),
 )
 
+predict_option = click.option(
+    "--predict",
+    "predictors",
+    type=click.Choice(METHODS),
+    multiple=True,
+    help="What plans take run times for: the user's word, or what runs like it took, which is "
+    "learnt as jobs end. May be repeated: each policy with each. Default: user.",
+)
+
 policy_options = _options(
+    predict_option,
     click.option(
         "--policy",
         "policies",
@@ -418,7 +430,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
     messages, restarts = message_level(options), restarts_of(options)
     cases = []
-    for choice in choices:
+    for choice, predict in product(choices, predictors_of(options)):
         for seed in range(options["seed"], options["seed"] + options["seeds"]):
             case = SimulationCase(
                 source=source,
@@ -432,9 +444,16 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 preemption=preemption_of(options),
                 restarts=restarts,
                 messages=messages,
+                predict=predict,
             )
             cases.append(_in_folder(case, folder))
     return cases
+
+
+def predictors_of(options: dict[str, Any]) -> Sequence[str]:
+    """As `SimulationCase.predict`, each once; users' words where nothing is said."""
+    named = dict.fromkeys(options["predictors"])
+    return ["" if one == USER else one for one in named] or [""]
 
 
 def _check_caps(machine: Machine, options: dict[str, Any]) -> None:

@@ -44,7 +44,7 @@ def run_cases(
 
 def _here(session: Session, case: SimulationCase, how: How) -> list[Finished] | Stopped:
     with _interruptions() as stop, progress_bar(session) as bar:
-        task = bar.add_task(case.policy.name, total=None)
+        task = bar.add_task(case.name, total=None)
 
         def turn(state: Turn) -> bool:
             day = (state.now_ns / NS_PER_S) / 86_400
@@ -52,7 +52,7 @@ def _here(session: Session, case: SimulationCase, how: How) -> list[Finished] | 
                 task,
                 total=state.jobs,
                 completed=state.jobs_ended,
-                description=f"{case.policy.name}: day {day:.0f}, {state.queued} wait",
+                description=f"{case.name}: day {day:.0f}, {state.queued} wait",
             )
             return not stop
 

@@ -6,6 +6,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.json_output import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW
@@ -162,7 +163,20 @@ def _power_sheet(answer: pb.Power) -> Table:
     ]
     if answer.pending_budget_uw:
         fields.insert(1, ("going down to", _pending(answer)))
+    if answer.levelled_jobs:
+        fields.append(("by levels", _levels(answer)))
     return field_table(fields + _outside_fields(answer))
+
+
+def _levels(answer: pb.Power) -> str:
+    """What DRAM and GPUs hold beyond their standing caps for jobs that have levels of them."""
+    parts = [
+        f"{name} {w_from_uw(beyond_uw):+.1f} W"
+        for name, beyond_uw in (("DRAM", answer.dram_beyond_uw), ("GPUs", answer.gpu_beyond_uw))
+        if beyond_uw
+    ]
+    jobs = f"{answer.levelled_jobs} job{'s' if answer.levelled_jobs > 1 else ''}"
+    return f"{', '.join(parts) or 'as they stand'} ({jobs})"
 
 
 def share(value_uw: int, budget_uw: int) -> str:

@@ -22,7 +22,8 @@ def queues(session: Session) -> None:
 
     LIMIT is of jobs that ask for none, MAX the greatest that is taken. WAIT is how long a job
     should wait and how long at most; no policy goes by it yet. PREEMPTS are queues of which jobs
-    submitted with --preemptable may be put back to let one of this start.
+    submitted with --preemptable may be put back to let one of this start. SHARE is what its jobs
+    do with cores that do not say so themselves (submit --share).
     """
     with session.connect() as client:
         answer = client.list_queues()
@@ -47,6 +48,7 @@ def _table(listed: Iterable[pb.Queue]) -> Table:
         right("WAITING"),
         right("RUNNING"),
         left("PREEMPTS"),
+        left("SHARE"),
     )
     for queue in listed:
         add_row(
@@ -62,6 +64,7 @@ def _table(listed: Iterable[pb.Queue]) -> Table:
             str(queue.jobs_waiting),
             str(queue.jobs_running),
             " ".join(queue.preempts) or f.NONE,
+            f.shared(queue.sharing),
         )
     return table
 

@@ -1,4 +1,4 @@
-"""What `policies.fifo_easy` says of itself, and conservative backfilling, which is simulated."""
+"""What `policies.fifo_easy` says of itself."""
 
 from __future__ import annotations
 
@@ -42,12 +42,6 @@ DESCRIPTION = Description(
             service=lambda values: _made(values, backfill=False),
             pool=Pool.FCFS,
             simulated_as="fcfs",
-            starves_nobody=True,
-        ),
-        Variant(
-            name="conservative",
-            title="a reservation for every waiting job, at the greatest cap",
-            pool=Pool.CONSERVATIVE,
             starves_nobody=True,
         ),
     ),

@@ -17,6 +17,7 @@ from wattfold.coordinator.policies.descriptions import (
 def _made(variant: str, values: Values) -> Policy:
     from wattfold.coordinator.policies.parm import Parm
     from wattfold.coordinator.policies.parm import Variant as Version
+    from wattfold.coordinator.policies.parm_dram import DramChoice
 
     return Parm(
         variant=Version(variant),
@@ -27,6 +28,11 @@ def _made(variant: str, values: Values) -> Policy:
         gap=float(values["gap"]),
         solver=str(values["solver"]),
         nomm_size=str(values["nomm_size"]),
+        dram_choice=DramChoice.of(
+            int(values["dram_levels"]),
+            float(values["dram_rest_w"]),
+            float(values["dram_full_w"]),
+        ),
     )
 
 
@@ -102,6 +108,32 @@ DESCRIPTION = Description(
             choices=("min", "max"),
             places=(Place.SIMULATOR,),
             help="which end of its range parm-nomm gives a job",
+        ),
+        PolicySetting(
+            key="dram_levels",
+            default=0,
+            low=0,
+            high=16,
+            places=(Place.SERVICE,),
+            help="DRAM caps offered to a job; 0 = DRAM keeps its standing caps",
+        ),
+        PolicySetting(
+            key="dram_rest_w",
+            default=8.0,
+            low=0,
+            high=10_000,
+            unit="W",
+            places=(Place.SERVICE,),
+            help="what the DRAM of a node draws at rest",
+        ),
+        PolicySetting(
+            key="dram_full_w",
+            default=18.0,
+            low=0,
+            high=10_000,
+            unit="W",
+            places=(Place.SERVICE,),
+            help="what it draws for a program that only waits for memory",
         ),
     ),
 )

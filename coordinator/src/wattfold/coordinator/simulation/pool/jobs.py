@@ -59,6 +59,8 @@ class JobTable:
     """How long each may run in one attempt, 0 = as long as it takes; None: nobody has a limit."""
     units: UnitColumns | None = None
     """None: a unit is a whole node, and asks for nothing else."""
+    apps: Ints | None = None
+    """Applications; None: not known."""
 
     def __len__(self) -> int:
         return len(self.job_ids)
@@ -118,6 +120,7 @@ def job_table(
         profiles=profiles,
         limit_ns=np.maximum(estimates, 1) if ends_at_limit else None,
         units=units.taken(order) if units is not None else None,
+        apps=jobs.executables,
     )
 
 

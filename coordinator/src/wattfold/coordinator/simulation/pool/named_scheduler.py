@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
@@ -23,10 +24,11 @@ from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.policies.node_parts import NodeJobs, Parts
+from wattfold.coordinator.policies.node_parts import Parts
 from wattfold.coordinator.policies.rounds import Rounds
-from wattfold.coordinator.policies.scheduler import Scheduled, Site
+from wattfold.coordinator.policies.scheduler import Jobs, Scheduled, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
 from wattfold.coordinator.simulation.pool.stocks import request_of
 from wattfold.coordinator.simulation.pool.windows import Windows
@@ -47,7 +49,7 @@ class NamedPolicyScheduler:
         self.name = name
         self.revisit_ns = 0
         self._rounds = Rounds(policy.scheduler()) if isinstance(policy, Scheduled) else None
-        self._known: NodeJobs
+        self._known: NodeTableJobs
         self._views: dict[int, JobView] = {}
         self._changed: dict[int, None] = {}
         self._gone: list[JobId] = []
@@ -70,9 +72,9 @@ class NamedPolicyScheduler:
             for number, (start_ns, end_ns, nodes) in enumerate(Windows(machine, first_ns).spans)
         )
 
-    def attach(self, jobs: NodeJobs) -> None:
+    def attach(self, jobs: Jobs) -> None:
         """Called once before the first event."""
-        self._known = jobs
+        self._known = cast("NodeTableJobs", jobs)
 
     def site(self, site: Site) -> None:
         """Power from now on."""
@@ -90,7 +92,14 @@ class NamedPolicyScheduler:
             started_ns=-1,
             resized_ns=-1,
             profile=table.profiles[job] if table.profiles and not _cores(table, job) else None,
+            planned_ns=self._known.foretold_ns(job),
         )
+        self._changed[job] = None
+
+    def change(self, job: int, now_ns: int) -> None:  # noqa: ARG002
+        """The estimate of a running job is another."""
+        planned_ns = self._known.foretold_ns(job)
+        self._views[job] = replace(self._views[job], planned_ns=planned_ns)
         self._changed[job] = None
 
     def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
@@ -145,7 +154,7 @@ class NamedPolicyScheduler:
         """The pool does what the plan says, in the instant."""
         before = view.current
         resized_ns = view.resized_ns
-        if before is not None and before.size != assignment.size:
+        if before is not None and before.shares != assignment.shares:
             resized_ns = now_ns
         started_ns = now_ns if before is None else view.started_ns
         self._views[job] = replace(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
@@ -23,6 +24,7 @@ from wattfold.coordinator.core.plan import JobView, NodeView, Policy, Snapshot
 from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.table_jobs import TableJobs
 
 DEADLINE_S = 20.0
 
@@ -46,14 +48,14 @@ class PolicyScheduler:
         self._table, self._machine, self._policy = table, machine, policy
         self.name = name
         self.revisit_ns = 0
-        self._known: Jobs | None = None
+        self._known: TableJobs | None = None
         self._jobs: dict[int, _Job] = {}
         self._nodes: tuple[NodeView, ...] = ()
         self._budget_uw = 0
 
     def attach(self, jobs: Jobs) -> None:
         """Called once before the first event."""
-        self._known = jobs
+        self._known = cast("TableJobs", jobs)
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
@@ -81,6 +83,9 @@ class PolicyScheduler:
     def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job has ended."""
         del self._jobs[job]
+
+    def change(self, job: int, now_ns: int) -> None:
+        """The estimate of a running job is another; it is asked for with every snapshot."""
 
     def decide(self, now_ns: int) -> Sequence[Decision]:
         """Starts, and running jobs whose cap changes."""
@@ -121,6 +126,7 @@ class PolicyScheduler:
             started_ns=job.started_ns,
             resized_ns=-1,
             profile=profiles[number] if profiles else None,
+            planned_ns=self._known.foretold_ns(number),
         )
 
 

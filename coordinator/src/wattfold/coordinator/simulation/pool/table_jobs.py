@@ -29,6 +29,7 @@ class TableJobs(Jobs):
         self._run_ns: list[int] = table.run_ns.tolist()
         self._malleable: list[bool] = table.malleable.tolist()
         self._restart_s = restart_s
+        self._foretold: dict[int, int] = {}
         self._profiles = table.profiles
         self._times = RunTimes(table, RunTimeModel.PASS) if table.profiles else None
 
@@ -50,13 +51,26 @@ class TableJobs(Jobs):
             return None
         return Held(running.size[job], running.cap_uw[job], running.start_ns[job])
 
+    def foretell(self, job: int, estimate_ns: int) -> None:
+        """From now on a job is taken to run so long at the size it asks for."""
+        if estimate_ns < self._estimate_ns[job]:
+            self._foretold[job] = estimate_ns
+        else:
+            self._foretold.pop(job, None)
+
+    def foretold_ns(self, job: int) -> int:
+        """What it is taken to run other than its user says; 0 = just that."""
+        return self._foretold.get(job, 0)
+
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
         """For the logged run; at another size and cap it grows with the run."""
-        estimate_ns = self._estimate_ns[job]
+        foretold_ns = self._foretold.get(job)
+        estimate_ns = self._estimate_ns[job] if foretold_ns is None else foretold_ns
         if self._times is None:
             return estimate_ns
         total_ns = self._times.total_ns(job, size, cap_uw)
-        return max(-(-estimate_ns * total_ns // max(self._run_ns[job], 1)), total_ns)
+        scaled_ns = -(-estimate_ns * total_ns // max(self._run_ns[job], 1))
+        return max(scaled_ns, total_ns) if foretold_ns is None else scaled_ns
 
     def profile(self, job: int, kind: NodeKind) -> PassProfile:  # noqa: ARG002 - all are alike
         """As annotated, whatever its user's estimate."""

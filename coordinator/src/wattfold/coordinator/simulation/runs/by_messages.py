@@ -6,11 +6,13 @@ not: placements on a torus, DRAM caps, resizes of jobs that hold whole nodes, st
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from wattfold.contract.units import NS_PER_S, ns_from_s, w_from_uw
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.models.forecast import USER
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.simulation.cluster.driver import ClusterOptions
 from wattfold.coordinator.simulation.cluster.faults import Faults
@@ -66,11 +68,12 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
             restarts=RestartTimes(
                 save_ns=ns_from_s(level.save_s), start_ns=ns_from_s(level.start_s)
             ),
-            settings=CoreSettings(check_every=CHECK_EVERY),
+            settings=CoreSettings(check_every=CHECK_EVERY, predict=case.predict or USER),
             journal=False,
         ),
     )
-    return run(case.counted, table, policy_of(case.policy), experiment)
+    record = run(case.counted, table, policy_of(case.policy), experiment)
+    return replace(record, policy=case.name) if case.predict else record
 
 
 def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:

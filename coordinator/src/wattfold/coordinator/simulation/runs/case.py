@@ -25,7 +25,7 @@ from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
 
 POLICIES = registry.simulator_names()
 MODELS = ("lublin", "poisson")
-LATER = ("requests", "share_nodes", "ends_at_limit", "preemption", "restarts")
+LATER = ("requests", "share_nodes", "ends_at_limit", "preemption", "restarts", "predict")
 """Named in what a run is only where they are used: files of earlier runs stay the same."""
 
 
@@ -167,6 +167,8 @@ class SimulationCase:
     """Of a pool whose jobs change size by being started again; None: by links."""
     messages: MessageLevel | None = None
     """None: a pool."""
+    predict: str = ""
+    """What plans take run times for, one of `models.forecast.METHODS`; empty: the user's word."""
     folder: Path | None = None
     """Where the run leaves its files; no part of what it is."""
 
@@ -190,9 +192,14 @@ class SimulationCase:
         return min(self.machine.nodes, max(spare_uw, 0) // each_uw if each_uw else 1 << 62)
 
     @property
+    def name(self) -> str:
+        """Its policy, and how that takes run times if not by users' words."""
+        return f"{self.policy.name}+{self.predict}" if self.predict else self.policy.name
+
+    @property
     def label(self) -> str:
         """Names its folder and its files."""
-        return f"{self.policy.name}-seed{self.seed}"
+        return f"{self.name}-seed{self.seed}"
 
     def identity(self) -> Mapping[str, object]:
         """All that decides the result. Raises OSError where a file of the workload is gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from wattfold.coordinator.policies.descriptions import Pool
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import AnyScheduler
+from wattfold.coordinator.policies.scheduler import DramScheduler
+from wattfold.coordinator.simulation.pool.foretelling import ForetellingScheduler, Replans
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
@@ -54,6 +57,18 @@ def machine_of(case: SimulationCase) -> Machine | NodeMachine:
 def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
     """The policy of a case, at work on its machine. Raises ValueError."""
     _check_idle_charge(case)
+    made = _made(case, table)
+    if not case.predict:
+        return made
+    if isinstance(made, DramScheduler):
+        raise ValueError(
+            f"{case.policy.name} in a pool of counted nodes plans with profiles and not with the "
+            "times of users: leave --predict out, or describe its --machine"
+        )
+    return ForetellingScheduler(table, cast("Replans", made), case.predict)
+
+
+def _made(case: SimulationCase, table: JobTable) -> AnyScheduler:
     if isinstance(case.machine, NodeMachine):
         return _by_node(case, case.machine, table)
     pool = case.policy.entry.variant.pool

@@ -1,0 +1,291 @@
+"""Conservative backfilling where counting is not exact: every promise is kept on named nodes.
+
+The rules are those of `promises`, on the `timeline` of all nodes. Who is looked at, at which size,
+and why somebody does not even wait for a turn is as in `easy_search`; so are jobs that name a
+reservation that has not begun, and pre-emption for the first of the queue. A queue that pre-empts
+others goes before what jobs of these were promised, and before nobody else: others make way only
+where that moves no further promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import Share, SizeUnit
+from wattfold.coordinator.core.levels import Levels
+from wattfold.coordinator.core.plan import NodeView
+from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.core.reservation import ENDLESS_NS
+from wattfold.coordinator.policies.easy_search import Candidate, Search, Shape
+from wattfold.coordinator.policies.estimates import duration_ns
+from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+from wattfold.coordinator.policies.promises import Keeper, expected_end_ns
+from wattfold.coordinator.policies.scheduler import Decision, Reason
+from wattfold.coordinator.policies.stock import could_hold
+from wattfold.coordinator.policies.timeline import Ints, NodesHold, Placed, Timeline
+
+PROMISED = "starts when there is room for it; no job that comes later delays that"
+WAITS = "does not fit now without delaying a job that was promised its start"
+
+
+class ConservativeSearch(Search):
+    """One round. ``promised`` is what the jobs of the queue were told."""
+
+    def __init__(
+        self, *, promised: Mapping[int, Promise], most: int, lag_ns: int, **parts: Any
+    ) -> None:
+        super().__init__(**parts)
+        self.promises: dict[int, Promise] = {}
+        """What the jobs that wait after this round are told."""
+        self.among: dict[int, tuple[NodeId, ...]] = {}
+        """The nodes of those that start."""
+        self._promised, self._most, self._lag_ns = promised, most, lag_ns
+        self._there = [_without_leaving(node) for node in self._site.nodes]
+        self._unlike = list({id(kind): kind for kind in self._kinds}.values())
+        # Jobs on their way out will be gone: who needs their nodes has a turn.
+        self._empty = Room(self._there, self._site.most_uw)
+        self._drawn: dict[tuple[int, int, Levels], Ints] = {}
+        self._reserved: dict[Shape, str] = {}
+
+    def decide(self) -> Sequence[Decision]:
+        """The jobs that start, in order."""
+        queue = [one for one in self._waiting if self._may_start(one)]
+        # Those of a reservation first: its nodes are there for them.
+        queue.sort(key=lambda one: not one.view.spec.reservation)
+        requests = {one.job: self._request(one) for one in queue}
+        keeper = self._kept(list(requests.values()), None, ())
+        head = self._would_pre_empt(queue, keeper)
+        if head is not None and (cleared := self._made_way(head, queue, requests)):
+            keeper, queue = cleared, [one for one in queue if one is not head]
+        for one in queue:
+            hold = keeper.held.get(one.job)
+            if hold is not None and hold.start_ns == self._now_ns:
+                self._begin(one, hold)
+        for one in queue:
+            hold = keeper.held.get(one.job)
+            if hold is None or hold.start_ns > self._now_ns:
+                self._tell(one, hold)
+        return self._decisions
+
+    def _kept(
+        self, requests: Sequence[Placed], first: NodesHold | None, gone: Sequence[int]
+    ) -> Keeper[Placed, NodesHold]:
+        """Everybody's start. ``first`` is kept before all others; jobs ``gone`` are as good as."""
+        timeline = self._timeline(requests, gone)
+        if first is not None:
+            timeline.take(first)
+        keeper = Keeper(timeline, now_ns=self._now_ns, lag_ns=self._lag_ns, most=self._most)
+        keeper.settle(requests)
+        return keeper
+
+    def _timeline(self, requests: Sequence[Placed], gone: Sequence[int]) -> Timeline:
+        """What runs, and what is still there of jobs on their way out."""
+        now_ns, soon_ns = self._now_ns, self._now_ns + 1
+        ends = [
+            soon_ns if one.job in gone else expected_end_ns(one.ends_ns, now_ns, self._lag_ns)
+            for one in self._running
+        ]
+        times = [soon_ns, *ends]
+        for window in self._windows.reservations:
+            times += [window.start_ns, window.end_ns]
+        for one in requests:
+            if one.promise is not None:
+                start_ns = max(one.promise.start_ns, now_ns)
+                times += [start_ns, start_ns + one.takes_ns + self._lag_ns]
+        amounts = any(one.memory_bytes or one.gpus for one in requests)
+        power_uw = self._site.spendable_uw + self._site.leaving_uw
+        timeline = Timeline(self._there, power_uw, now_ns, times, amounts=amounts)
+        leaving = [share for node in self._site.nodes for share in node.leaving]
+        left = self._hold(timeline, leaving, soon_ns, self._site.leaving_uw, alone=False)
+        timeline.take(left)
+        for end_ns, run in zip(ends, self._running, strict=True):
+            timeline.take(self._hold(timeline, run.shares, end_ns, run.power_uw, alone=run.alone))
+        return timeline
+
+    def _hold(
+        self,
+        timeline: Timeline,
+        shares: Sequence[Share],
+        end_ns: int,
+        power_uw: int,
+        *,
+        alone: bool,
+        start_ns: int = -1,
+    ) -> NodesHold:
+        """Shares as they are kept up to an end; of nodes out of reach nothing is."""
+        there = [share for share in shares if share.node_id in timeline.columns]
+        start_ns = start_ns if start_ns >= 0 else self._now_ns
+        specs = self._room.specs
+        return NodesHold(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            promised_ns=start_ns,
+            columns=_ints([timeline.columns[share.node_id] for share in there]),
+            cores=_ints([len(specs[s.node_id].cpus if alone else s.cpus) for s in there]),
+            power_uw=power_uw,
+            memory_bytes=_ints([share.memory_bytes for share in there]),
+            gpus=_ints([len(share.gpus) for share in there]),
+        )
+
+    def _request(self, one: Candidate) -> Placed:
+        spec = one.view.spec
+        whole = spec.unit is SizeUnit.NODES
+        cores = 0 if whole else one.size
+        able = None
+        if spec.requests:
+            able = np.array([could_hold(node, spec) for node in self._site.nodes], dtype=np.bool_)
+        takes_ns = duration_ns(one.view, self._unlike, one.size, one.cap_uw)
+        names, own = self._room.specs, self._windows.own(spec)
+        return Placed(
+            job=one.job,
+            takes_ns=takes_ns,
+            promise=self._promised.get(one.job),
+            key=(one.shape, takes_ns),
+            count=one.size if whole else 1,
+            cores=cores,
+            alone=takes_whole_nodes(spec),
+            power_uw=self._draws(cores, one.cap_uw, spec.levels),
+            able=able,
+            memory_bytes=spec.memory_bytes,
+            gpus=spec.gpus,
+            until_ns=own.end_ns if own is not None else ENDLESS_NS,
+            closed=self._windows.closed(spec, one.takes_ns, names) if one.takes_ns else (),
+        )
+
+    def _draws(self, cores: int, cap_uw: int, levels: Levels) -> Ints:
+        """What so many cores (0 = all) draw on each node at these levels, at most."""
+        key = cores, cap_uw, levels
+        if key not in self._drawn:
+            room = self._room
+            self._drawn[key] = _ints(
+                [
+                    room.cores_uw(name, cores or spec.kind.cores, cap_uw, levels)
+                    for name, spec in room.specs.items()
+                ]
+            )
+        return self._drawn[key]
+
+    def _begin(self, one: Candidate, hold: NodesHold) -> None:
+        """Starts a job: what is kept of nodes from now on is there to be taken."""
+        spec, names = one.view.spec, list(self._room.specs)
+        among = self.among[one.job] = tuple(names[column] for column in hold.columns)
+        shares = self._room.find_fed(spec, one.size, one.cap_uw, one.takes_ns, among)
+        assert shares is not None, f"job {one.view.job_id} has no place on {among}"
+        cap_uw = self._room.held_uw(shares, one.cap_uw)
+        self._book(one.job, one.view, shares, one.size, cap_uw, self._now_ns)
+        self._decisions.append((one.job, one.size, one.cap_uw))
+
+    def _tell(self, one: Candidate, hold: NodesHold | None) -> None:
+        text = self._kept_from(one)
+        if hold is None:
+            self._wait(one, text or WAITS)
+            return
+        names = list(self._room.specs)
+        nodes = tuple(names[column] for column in hold.columns)
+        self._promise(one, text or PROMISED, Promise(hold.promised_ns, nodes))
+
+    def _promise(self, one: Candidate, text: str, promise: Promise) -> None:
+        self.promises[one.job] = promise
+        self.reasons.append(Reason(one.job, text, start_ns=promise.start_ns, promise=promise))
+
+    def _kept_from(self, one: Candidate) -> str:
+        """Which reservation alone keeps it from a place now."""
+        if not one.takes_ns:
+            return ""
+        if one.shape not in self._reserved:
+            self._reserved[one.shape] = one.kept(self._room)
+        return self._reserved[one.shape]
+
+    # Making way.
+
+    def _would_pre_empt(
+        self, queue: Sequence[Candidate], keeper: Keeper[Placed, NodesHold]
+    ) -> Candidate | None:
+        """The job that others make way for already, or may for the first one that waits."""
+        for one in queue:
+            if one.view.job_id in self._site.clearing:
+                return one
+        waits = (
+            one
+            for one in queue
+            if one.job not in keeper.held or keeper.held[one.job].start_ns > self._now_ns
+        )
+        first = next(waits, None)
+        able = first is not None and self._preempted.get(first.view.spec.queue)
+        return first if able else None
+
+    def _made_way(
+        self, head: Candidate, queue: Sequence[Candidate], requests: Mapping[int, Placed]
+    ) -> Keeper[Placed, NodesHold] | None:
+        """Everybody's start behind a job that others make way for; None if they do not."""
+        told = len(self.reasons)
+        room = self._cleared(head)
+        if room is None:
+            del self.reasons[told:]
+            return None
+        shares = head.place(room)
+        assert shares is not None
+        request = requests[head.job]
+        start_ns = self._now_ns + 1
+        others = [one for job, one in requests.items() if job != head.job]
+        gone = [job for job, _ in self.preemptions]
+        first = self._hold(
+            self._timeline((), ()),
+            shares,
+            start_ns + request.takes_ns + self._lag_ns,
+            room.power_of(shares, head.cap_uw, head.view.spec.levels),
+            alone=takes_whole_nodes(head.view.spec),
+            start_ns=start_ns,
+        )
+        keeper = self._kept(others, first, gone)
+        if head.view.job_id not in self._site.clearing and self._delays(head, queue, keeper):
+            self.preemptions.clear()
+            del self.reasons[told:]
+            return None
+        text = self.reasons[told].text
+        del self.reasons[told:]
+        before = self._promised.get(head.job)
+        start_ns = min(before.start_ns, self._now_ns) if before else self._now_ns
+        nodes = tuple(share.node_id for share in shares)
+        self._promise(head, text, Promise(start_ns, nodes))
+        return keeper
+
+    def _delays(
+        self, head: Candidate, queue: Sequence[Candidate], keeper: Keeper[Placed, NodesHold]
+    ) -> bool:
+        """Whether a promise would be broken of a queue that it does not pre-empt."""
+        preempted = self._preempted[head.view.spec.queue]
+        for one in queue:
+            before = self._promised.get(one.job)
+            if one is head or before is None or one.view.spec.queue in preempted:
+                continue
+            hold = keeper.held.get(one.job)
+            latest_ns = max(before.start_ns, self._now_ns)
+            if hold is None or hold.promised_ns > latest_ns:
+                return True
+        return False
+
+
+def _without_leaving(node: NodeView) -> NodeView:
+    """A node of which nothing is blocked by jobs on their way out."""
+    if not node.leaving:
+        return node
+    blocked = node.blocked
+    for share in node.leaving:
+        blocked = blocked - share.cpus
+    gone = {gpu for share in node.leaving for gpu in share.gpus}
+    return replace(
+        node,
+        blocked=blocked,
+        blocked_bytes=max(node.blocked_bytes - sum(s.memory_bytes for s in node.leaving), 0),
+        blocked_gpus=tuple(gpu for gpu in node.blocked_gpus if gpu not in gone),
+    )
+
+
+def _ints(values: Sequence[int]) -> Ints:
+    return np.array(values, dtype=np.int64)

@@ -1,0 +1,294 @@
+"""Mates on nodes with names: who may lend to a job, what each gives, and which cores.
+
+`slowdown_driven_choice` has the penalties and the search. Here its lenders are made of running
+jobs, and what it picks of nodes and cores. A job on whole nodes gets the same number of cores of
+each node of its mates; these are jobs that have whole nodes, all of one kind. A job on cores gets
+cores of one node, whose mates are on that node alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.job import JobSpec, Share
+from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.policies.core_choice import Want, choose, distribute
+from wattfold.coordinator.policies.slowdown_driven_choice import (
+    INFINITE,
+    Guest,
+    Lender,
+    Limits,
+    NodeLender,
+    NodePick,
+    Pick,
+    always,
+    no_free,
+    penalty,
+    select,
+    select_on_node,
+    takes_on,
+)
+from wattfold.coordinator.policies.slowdown_driven_runs import Ground, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What mates are chosen by: the cut-off now, m and nm, what is lent, and what queues say."""
+
+    limits: Limits
+    factor: float
+    queues: Mapping[str, Queue]
+
+    def factor_of(self, spec: JobSpec) -> float:
+        """Share of its cores that a job lends at most."""
+        queue = self.queues.get(spec.queue)
+        told = queue.sharing_factor if queue is not None else None
+        return self.factor if told is None else told
+
+    def most_slowdown(self, spec: JobSpec) -> float:
+        """The predicted slowdown at which a job lends nothing."""
+        queue = self.queues.get(spec.queue)
+        told = queue.max_slowdown if queue is not None else None
+        return self.limits.most_slowdown if told is None else (told or INFINITE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """For whom mates are looked for. ``latest_ns``: it must be predicted to end before."""
+
+    spec: JobSpec
+    guest: Guest
+    latest_ns: int | None = None
+    free: Callable[[int], int] = no_free
+    allowed: Callable[[tuple[int, ...]], bool] = always
+    """Whether these jobs may be mates together."""
+    open_to: Callable[[NodeId, int], bool]
+    """Whether it may be on a node for so long."""
+
+
+class Mates:
+    """Running jobs that may lend now."""
+
+    def __init__(self, ground: Ground, terms: Terms) -> None:
+        self._ground, self._terms = ground, terms
+        self._whole: dict[NodeKind, dict[int, Lender]] = {}
+        self._on_node: dict[NodeId, dict[int, NodeLender]] = {}
+        for run in ground.runs.values():
+            self._take(run)
+
+    @property
+    def none(self) -> bool:
+        """Whether nobody lends anything."""
+        return not self._whole and not self._on_node
+
+    def lends_no_more(self, job: int) -> None:
+        """A job has become a mate."""
+        run = self._ground.runs[job]
+        for lenders in self._whole.values():
+            lenders.pop(job, None)
+        for share in run.given.shares:
+            self._on_node.get(share.node_id, {}).pop(job, None)
+
+    def pick(self, search: Search) -> Pick | None:
+        """The best mates of a job on whole nodes, or None."""
+        found: list[Pick] = []
+        for kind, lenders in self._whole.items():
+            guest = search.guest._replace(cores=kind.cores)
+            able = self._able(search, guest, lenders)
+            if not _may_fill(guest.nodes, able, search, self._terms.limits.mates):
+                continue
+            # Who is slowed too much by it is not among those able.
+            limits = replace(self._terms.limits, most_slowdown=INFINITE)
+            best = select(
+                guest,
+                able,
+                self._ground.now_ns,
+                limits,
+                free=search.free,
+                latest=search.latest_ns,
+                allowed=search.allowed,
+            )
+            if best is not None and self._open(search, best):
+                found.append(best)
+        return min(found, key=lambda one: one.impact, default=None)
+
+    def picks_on_nodes(self, search: Search) -> list[tuple[NodeId, NodePick]]:
+        """The best mates of a job on cores on every node, those of least impact first."""
+        found: list[tuple[tuple[float, int], int, NodeId, NodePick]] = []
+        room, guest = self._ground.room, search.guest
+        limits = replace(self._terms.limits, most_slowdown=INFINITE)
+        for position, node_id in enumerate(room.specs):
+            lenders = self._on_node.get(node_id, {})
+            free = len(room.free[node_id])
+            if not lenders and free < guest.least:
+                continue
+            if search.spec.requests and not room.stock.holds(node_id, search.spec):
+                continue
+            pick = select_on_node(
+                guest,
+                lenders.values(),
+                free,
+                self._ground.now_ns,
+                limits,
+                latest=search.latest_ns,
+            )
+            if pick is not None and search.open_to(node_id, pick.takes):
+                found.append(((pick.impact, -pick.cores), position, node_id, pick))
+        found.sort(key=lambda one: one[:2])
+        return [(node_id, pick) for _, _, node_id, pick in found]
+
+    # Who lends.
+
+    def _take(self, run: Run) -> None:
+        spec, shares = run.view.spec, run.given.shares
+        specs = self._ground.room.specs
+        if not (spec.lends and run.resizable) or run.short:
+            return
+        if any(share.node_id not in specs for share in shares):
+            return
+        factor = self._terms.factor_of(spec)
+        if len(shares) == 1:
+            self._take_on_node(run, factor)
+        kinds = {id(specs[s.node_id].kind): specs[s.node_id].kind for s in shares}
+        whole = all(share.cpus == specs[share.node_id].cpus for share in shares)
+        if not whole or len(kinds) != 1:
+            return
+        kind = next(iter(kinds.values()))
+        lends = min(int(factor * kind.cores), kind.cores - spec.least_on_node)
+        if lends > 0:
+            self._whole.setdefault(kind, {})[run.job] = Lender(
+                run.job, len(shares), run.waited_ns, run.asked_ns, run.ends_ns, lends
+            )
+
+    def _take_on_node(self, run: Run, factor: float) -> None:
+        share, spec = run.given.shares[0], run.view.spec
+        cores = len(share.cpus)
+        lends = min(int(factor * run.fulls[share.node_id]), cores - spec.least_on_node)
+        if lends > 0:
+            self._on_node.setdefault(share.node_id, {})[run.job] = NodeLender(
+                run.job,
+                cores,
+                run.waited_ns,
+                run.asked_ns,
+                run.ends_ns,
+                lends,
+                self._most_slowdown(run.job),
+            )
+
+    def _most_slowdown(self, job: int) -> float:
+        return self._terms.most_slowdown(self._ground.runs[job].view.spec)
+
+    def _able(self, search: Search, guest: Guest, lenders: Mapping[int, Lender]) -> list[Lender]:
+        """Those that are not too large, too near their ends, slowed too much or in other ways
+        no mates of a job."""
+        most = max((one.lends for one in lenders.values()), default=0)
+        takes_ns = takes_on(guest.asked, guest.cores, max(min(most, guest.cores), 1))
+        soonest_ns = self._ground.now_ns + takes_ns - guest.asked
+        able = [
+            one
+            for one in lenders.values()
+            if one.nodes <= guest.nodes
+            and one.ends >= soonest_ns
+            and one.lends >= guest.least
+            and penalty(one, guest) < self._most_slowdown(one.job)
+        ]
+        if not search.spec.requests:
+            return able
+        holds = self._ground.room.stock.holds
+        return [
+            one
+            for one in able
+            if all(
+                holds(share.node_id, search.spec)
+                for share in self._ground.runs[one.job].given.shares
+            )
+        ]
+
+    def _open(self, search: Search, pick: Pick) -> bool:
+        nodes = [
+            share.node_id for job in pick.mates for share in self._ground.runs[job].given.shares
+        ]
+        return all(search.open_to(node_id, pick.takes) for node_id in nodes)
+
+    # What they give.
+
+    def lend(self, spec: JobSpec, job_id: JobId, pick: Pick) -> tuple[Share, ...]:
+        """Shrinks the mates of a job on whole nodes; what it gets then, which nobody has."""
+        ground = self._ground
+        shares: list[Share] = []
+        for mate in pick.mates:
+            run = ground.runs[mate]
+            cpus: dict[NodeId, CpuSet] = {}
+            for share in run.given.shares:
+                wants = [
+                    _keeps(run, share, len(share.cpus) - pick.cores),
+                    Want(job=job_id, size=pick.cores, tasks=spec.tasks_per_node),
+                ]
+                cores = ground.room.cores_of(share.node_id)
+                given = distribute(wants, ground.room.free[share.node_id] | share.cpus, cores)
+                cpus[share.node_id] = given[run.view.job_id]
+                shares.append(self._share(share.node_id, given[job_id], spec))
+            ground.resize(run, cpus)
+        return (*shares, *self._free_nodes(spec, pick))
+
+    def _free_nodes(self, spec: JobSpec, pick: Pick) -> tuple[Share, ...]:
+        """Free nodes that complete a combination, whole if the job may give cores back."""
+        if not pick.free:
+            return ()
+        room = self._ground.room
+        found = room.find(spec, pick.free) or ()
+        if spec.lends:
+            return found
+        return tuple(
+            replace(
+                share,
+                cpus=choose(
+                    pick.cores,
+                    share.cpus,
+                    CpuSet(),
+                    room.cores_of(share.node_id),
+                    spec.tasks_per_node,
+                ),
+            )
+            for share in found
+        )
+
+    def lend_on_node(
+        self, spec: JobSpec, job_id: JobId, node_id: NodeId, pick: NodePick
+    ) -> tuple[Share, ...]:
+        """The same for a job on cores of one node, whose free cores it gets too."""
+        ground = self._ground
+        usable, wants = ground.room.free[node_id], []
+        for mate, given in pick.gives:
+            run = ground.runs[mate]
+            share = run.given.shares[0]
+            wants.append(_keeps(run, share, len(share.cpus) - given))
+            usable = usable | share.cpus
+        wants.append(Want(job=job_id, size=pick.cores, tasks=spec.tasks_per_node))
+        cores = distribute(wants, usable, ground.room.cores_of(node_id))
+        for mate, _ in pick.gives:
+            run = ground.runs[mate]
+            ground.resize(run, {node_id: cores[run.view.job_id]})
+        return (self._share(node_id, cores[job_id], spec),)
+
+    def _share(self, node_id: NodeId, cpus: CpuSet, spec: JobSpec) -> Share:
+        gpus = self._ground.room.stock.free_gpus(node_id)[: spec.gpus] if spec.gpus else ()
+        return Share(node_id=node_id, cpus=cpus, memory_bytes=spec.memory_bytes, gpus=gpus)
+
+
+def _keeps(run: Run, share: Share, cores: int) -> Want:
+    """What a mate is left with of a node."""
+    spec = run.view.spec
+    return Want(job=run.view.job_id, size=cores, held=share.cpus, tasks=spec.tasks_per_node)
+
+
+def _may_fill(nodes: int, able: Iterable[Lender], search: Search, mates: int) -> bool:
+    """Whether some of these may hold just so many nodes, and free ones."""
+    sizes = {one.nodes for one in able}
+    if mates > 2 or search.free is not no_free:
+        return bool(sizes)
+    return nodes in sizes or (mates == 2 and any(nodes - one in sizes for one in sizes))

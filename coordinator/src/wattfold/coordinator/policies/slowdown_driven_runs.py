@@ -1,0 +1,246 @@
+"""Jobs that run under slowdown-driven, on nodes with names: what they hold, when they will end.
+
+A job goes as fast as on the node where it has least of what it asked for (the worst-case model).
+Who lends to whom is written down nowhere: of two jobs on a node the one that started later is the
+guest. So a job that has less than it asked for is predicted to have all of it again when the last
+of its guests ends; a guest is predicted to go on with what it has.
+
+Free cores of a node go to the jobs there that have fewer than they asked for, those that started
+first first: a mate has its cores back when its guest ends, and a guest gets those of an owner that
+ends before it. Times are whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import Assignment, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.core.reservation import Windows
+from wattfold.coordinator.policies.core_choice import Want, distribute
+from wattfold.coordinator.policies.estimates import duration_ns
+from wattfold.coordinator.policies.placement import Room
+from wattfold.coordinator.policies.scheduler import Site
+from wattfold.coordinator.policies.slowdown_driven_choice import takes_on
+
+NOT_YET = float("inf")
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A job that runs or starts in this round."""
+
+    job: int
+    view: JobView
+    given: Assignment
+    fulls: dict[NodeId, int]
+    """The cores it asked for, on each of its nodes."""
+    asked_ns: int
+    """Its time on all of them."""
+    left_ns: int
+    """What it has to do yet, as long as that takes on all of them."""
+    ends_ns: int = 0
+    starts: bool = False
+    """Now, in this round."""
+
+    @property
+    def slowest(self) -> tuple[int, int]:
+        """Asked for and had, on the node where it has the least part."""
+        pairs = [(self.fulls[share.node_id], len(share.cpus)) for share in self.given.shares]
+        return max(pairs, key=lambda pair: pair[0] / pair[1])
+
+    @property
+    def short(self) -> bool:
+        """Whether it has fewer cores than it asked for, on any node."""
+        return any(len(share.cpus) < self.fulls[share.node_id] for share in self.given.shares)
+
+    @property
+    def grows(self) -> bool:
+        """Whether its cores may change while it runs."""
+        spec = self.view.spec
+        in_place = spec.mode not in (ResizeMode.FIXED, ResizeMode.RESTART)
+        return spec.kind.resized and in_place and not spec.exclusive
+
+    @property
+    def resizable(self) -> bool:
+        """Whether its cores may change now; the start of a job takes its time."""
+        return self.grows and not self.starts and self.view.movable
+
+    @property
+    def waited_ns(self) -> int:
+        """How long it waited, and how much longer than asked for it is predicted to run."""
+        return max(self.ends_ns - self.view.submitted_ns - self.asked_ns, 0)
+
+    @property
+    def slowdown(self) -> float:
+        """As predicted, by its user's word."""
+        return self.waited_ns / max(self.asked_ns, 1) + 1
+
+    @property
+    def since(self) -> tuple[float, int]:
+        """Order of those on a node: the first is the owner."""
+        began_ns = self.view.started_ns
+        return (began_ns if began_ns >= 0 and not self.starts else NOT_YET), self.job
+
+
+@dataclass(slots=True)
+class Ground:
+    """Free cores, watts above the floors, and the jobs that have the others."""
+
+    site: Site
+    now_ns: int
+    room: Room = field(init=False)
+    runs: dict[int, Run] = field(default_factory=dict)
+    _on: dict[NodeId, dict[int, Run]] = field(default_factory=dict)
+    _kinds: tuple[NodeKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        site, windows = self.site, Windows(self.site.reservations)
+        self.room = Room(site.nodes, site.spendable_uw, windows, self.now_ns)
+        self._kinds = tuple(node.spec.kind for node in site.nodes[:1])
+
+    # What runs.
+
+    def adopt(self, views: Sequence[tuple[int, JobView]]) -> None:
+        """Takes what running jobs hold, gives free cores back to them and predicts their ends."""
+        for job, view in views:
+            self._adopt(job, view)
+        self._give_back()
+        for run in sorted(self.runs.values(), key=lambda run: run.since, reverse=True):
+            run.ends_ns = self.predicted_ns(run)
+
+    def on(self, node_id: NodeId) -> Iterable[Run]:
+        """Jobs that run or start on a node."""
+        return self._on.get(node_id, {}).values()
+
+    def predicted_ns(self, run: Run) -> int:
+        """When a job ends: it has all its cores when its guests have ended, if it ever has."""
+        full, had = run.slowest
+        if full > had and run.grows:
+            until_ns = max((one.ends_ns for one in self._guests(run)), default=0)
+            does_ns = (until_ns - self.now_ns) * had // full
+            if until_ns > self.now_ns and run.left_ns > does_ns:
+                return until_ns + run.left_ns - does_ns
+        return self.now_ns - (-run.left_ns * full // had)
+
+    def _guests(self, run: Run) -> Iterator[Run]:
+        for share in run.given.shares:
+            yield from (one for one in self.on(share.node_id) if one.since > run.since)
+
+    def _adopt(self, job: int, view: JobView) -> None:
+        current = view.current
+        assert current is not None
+        kinds = self.room.kinds_under(current.shares) or self._kinds
+        fulls = self._fulls(view, current, kinds)
+        size = current.size
+        if view.spec.unit is SizeUnit.CORES:
+            size = fulls[current.shares[0].node_id]
+        asked_ns = duration_ns(view, kinds, size, current.cap_uw)
+        run = Run(
+            job=job, view=view, given=current, fulls=fulls, asked_ns=asked_ns, left_ns=asked_ns
+        )
+        full, had = run.slowest
+        takes_ns = takes_on(asked_ns, full, had)
+        if view.resized_ns < 0 <= view.started_ns:
+            left_ns = max(view.started_ns + takes_ns - self.now_ns, 0)
+        else:
+            left_ns = round((1 - view.done) * takes_ns)
+        run.left_ns = left_ns * had // full
+        self._put(run)
+
+    def _fulls(
+        self, view: JobView, current: Assignment, kinds: Iterable[NodeKind]
+    ) -> dict[NodeId, int]:
+        """The cores it asked for on each node; of a node out of reach, what it has."""
+        if view.spec.unit is SizeUnit.CORES:
+            most = max((kind.cores for kind in kinds), default=current.size)
+            full = max(min(view.greatest_size, most), current.size)
+            return {current.shares[0].node_id: full}
+        specs = self.room.specs
+        return {
+            share.node_id: specs[share.node_id].kind.cores
+            if share.node_id in specs
+            else len(share.cpus)
+            for share in current.shares
+        }
+
+    def _put(self, run: Run) -> None:
+        given = run.given
+        power_uw = self.room.given_uw(given)
+        self.room.take(given.shares, power_uw, run.view.spec.alone)
+        self.runs[run.job] = run
+        for share in given.shares:
+            self._on.setdefault(share.node_id, {})[run.job] = run
+
+    # Changes.
+
+    def start(self, run: Run) -> None:
+        """A job begins with what it is given."""
+        self._put(run)
+
+    def undo_start(self, run: Run) -> None:
+        """Undoes `start`."""
+        given = run.given
+        power_uw = self.room.given_uw(given)
+        self.room.give_back(given.shares, power_uw, run.view.spec.alone)
+        del self.runs[run.job]
+        for share in given.shares:
+            del self._on[share.node_id][run.job]
+
+    def resize(self, run: Run, cpus: dict[NodeId, CpuSet]) -> None:
+        """A running job goes on with these cores of some of its nodes."""
+        before = run.given
+        shares = tuple(
+            replace(share, cpus=cpus[share.node_id]) if share.node_id in cpus else share
+            for share in before.shares
+        )
+        alone = run.view.spec.alone
+        self.room.give_back(before.shares, self.room.given_uw(before), alone)
+        self.room.take(shares, self.room.given_uw(replace(before, shares=shares)), alone)
+        whole = run.view.spec.unit is SizeUnit.NODES
+        size = before.size if whole else sum(len(share.cpus) for share in shares)
+        run.given = replace(before, size=size, shares=shares)
+        takes_ns = takes_on(run.asked_ns, *run.slowest)
+        run.given = replace(run.given, expected_total_s=takes_ns / 1e9)
+
+    def restore(self, run: Run, before: Assignment, ends_ns: int) -> None:
+        """Undoes `resize` of a job that had this and was to end then."""
+        self.resize(run, {share.node_id: share.cpus for share in before.shares})
+        run.given, run.ends_ns = before, ends_ns
+
+    def _give_back(self) -> None:
+        short = [run for run in self.runs.values() if run.resizable and run.short]
+        for run in sorted(short, key=lambda run: run.since):
+            for share in run.given.shares:
+                cpus = self._grown(run, share)
+                if cpus is not None:
+                    self.resize(run, {share.node_id: cpus})
+
+    def _grown(self, run: Run, share: Share) -> CpuSet | None:
+        """What a job may have of a node, as far as there is power for it; None: no more."""
+        node_id, had = share.node_id, len(share.cpus)
+        free = self.room.free.get(node_id)
+        if not free:
+            return None
+        size = min(run.fulls[node_id], had + len(free))
+        while size > had and self._more_uw(run, node_id, had, size) > self.room.power_uw:
+            size -= 1
+        if size <= had:
+            return None
+        want = Want(
+            job=run.view.job_id, size=size, held=share.cpus, tasks=run.view.spec.tasks_per_node
+        )
+        given = distribute([want], free | share.cpus, self.room.cores_of(node_id))
+        return given[run.view.job_id]
+
+    def _more_uw(self, run: Run, node_id: NodeId, had: int, size: int) -> int:
+        """What a job takes more with so many cores of a node."""
+        cap_uw, levels = run.given.cap_uw, run.given.levels
+        at_uw, before_uw = (
+            self.room.cores_uw(node_id, cores, cap_uw, levels) for cores in (size, had)
+        )
+        return at_uw - before_uw

@@ -1,0 +1,116 @@
+"""Slowdown-driven as the service has it, over named nodes, starts what it starts by counts."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from property.pool.test_slowdown_pool import CORES, MACHINE, random_jobs, run, scheduler
+from unit.pool.pools import S
+
+from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind
+from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.policies.node_parts import NodeJobs
+from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
+from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
+from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+
+KINDS = (JobKind.RIGID, JobKind.MOLDABLE, JobKind.MALLEABLE)
+RANKS = 4
+
+
+class Served(NamedPolicyScheduler):
+    """The policy of the service, for jobs on whole nodes that share as their kinds may."""
+
+    def __init__(self, jobs: JobTable, policy: SlowdownDriven, kinds: list[int]) -> None:
+        super().__init__(jobs, MACHINE, policy, policy.name)
+        self._of = kinds
+
+        self._since: dict[int, tuple[int, float]] = {}
+        """Since when a job goes on as it does, and the share done by then."""
+
+    def attach(self, jobs: NodeJobs) -> None:
+        super().attach(jobs)
+        # How far jobs really are would be news to a pool's own scheduler.
+        self.held, self.out_of_use = jobs.held, jobs.out_of_use
+        self._known = self  # type: ignore[assignment]
+
+    def done(self, job: int, now_ns: int) -> float:
+        """As the service counts it: by estimates."""
+        view, (since_ns, share) = self._views[job], self._since[job]
+        assert view.current is not None
+        return share + (now_ns - since_ns) / 1e9 / view.current.expected_total_s
+
+    def _take(self, job: int, view: JobView, assignment: Assignment, now_ns: int) -> None:
+        share = self.done(job, now_ns) if job in self._since else 0.0
+        self._since[job] = now_ns, share
+        super()._take(job, view, assignment, now_ns)
+
+    def submit(self, job: int, now_ns: int) -> None:
+        super().submit(job, now_ns)
+        view, kind = self._views[job], KINDS[self._of[job]]
+        sharing = (CoreSharing.NO, CoreSharing.BORROW, CoreSharing.BOTH)[self._of[job]]
+        spec = replace(view.spec, kind=kind, sharing=sharing, tasks_per_node=RANKS)
+        self._views[job] = replace(view, spec=spec)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**9),
+    most=st.sampled_from([5.0, 10.0, INFINITE]),
+    dynamic=st.booleans(),
+    benefit=st.booleans(),
+    protects=st.booleans(),
+    free_nodes=st.booleans(),
+    factor=st.sampled_from([0.25, 0.5, 0.75]),
+    mates=st.integers(1, 3),
+    mapped=st.sampled_from([0, 2, 32]),
+)
+def test_the_service_starts_what_a_pool_starts(
+    seed: int,
+    most: float,
+    dynamic: bool,
+    benefit: bool,
+    protects: bool,
+    free_nodes: bool,
+    factor: float,
+    mates: int,
+    mapped: int,
+) -> None:
+    rng = random.Random(seed)
+    jobs = random_jobs(seed)
+    # Without an estimate the service assumes an hour.
+    jobs = replace(jobs, run_ns=jobs.run_ns + S, estimate_ns=jobs.estimate_ns + S)
+    kinds = [rng.choice([0, 1, 2, 2, 2]) for _ in range(len(jobs))]
+    policy = SlowdownDriven(
+        max_slowdown=most,
+        dynamic=dynamic,
+        mates=mates,
+        sharing_factor=factor,
+        benefit=benefit,
+        protects=protects,
+        free_nodes=free_nodes,
+        mapped=mapped,
+    )
+    rules = SharingRules(
+        limits=Limits(most_slowdown=most, mates=mates),
+        dynamic=dynamic,
+        factor=factor,
+        benefit=benefit,
+        protects=protects,
+        free_nodes=free_nodes,
+        mapped=mapped,
+    )
+    counted = scheduler(jobs, rules, kinds, kills_at_limit=False)
+    # As the service: one decision for all that a round knows of.
+    counted.each_event = False
+    pooled = run(jobs, counted, RunTimeModel.WORST_CASE)
+    served = run(jobs, Served(jobs, policy, kinds), RunTimeModel.WORST_CASE)
+    assert np.array_equal(pooled.columns.start_ns, served.columns.start_ns)
+    assert np.allclose(pooled.columns.end_ns, served.columns.end_ns, rtol=0, atol=CORES)
