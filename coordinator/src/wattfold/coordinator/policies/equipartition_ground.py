@@ -78,6 +78,9 @@ class Ground:
                 one.on = nodes[0]
             else:
                 self._held.update(nodes)
+        if one.ask.cap_uw:
+            # The level of all others is made of what is left: none of it is for its growth.
+            one.greatest = max(one.least, min(one.greatest, one.size))
         self._join(one)
 
     def _join(self, one: Sharer) -> None:
@@ -162,8 +165,8 @@ class Ground:
     # Power.
 
     def _own_uw(self) -> int:
-        """What jobs with levels of their own take at their least sizes."""
-        return sum(self._cost_uw(one, one.least) for one in self.sharers if one.ask.cap_uw)
+        """What jobs with levels of their own take at most."""
+        return sum(self._cost_uw(one, one.greatest) for one in self.sharers if one.ask.cap_uw)
 
     def _cost_uw(self, one: Sharer, size: int) -> int:
         level_uw, whole = one.ask.cap_uw, one.ask.unit is SizeUnit.NODES
@@ -175,7 +178,7 @@ class Ground:
     def _feeds_own(self, one: Sharer) -> bool:
         if not one.ask.cap_uw:
             return True
-        one.greatest = one.least  # Nobody else gives watts for it to grow.
+        one.greatest = one.least
         return self._cost_uw(one, one.least) <= self._power_uw - self._own_uw()
 
     def level_uw(self, sizes: Sequence[int]) -> int:
