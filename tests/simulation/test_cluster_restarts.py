@@ -101,21 +101,33 @@ def test_parm_resizes_jobs_on_cores_by_restarts() -> None:
     assert not one.clashes
 
 
-def whole_node_jobs(policy: Parm) -> Watched:
-    """A job on four nodes, and then one of more worth that could use three of them."""
-    one = Watched([node_spec(f"n{index}") for index in range(4)], policy, 220 * W, restarts=TIMES)
+def whole_node_jobs(policy: Parm, others: int = 0) -> Watched:
+    """A job on four nodes, and then one of more worth that could use three of them.
+
+    Others are of another kind, and a job is on them all the time.
+    """
+    specs = [node_spec(f"n{index}") for index in range(4)]
+    specs += [node_spec(f"o{index}", cores=8) for index in range(others)]
+    one = Watched(specs, policy, (220 + 90 * others) * W, restarts=TIMES)
     worth = replace(spec(300), priority=20.0)
+    always = replace(
+        spec(20_000, SizeUnit.CORES, 8), size_min=8, kind=JobKind.RIGID, mode=ResizeMode.MASK
+    )
+    for index in range(others):
+        one.clock.later(S // 2, partial(one.go, f"o{index}", replace(always, priority=1e3)))
     one.clock.later(S, lambda: one.go("a", spec(2000, high=4)))
     one.clock.later(40 * S, lambda: one.go("b", worth))
-    one.run(9000 * S, lambda: one.submitted == 2 and not one.core.state.open_jobs)
+    open_jobs = one.core.state.index.open
+    one.run(9000 * S, lambda: one.submitted == 2 + others and not open_jobs)
     assert {job.state for job in one.core.state.jobs.values()} == {JobState.COMPLETED}
     assert not one.clashes
     return one
 
 
 @pytest.mark.parametrize("solver", ["greedy", "lagrangian"])
-def test_parm_resizes_jobs_on_whole_nodes_by_restarts(solver: str) -> None:
-    one = whole_node_jobs(Parm(solver=solver, resize_interval_ns=10 * S))
+@pytest.mark.parametrize("others", [0, 1])
+def test_parm_resizes_jobs_on_whole_nodes_by_restarts(solver: str, others: int) -> None:
+    one = whole_node_jobs(Parm(solver=solver, resize_interval_ns=10 * S), others)
     first = one.core.state.jobs[JobId("a")]
     assert [attempt.resized for attempt in first.attempts] == [True, True], "less, and more again"
     assert one.truth.runs[JobId("a")].totals.resizes == 2
@@ -134,11 +146,12 @@ def test_parm_leaves_a_job_alone_for_which_a_restart_costs_more_than_it_gains() 
     assert not one.core.state.jobs[JobId("a")].attempts
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(9))
 def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     rng = random.Random(seed)
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000)
-    specs = [node_spec(f"n{index}") for index in range(4)]
+    unlike = (4, 4, 4, 4) if seed < 6 else (4, 8, 4, 8)
+    specs = [node_spec(f"n{index}", cores=cores) for index, cores in enumerate(unlike)]
     policy = Parm(solver="greedy", resize_interval_ns=3 * S) if seed % 2 else FifoEasy()
     one = Watched(specs, policy, 190 * W, seed, faults, TIMES)
     for index in range(5):

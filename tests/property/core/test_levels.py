@@ -197,7 +197,7 @@ class AnyLevels(Policy):
 
 
 def policy_of(seed: int) -> Policy:
-    choice = DramChoice.of(3, 3.0, 18.0)
+    choice = DramChoice.of(3, 3.0, 15.0)
     dram = Parm(solver="greedy", resize_interval_ns=S, dram_choice=choice)
     return [FifoEasy(), dram, AnyLevels(FifoEasy()), AnyLevels(dram)][seed % 4]
 

@@ -10,18 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.solvers.brute_force import best_objective
+from unit.policies.parm_tables import options_of
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.parm_choice import (
+    Ages,
     Choice,
     Limits,
+    Offers,
     Shared,
     Solving,
     assemble,
     choose,
     weights,
 )
-from wattfold.coordinator.policies.parm_options import Charge, NodeKind, Options, options_of
+from wattfold.coordinator.policies.parm_options import Charge, NodeKind, Options
 
 W = 1_000_000
 EXACT = Solving(solver="lagrangian", gap=0.0, deadline_s=10.0)
@@ -49,7 +52,14 @@ def situation(seed: int) -> Situation:
     jobs = [random_options(rng) for _ in range(rng.randint(1, 4))]
     done = [rng.choice([0.0, 0.5]) for _ in jobs]
     weight = weights(
-        [job.slowest_s for job in jobs], done, [rng.uniform(0, 1000) for _ in jobs], 1.0, 0.9
+        Ages(
+            slowest_s=np.asarray([job.slowest_s for job in jobs]),
+            done=np.asarray(done),
+            submitted_ns=np.asarray([-rng.randint(0, 1000) * 10**9 for _ in jobs]),
+            priority=np.ones(len(jobs)),
+        ),
+        0,
+        0.9,
     )
     return jobs, weight, [rng.random() < 0.2 for _ in jobs]
 
@@ -58,8 +68,8 @@ def used(jobs: list[Options], choice: Choice) -> tuple[int, int]:
     taken = [
         (job, pick) for job, pick in zip(jobs, choice.picks.tolist(), strict=True) if pick >= 0
     ]
-    units = sum(int(job.units[pick]) for job, pick in taken)
-    return units, sum(int(job.power_uw[pick]) for job, pick in taken)
+    units = sum(int(job.layout.units[pick]) for job, pick in taken)
+    return units, sum(int(job.layout.power_uw[pick]) for job, pick in taken)
 
 
 @settings(max_examples=150, deadline=None)
@@ -69,9 +79,9 @@ def test_the_choice_is_the_best_of_all(seed: int, units: int, power_w: int) -> N
     limits = Limits(units=units, power_uw=power_w * W)
     if len(jobs) > 1:
         limits = replace(limits, shared=(Shared(jobs=(0, len(jobs) - 1), units_max=5),))
-    best = best_objective(assemble(jobs, weight, must_run, limits))
+    best = best_objective(assemble(Offers.of(jobs), weight, must_run, limits))
     offered = [job.efficient for job in jobs]
-    out = choose(offered, weight, must_run, limits, EXACT)
+    out = choose(Offers.of(offered), weight, must_run, limits, EXACT)
     assert out.usable == (best is not None)
     if best is None:
         return
@@ -87,8 +97,8 @@ def test_the_choice_is_the_best_of_all(seed: int, units: int, power_w: int) -> N
 def test_the_reference_solver_agrees(seed: int, units: int, power_w: int) -> None:
     jobs, weight, must_run = situation(seed)
     limits = Limits(units=units, power_uw=power_w * W)
-    ours = choose([job.efficient for job in jobs], weight, must_run, limits, EXACT)
-    theirs = choose(jobs, weight, must_run, limits, replace(EXACT, solver="glpk"))
+    ours = choose(Offers.of([job.efficient for job in jobs]), weight, must_run, limits, EXACT)
+    theirs = choose(Offers.of(jobs), weight, must_run, limits, replace(EXACT, solver="glpk"))
     assert ours.usable == theirs.usable
     if ours.usable:
         assert ours.solution.objective == pytest.approx(theirs.solution.objective, rel=2e-6)
@@ -105,6 +115,6 @@ def test_more_is_never_worth_less(seed: int, power_w: int, more_w: int, more_uni
     jobs, weight, must_run = situation(seed)
     little = Limits(units=10, power_uw=power_w * W)
     much = Limits(units=10 + more_units, power_uw=(power_w + more_w) * W)
-    before, after = (choose(jobs, weight, must_run, to, EXACT) for to in (little, much))
+    before, after = (choose(Offers.of(jobs), weight, must_run, to, EXACT) for to in (little, much))
     assert after.usable or not before.usable
     assert after.solution.objective >= before.solution.objective * (1 - 1e-6)

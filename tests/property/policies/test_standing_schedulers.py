@@ -16,7 +16,7 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 from unit.pool.pools import table
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import JobKind, SizeUnit
+from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan
 from wattfold.coordinator.policies.conservative import Conservative
 from wattfold.coordinator.policies.easy import EasyScheduler
@@ -54,7 +54,35 @@ NS = 1_000_000_000
 # Room was made for a job, and then the nodes that it needs were gone.
 @example(seed=22528, counted=False)
 def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: bool) -> None:
-    world = World(random.Random(seed), counted)
+    continued_as_made_anew(policy, World(random.Random(seed), counted))
+
+
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 10**9), counted=st.booleans())
+def test_so_it_does_with_jobs_that_are_restarted_at_other_sizes(seed: int, counted: bool) -> None:
+    policy = Parm(solver="greedy", resize_interval_ns=20 * S)
+    continued_as_made_anew(policy, RestartedJobs(random.Random(seed), counted))
+
+
+class RestartedJobs(World):
+    """Some jobs get another size by a restart, those on whole nodes among them."""
+
+    def submit(self) -> None:
+        super().submit()
+        view = self.views[JobId(f"j{self.submitted}")]
+        if view.spec.kind.resized and self.rng.random() < 0.7:
+            spec = replace(view.spec, mode=ResizeMode.RESTART)
+            self.put(replace(view, spec=spec, restart_ns=self.rng.choice([0, 5, 60]) * S))
+
+    def take(self, plan: Plan) -> None:
+        super().take(plan)
+        for job_id, view in self.views.items():
+            may = view.movable and view.current is not None
+            restarted = view.spec.mode is ResizeMode.RESTART
+            self.views[job_id] = replace(view, nodes_may_change=may and restarted)
+
+
+def continued_as_made_anew(policy: Scheduled, world: World) -> None:
     rounds = Rounds(policy.scheduler())
     said: dict[str, tuple[str, bool, int]] = {}
     for _ in range(14):

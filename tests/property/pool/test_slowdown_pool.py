@@ -12,12 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.pool.pools import S, table
 
+from wattfold.coordinator.policies.backfill import AT_ONCE, Passes
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import Parts
-from wattfold.coordinator.policies.scheduler import Decision
+from wattfold.coordinator.policies.slowdown_driven_check import (
+    BrokenRuleError,
+    CheckedSlowdownScheduler,
+)
 from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
 from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-from wattfold.coordinator.policies.slowdown_driven_queue import Sharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven_queue import (
+    Sharing,
+    SharingRules,
+    SlowdownQueue,
+)
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable
@@ -31,6 +39,11 @@ RIGID, MOLDABLE, MALLEABLE = (
     Sharing(False, False, 4),
     Sharing(False, True, 4),
     Sharing(True, True, 4),
+)
+
+
+PASSES = st.sampled_from(
+    [AT_ONCE, Passes(looked=3), Passes(every=23 * S), Passes(looked=2, every=7 * S)]
 )
 
 
@@ -59,59 +72,26 @@ def run(jobs: JobTable, made: Any, model: RunTimeModel = RunTimeModel.IDEAL) -> 
     return simulate(jobs, MACHINE, made, Budget.constant(MACHINE.full_uw), model=model)
 
 
-class Watched(SlowdownScheduler):
-    """Looks at what jobs have after each of its decisions."""
+class Watched(CheckedSlowdownScheduler):
+    """Looks at what jobs have after each of its decisions, and where they are."""
 
-    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:  # type: ignore[override]
-        shadow_ns = self._shadow(now_ns)
-        decisions = super().decide(now_ns)
-        for decision in decisions:
-            if isinstance(decision, Parts):
-                self._look(decision)
-        queue = self._queue
-        if queue is not None and shadow_ns is not None and queue.queue[:1] == [self._head]:
-            # Speeds are rounded down to whole nanoseconds of work.
-            assert queue.shadow() <= shadow_ns + 1000, "the first that waits is to start later"
-        return decisions
-
-    def _shadow(self, now_ns: int) -> int | None:
-        """When the first that waits would start, if it is still the first after this."""
-        queue = self._queue
-        if queue is None or not queue.queue or not self._rules.protects:
-            return None
-        self._head = queue.queue[0]
-        free, shadow = queue.free, now_ns
-        for ends, _, own in sorted(queue.running):
-            if free >= self._head[1]:
-                break
-            free, shadow = free + own, max(ends, now_ns)
-        return shadow
-
-    def _look(self, parts: Parts) -> None:
-        queue = self._queue
-        assert queue is not None
-        least = self._sharing(parts.job).least
-        given = [parts.cores] if isinstance(parts.cores, int) else parts.cores
-        assert all(least <= cores <= CORES for cores in given)
-        if queue.guest_of(parts.job) is not None:
-            taken = CORES - min(given)
-            assert taken <= self._rules.factor * CORES
-            assert self._sharing(parts.job).lends
-        if queue.hosts_of(parts.job):
-            assert self._sharing(parts.job).borrows
-            if self._contiguous and parts.job in queue.shared and not self._rules.free_nodes:
-                nodes = sorted(parts.nodes)
-                assert nodes == list(range(nodes[0], nodes[0] + len(nodes)))
+    def _look_at(self, parts: Parts, queue: SlowdownQueue, now_ns: int) -> None:
+        super()._look_at(parts, queue, now_ns)
+        beside = parts.job in queue.shared and queue.hosts_of(parts.job)
+        if beside and self._contiguous and not self._rules.free_nodes:
+            nodes = sorted(parts.nodes)
+            assert nodes == list(range(nodes[0], nodes[0] + len(nodes)))
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**9), kills=st.booleans())
-def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool) -> None:
+@given(seed=st.integers(0, 10**9), kills=st.booleans(), passes=PASSES)
+def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passes) -> None:
     jobs = random_jobs(seed)
     none = SharingRules(limits=Limits(most_slowdown=1.0))
-    shared = run(jobs, scheduler(jobs, none, kills_at_limit=kills))
-    rigid = scheduler(jobs, SharingRules(), [0] * len(jobs), kills_at_limit=kills)
-    easy = run(jobs, EasyScheduler(kills_at_limit=kills))
+    more: dict[str, Any] = {"kills_at_limit": kills, "passes": passes}
+    shared = run(jobs, scheduler(jobs, none, **more))
+    rigid = scheduler(jobs, SharingRules(), [0] * len(jobs), **more)
+    easy = run(jobs, EasyScheduler(**more))
     for other in (shared, run(jobs, rigid)):
         assert np.array_equal(easy.columns.start_ns, other.columns.start_ns)
         assert np.array_equal(easy.columns.end_ns, other.columns.end_ns)
@@ -128,6 +108,7 @@ def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool) -> None:
     factor=st.sampled_from([0.25, 0.5, 0.75]),
     contiguous=st.booleans(),
     model=st.sampled_from([RunTimeModel.IDEAL, RunTimeModel.WORST_CASE]),
+    passes=PASSES,
 )
 def test_every_instant_holds_and_all_jobs_end(
     seed: int,
@@ -139,6 +120,7 @@ def test_every_instant_holds_and_all_jobs_end(
     factor: float,
     contiguous: bool,
     model: RunTimeModel,
+    passes: Passes,
 ) -> None:
     """The engine checks cores and power; `Watched` least cores, shares and the reservation."""
     jobs = random_jobs(seed)
@@ -157,12 +139,28 @@ def test_every_instant_holds_and_all_jobs_end(
         sharing=(RIGID, MOLDABLE, MALLEABLE),
         kind_of=kinds,
         contiguous=contiguous,
+        passes=passes,
     )
     record = run(jobs, made, model)
     assert (record.columns.end_ns >= record.columns.start_ns).all()
     # No job is done in less time than on all it asked for, to the rounding of shares done.
     took = record.columns.end_ns - record.columns.start_ns
     assert (took >= jobs.run_ns - 1000).all()
+
+
+def test_a_broken_rule_is_told() -> None:
+    """What is decided by other rules than the check goes by does not pass."""
+
+    class Reckless(CheckedSlowdownScheduler):
+        def submit(self, job: int, now_ns: int) -> None:
+            assert self._queue is not None
+            self._queue.rules = SharingRules(factor=0.75)
+            super().submit(job, now_ns)
+
+    jobs = table((0, 8, 100), (1, 8, 5), (2, 8, 50))
+    made = Reckless(rules=SharingRules(), sharing=(MALLEABLE,), kind_of=bytes(3))
+    with pytest.raises(BrokenRuleError, match="lends 12 of 16 cores"):
+        run(jobs, made)
 
 
 def test_a_guest_takes_half_and_its_mate_gets_it_back() -> None:

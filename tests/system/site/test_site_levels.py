@@ -13,7 +13,7 @@ from wattfold.contract.units import uw_from_w
 from wattfold.v1 import coordinator_pb2 as pb
 
 pytestmark = pytest.mark.timeout(180)
-PARM_DRAM = "dram_levels = 3\ndram_rest_w = 1.5\ndram_full_w = 5.0"
+PARM_DRAM = "dram_levels = 3\ndram_rest_w = 1.5\ndram_work_w = 3.5"
 
 
 @pytest.fixture(scope="module", params=["parm-wse", "fifo-easy"])

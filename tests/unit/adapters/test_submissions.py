@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from unit.policies.snapshots import W, node
 
+from wattfold.contract.ids import ZoneName
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
@@ -20,6 +21,8 @@ from wattfold.coordinator.adapters.submissions import (
 from wattfold.coordinator.adapters.views import spec_message
 from wattfold.coordinator.core.charge import share_uw
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.levels import PLAIN, Levels
+from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -233,3 +236,67 @@ def test_a_time_that_is_over_is_no_time_to_be_done_by() -> None:
     assert due_ns(message(), clock) == -1
     with pytest.raises(InvalidRequestError, match="it was due 60 s ago"):
         due_ns(message(due_at_s=soon_s - 120), clock)
+
+
+def levelled_node() -> NodeSpec:
+    """Two DRAM zones of 4..12 W each that stand at 6 W, and two GPUs of 50..90 W."""
+
+    def zone(name: str, kind: ZoneKind, least_w: int, most_w: int) -> Zone:
+        return Zone(
+            name=ZoneName(name),
+            kind=kind,
+            cap_uw_min=least_w * W,
+            cap_uw_max=most_w * W,
+            floor_uw=least_w * W,
+            window_ns=0,
+        )
+
+    drams = [zone(f"dram-{i}", ZoneKind.DRAM, 4, 12) for i in range(2)]
+    gpus = [zone(f"gpu-{i}", ZoneKind.GPU, 50, 90) for i in "ab"]
+    plain = node("n1", 4).spec
+    return replace(plain, zones=(*plain.zones, *drams, *gpus), gpus=("GPU-a", "GPU-b"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted", "why"),
+    [
+        ("bare", {"dram_uw": 9 * W}, "a DRAM cap of 9.000 W: no node has DRAM that can be capped"),
+        ("bare", {"gpu_uw": 9 * W}, "a GPU cap of 9.000 W: no node has GPUs that can be capped"),
+        (
+            "full",
+            {"dram_uw": 7 * W},
+            "DRAM cap of 7.000 W per node is outside what there is, 8.000..24.000 W",
+        ),
+        (
+            "full",
+            {"gpu_uw": 91 * W},
+            "GPU cap of 91.000 W per GPU is outside what there is, 50.000..90.000 W",
+        ),
+    ],
+)
+def test_levels_that_no_node_could_ever_hold(nodes: str, wanted: dict[str, int], why: str) -> None:
+    there = [replace(NODES[1], gpus=("0", "1"))] if nodes == "bare" else [*NODES, levelled_node()]
+    asked = spec(levels=Levels(**wanted), gpus=1 if "gpu_uw" in wanted else 0)
+    with pytest.raises(InvalidRequestError, match=f"^{re.escape(why)}$"):
+        check_possible(asked, there, PLENTY_UW)
+    check_possible(spec(levels=Levels(dram_uw=8 * W, gpu_uw=90 * W), gpus=1), [levelled_node()], 0)
+
+
+def test_a_level_that_never_fits_the_budget_is_refused() -> None:
+    wanted = spec(size_min=2, size_max=2, cap_uw=20 * W, levels=Levels(dram_uw=24 * W))
+    needed_uw = (4 + 12) // 2 * W
+    check_possible(wanted, [levelled_node()], needed_uw, dram_cap_uw=6 * W)
+    text = "2 cores at 20.000 W per node and 24.000 W of DRAM need 8.000 W above idle"
+    with pytest.raises(InvalidRequestError, match=f"^{re.escape(text)}"):
+        check_possible(wanted, [levelled_node()], needed_uw - 1, dram_cap_uw=6 * W)
+
+
+def test_levels_are_taken_and_told() -> None:
+    asked = job_spec(message(dram_cap_uw=9 * W, gpu_cap_uw=70 * W, gpus=2))
+    assert asked.levels == Levels(dram_uw=9 * W, gpu_uw=70 * W)
+    told = spec_message(asked, Clock())
+    assert (told.dram_cap_uw, told.gpu_cap_uw) == (9 * W, 70 * W)
+    assert job_spec(message()).levels is PLAIN
+    assert complaint(gpu_cap_uw=70 * W) == (
+        "a GPU cap of 70.000 W is for jobs with GPUs of their own: ask for --gpus"
+    )

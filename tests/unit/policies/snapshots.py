@@ -179,9 +179,11 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
             alone = whole or spec.exclusive
             print_ = known.spec.cpus if alone else share.cpus
             taken.setdefault(share.node_id, []).append((name, print_))
-        if view.current and [s.node_id for s in view.current.shares] != [
-            s.node_id for s in assignment.shares
-        ]:
+        had = [s.node_id for s in view.current.shares] if view.current else []
+        has = [s.node_id for s in assignment.shares]
+        if view.nodes_may_change and len(had) != len(has):
+            had, has = had[:1], has[:1]
+        if had and had != has:
             out.append(f"{name}: moved")
         used_uw += assigned_uw(assignment, [v.spec for v in seen.nodes])
     for node_id, entries in taken.items():

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from unit.policies.snapshots import W, caps_w, faults, held, job, node, reasons, sizes, snapshot
 
-from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -251,3 +256,46 @@ def test_no_task_is_left_without_a_core() -> None:
     out = sizes(plan(snapshot([node("n0")], jobs)))
     assert out
     assert min(out.values()) >= 2
+
+
+LARGE = {"cores": 8, "max_w": 90}
+
+
+def restartable(*places: str, high: int = 5, **fields: Any) -> JobView:
+    """A job on whole nodes that runs, and can be started again at another size."""
+    cores = {"l": CpuSet.of(range(8)), "s": CpuSet.of(range(4))}
+    shares = tuple(Share(node_id=NodeId(name), cpus=cores[name[0]]) for name in places)
+    current = replace(held("a", *places), shares=shares)
+    mode, unit = ResizeMode.RESTART, SizeUnit.NODES
+    view = job("a", 1, high, current=current, started_s=0, mode=mode, unit=unit, **fields)
+    return replace(view, nodes_may_change=True)
+
+
+def on(out: Plan, name: str = "a") -> list[str]:
+    (given,) = [one for one in out.assignments if one.job_id == name]
+    return [share.node_id for share in given.shares]
+
+
+@pytest.mark.parametrize(
+    ("first", "all_of_its_kind"), [("s1", ["s1", "s0", "s2"]), ("l1", ["l1", "l0"])]
+)
+def test_over_unlike_nodes_a_job_grows_among_those_of_its_kind(
+    first: str, all_of_its_kind: list[str]
+) -> None:
+    nodes = [*(node(f"s{i}") for i in range(3)), *(node(f"l{i}", **LARGE) for i in range(2))]
+    assert on(plan(snapshot(nodes, [restartable(first)], now_s=600))) == all_of_its_kind
+
+
+def test_over_unlike_nodes_a_job_gives_nodes_up() -> None:
+    nodes = [*(node(f"s{i}") for i in range(3)), node("l0", **LARGE)]
+    beside = job("b", 1, 1, unit=SizeUnit.NODES, kind=JobKind.RIGID, priority=100.0)
+    taken = job("c", 1, 1, unit=SizeUnit.NODES, started_s=0)
+    taken = replace(taken, current=replace(held("c", "l0:0-7"), size=1))
+    out = plan(snapshot(nodes, [restartable("s2", "s0", "s1"), taken, beside], now_s=600))
+    assert on(out) == ["s2", "s0"]
+    assert on(out, "b") == ["s1"]
+
+
+def test_a_job_on_nodes_of_several_kinds_stays_as_it_is() -> None:
+    nodes = [*(node(f"s{i}") for i in range(3)), *(node(f"l{i}", **LARGE) for i in range(2))]
+    assert on(plan(snapshot(nodes, [restartable("s0", "l1")], now_s=600))) == ["s0", "l1"]

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from unit.policies.parm_tables import options_of, timed
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.models.resize_cost import Resize
 from wattfold.coordinator.policies.parm_choice import (
+    Ages,
     Choice,
     Limits,
+    Offers,
     Shared,
     Solving,
     assemble,
@@ -23,8 +26,7 @@ from wattfold.coordinator.policies.parm_options import (
     Charge,
     NodeKind,
     Options,
-    joined,
-    options_of,
+    Shape,
     spaced_caps,
     spaced_sizes,
 )
@@ -43,10 +45,10 @@ def options(*sizes: int, least: int = 0, charge: Charge = NODES) -> Options:
 
 def test_an_option_is_a_size_and_a_cap() -> None:
     out = options(2, 4)
-    assert out.size.tolist() == [2, 2, 2, 4, 4, 4]
-    assert out.cap_uw.tolist() == [*CAPS, *CAPS]
-    assert out.units.tolist() == out.size.tolist()
-    assert (out.power_uw // W).tolist() == [10, 38, 70, 20, 76, 140]
+    assert out.layout.size.tolist() == [2, 2, 2, 4, 4, 4]
+    assert out.layout.cap_uw.tolist() == [*CAPS, *CAPS]
+    assert out.layout.units.tolist() == out.layout.size.tolist()
+    assert (out.layout.power_uw // W).tolist() == [10, 38, 70, 20, 76, 140]
     assert out.total_s[4] == pytest.approx(LEANMD.time_s(4, 44))
 
 
@@ -80,18 +82,22 @@ def test_an_option_is_charged_with_what_its_nodes_can_take(
 ) -> None:
     charge = Charge(kinds=(SMALL_KIND,), unit=unit, exclusive=exclusive)
     out = options_of(LEANMD, (3,), (45 * W, 60 * W), 3, charge)
-    assert out.units.tolist() == [units] * 2
-    assert out.power_uw.tolist() == [round(power_w * W) for power_w in powers_w]
+    assert out.layout.units.tolist() == [units] * 2
+    assert out.layout.power_uw.tolist() == [round(power_w * W) for power_w in powers_w]
 
 
 def test_a_job_on_unlike_nodes_is_charged_on_each_and_as_slow_as_the_slowest() -> None:
     charge = Charge(kinds=(SMALL_KIND, LARGE_KIND), unit=SizeUnit.NODES, nodes=(1, 2))
     one = Alternative(
-        profiles=(LEANMD, LEANMD), sizes=(3,), caps_uw=(40 * W, 52 * W), charge=charge
+        profiles=(LEANMD, LEANMD),
+        sizes=(3,),
+        caps_uw=(40 * W, 52 * W),
+        charge=charge,
+        at=(0, 1),
     )
-    out = one.options(2)
-    assert out.units.tolist() == [4 + 2 * 8] * 2
-    assert out.power_uw.tolist() == [(15 + 2 * 10) * W, (25 + 2 * 22) * W]
+    out = timed(Shape([one], 2, (SMALL_KIND, LARGE_KIND)), LEANMD, 2)
+    assert out.layout.units.tolist() == [4 + 2 * 8] * 2
+    assert out.layout.power_uw.tolist() == [(15 + 2 * 10) * W, (25 + 2 * 22) * W]
     assert out.total_s.tolist() == [LEANMD.time_s(3, 40), LEANMD.time_s(3, 50)]
     assert out.slowest_s == LEANMD.time_s(2, 40)
 
@@ -108,11 +114,12 @@ def test_alternatives_are_one_table_with_one_reference() -> None:
         sizes=(1, 2),
         caps_uw=(52 * W,),
         charge=Charge(kinds=(LARGE_KIND,), unit=SizeUnit.NODES),
+        at=(1,),
     )
-    out = joined((small, large), 1, (SMALL_KIND, LARGE_KIND))
-    assert out.place.tolist() == [0, 0, 1, 1]
-    assert out.units_by_kind is not None
-    assert out.units_by_kind.tolist() == [[4, 0], [4, 0], [0, 8], [0, 16]]
+    out = timed(Shape([small, large], 1, (SMALL_KIND, LARGE_KIND)), LEANMD, 2)
+    assert out.layout.place.tolist() == [0, 0, 1, 1]
+    assert out.layout.units_by_kind is not None
+    assert out.layout.units_by_kind.tolist() == [[4, 0], [4, 0], [0, 8], [0, 16]]
     assert out.slowest_s == LEANMD.time_s(1, 30)
     assert out.speedup.tolist() == pytest.approx(
         [
@@ -134,23 +141,24 @@ def test_what_is_better_on_other_nodes_is_no_substitute() -> None:
             sizes=(1,),
             caps_uw=(44 * W, 52 * W, 60 * W),
             charge=Charge(kinds=(kind,), unit=SizeUnit.NODES),
+            at=(at,),
         )
-        for kind in kinds
+        for at, kind in enumerate(kinds)
     )
-    assert joined(parts, 1, kinds).efficient.place.tolist() == [0, 0, 1, 1]
+    assert timed(Shape(parts, 1, kinds), LEANMD, 2).efficient.layout.place.tolist() == [0, 0, 1, 1]
 
 
 def test_a_cap_below_the_floor_costs_nothing() -> None:
     charge = Charge(
         kinds=(NodeKind(cores=1, floor_uw=50 * W, most_uw=100 * W),), unit=SizeUnit.NODES
     )
-    assert options(2, charge=charge).power_uw.tolist() == [0, 0, 20 * W]
+    assert options(2, charge=charge).layout.power_uw.tolist() == [0, 0, 20 * W]
 
 
 def test_options_that_others_beat_are_left_out() -> None:
     # Above p_high, 52 W for LeanMD, a cap buys nothing; nor do nodes beyond 2 A - 1.
     out = options_of(LEANMD, (39, 60), (44 * W, 52 * W, 60 * W), 39, NODES).efficient
-    assert list(zip(out.size.tolist(), out.cap_uw.tolist(), strict=True)) == [
+    assert list(zip(out.layout.size.tolist(), out.layout.cap_uw.tolist(), strict=True)) == [
         (39, 44 * W),
         (39, 52 * W),
     ]
@@ -159,12 +167,12 @@ def test_options_that_others_beat_are_left_out() -> None:
 def test_of_equal_options_the_first_stays() -> None:
     free = Charge(kinds=(NodeKind(cores=1, floor_uw=70 * W, most_uw=100 * W),), unit=SizeUnit.NODES)
     out = options_of(LEANMD, (2,), (55 * W, 60 * W), 2, free).efficient
-    assert out.cap_uw.tolist() == [55 * W]
+    assert out.layout.cap_uw.tolist() == [55 * W]
 
 
 def test_one_size_of_them() -> None:
     out = options(2, 4).of_size(4)
-    assert out.size.tolist() == [4, 4, 4]
+    assert out.layout.size.tolist() == [4, 4, 4]
     assert out.slowest_s == pytest.approx(LEANMD.time_s(2, 30))
 
 
@@ -197,14 +205,20 @@ def test_caps_lie_between_what_the_job_and_the_nodes_can_use() -> None:
 
 
 def test_weights_are_those_of_equation_8() -> None:
-    out = weights([100.0, 100.0, 10.0], [0.0, 0.5, 1.0], [20.0, 0.0, 0.0], [1.0, 3.0, 1.0], 0.5)
+    jobs = Ages(
+        slowest_s=np.asarray([100.0, 100.0, 10.0]),
+        done=np.asarray([0.0, 0.5, 1.0]),
+        submitted_ns=np.asarray([0, 20 * 10**9, 20 * 10**9]),
+        priority=np.asarray([1.0, 3.0, 1.0]),
+    )
+    out = weights(jobs, 20 * 10**9, 0.5)
     assert out.tolist() == pytest.approx([120**0.5, 3 * 50**0.5, 0.001**0.5])
 
 
 def test_the_problem_holds_every_option_at_its_weight() -> None:
     first, second = options(2, 4), options(3)
     problem = assemble(
-        [first, options_of(LEANMD, (), CAPS, 9, NODES), second],
+        Offers.of([first, options_of(LEANMD, (), CAPS, 9, NODES), second]),
         np.asarray([2.0, 1.0, 5.0]),
         [False, False, True],
         Limits(units=6, power_uw=100 * W, shared=(Shared(jobs=(0, 2), units_max=5),)),
@@ -221,7 +235,7 @@ def test_the_problem_holds_every_option_at_its_weight() -> None:
 def chosen(solving: Solving, power_w: int, units: int = 6) -> Choice:
     jobs = [options(2, 4), options_of(LEANMD, (), CAPS, 9, NODES), options(3)]
     limits = Limits(units=units, power_uw=power_w * W)
-    return choose(jobs, np.ones(3), [False, False, True], limits, solving)
+    return choose(Offers.of(jobs), np.ones(3), [False, False, True], limits, solving)
 
 
 @pytest.mark.parametrize("solver", ["lagrangian", "glpk", "greedy"])
@@ -238,13 +252,13 @@ def test_jobs_that_must_run_but_do_not_fit() -> None:
 
 
 def test_a_limit_below_zero_is_taken_for_zero() -> None:
-    out = choose([options(2)], np.ones(1), [False], Limits(units=-1, power_uw=-1), EXACT)
+    out = choose(Offers.of([options(2)]), np.ones(1), [False], Limits(units=-1, power_uw=-1), EXACT)
     assert out.usable
     assert out.picks.tolist() == [-1]
 
 
 def test_no_jobs_are_no_choice() -> None:
-    out = choose([], np.zeros(0), [], Limits(units=4, power_uw=W), EXACT)
+    out = choose(Offers.of([]), np.zeros(0), [], Limits(units=4, power_uw=W), EXACT)
     assert out.usable
     assert out.picks.tolist() == []
 
@@ -261,7 +275,7 @@ def test_a_stall_is_twice_the_resize() -> None:
 
 def test_a_stall_takes_its_share_of_the_remaining_time() -> None:
     before = options(2, 4)
-    stall_s = np.where(before.size == 4, 100.0, 0.0)
+    stall_s = np.where(before.layout.size == 4, 100.0, 0.0)
     out = stalled(before, stall_s, 0.75)
     assert out.speedup[:3].tolist() == before.speedup[:3].tolist()
     left_s = 0.25 * before.total_s[3:]
@@ -271,7 +285,24 @@ def test_a_stall_takes_its_share_of_the_remaining_time() -> None:
 
 def test_at_its_end_a_job_keeps_a_value() -> None:
     before = options(2, 4)
-    out = stalled(before, np.where(before.size == 4, 100.0, 0.0), 1.0)
+    out = stalled(before, np.where(before.layout.size == 4, 100.0, 0.0), 1.0)
     assert np.all(out.speedup > 0)
     assert out.speedup[0] == before.speedup[0]
     assert out.speedup[5] < 1e-3
+
+
+def test_jobs_that_differ_in_their_work_are_as_each_by_itself() -> None:
+    """To the last digit, and so are the options that others beat."""
+    charge = Charge(kinds=(LARGE_KIND,), unit=SizeUnit.NODES)
+    caps_uw = (31 * W, 40 * W, 52 * W, 66 * W)
+    one = Alternative(profiles=(LEANMD,), sizes=(2, 7, 39, 60), caps_uw=caps_uw, charge=charge)
+    works = np.random.default_rng(1).uniform(1, 9999, 200)
+    for t1_s, own in zip(works.tolist(), Shape([one], 2).timed(works[:, None]), strict=True):
+        profile = replace(LEANMD, t1_s=t1_s)
+        total_s = profile.times_s(one.sizes, [cap / W for cap in caps_uw]).ravel()
+        assert own.total_s.tolist() == total_s.tolist()
+        assert own.slowest_s == profile.time_s(2, 31)
+        assert own.speedup.tolist() == (own.slowest_s / total_s).tolist()
+        keep = own.layout.efficient(own.speedup)
+        assert own.efficient.layout.size.tolist() == own.layout.size[keep].tolist()
+        assert own.efficient.total_s.tolist() == total_s[keep].tolist()

@@ -9,7 +9,7 @@ from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import JsonConverter, make_converter
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.core import events
+from wattfold.coordinator.core import events, foresight
 from wattfold.coordinator.core.job import Ender, Job
 from wattfold.coordinator.core.state import State
 
@@ -26,6 +26,7 @@ def _converter() -> JsonConverter:
     converter.register_unstructure_hook(CpuSet, str)
     converter.register_structure_hook(CpuSet, lambda text, _: CpuSet.parse(text))
     _read_older_jobs(converter)
+    _read_older_states(converter)
     return converter
 
 
@@ -39,6 +40,19 @@ def _read_older_jobs(converter: JsonConverter) -> None:
         return typing.cast(Job, structure(value, kind))
 
     converter.register_structure_hook(Job, job)
+
+
+def _read_older_states(converter: JsonConverter) -> None:
+    """A state stored before run times were learnt teaches by the jobs it has that have ended."""
+    structure = converter.get_structure_hook(State)
+
+    def state(value: Any, kind: Any) -> State:
+        made = typing.cast(State, structure(value, kind))
+        if "history" not in value:
+            foresight.learn_all(made)
+        return made
+
+    converter.register_structure_hook(State, state)
 
 
 _CONVERTER = _converter()

@@ -217,7 +217,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
-        policy=_policy(source, checked.get("policy", "parm-wse"), policies),
+        policy=_policy(checked.get("policy", "parm-wse"), policies),
         nodes=_placed(
             source, placement, _nodes(source, raw.get("node", []), checked.get("nodes", []))
         ),
@@ -317,14 +317,10 @@ def _settings(known: tuple[PolicySetting, ...]) -> dict[str, Setting]:
     }
 
 
-def _policy(source: _Source, name: str, tables: dict[str, dict[str, Any]]) -> Policy:
+def _policy(name: str, tables: dict[str, dict[str, Any]]) -> Policy:
     entry = registry.find(name)
     assert entry is not None, "the name was checked"
-    try:
-        return entry.service(tables.get(entry.family.name, {}))
-    except ValueError as error:
-        # Settings that are each in their range and do not go together.
-        raise ConfigError(f"{source.at(entry.family.name)}: {error}") from error
+    return entry.service(tables.get(entry.family.name, {}))
 
 
 def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:

@@ -35,6 +35,13 @@ def learn(state: State, job: Job) -> None:
         state.history.learn(_asked(job.spec), job.known, run_ns)
 
 
+def learn_all(state: State) -> None:
+    """Takes in all that have ended of which the state still knows, in order."""
+    for job in sorted(state.jobs.values(), key=lambda job: job.ended_ns):
+        if job.final:
+            learn(state, job)
+
+
 def planned(state: State, job: Job, now_ns: int) -> tuple[int, float]:
     """How long a job is taken to run in all and the share done of that, 0 for its user's word.
 
@@ -54,9 +61,9 @@ def planned(state: State, job: Job, now_ns: int) -> tuple[int, float]:
 def next_growth_ns(state: State, now_ns: int) -> int:
     """When a running job exceeds what it is planned for next; 0 = none will."""
     due = [
-        _ends_ns(job) + planned(state, job, now_ns)[0] - predicted
+        _ends_ns(job, now_ns) + planned(state, job, now_ns)[0] - predicted
         for job in state.placed()
-        if job.state is JobState.RUNNING and job.target is not None
+        if job.state in (JobState.STARTING, JobState.RUNNING) and job.target is not None
         if (predicted := _predicted_ns(state, job))
     ]
     return min((at_ns for at_ns in due if at_ns > now_ns), default=0)
@@ -71,12 +78,13 @@ def _predicted_ns(state: State, job: Job) -> int:
     return 0 if predicted == time_ns else predicted
 
 
-def _ends_ns(job: Job) -> int:
-    """When a running job has run for as long as it was predicted to."""
+def _ends_ns(job: Job, now_ns: int) -> int:
+    """When a job that runs or starts has run for as long as it was predicted to."""
     if job.over_since_ns >= 0:
         return job.over_since_ns
+    since_ns = job.done_at_ns if job.state is JobState.RUNNING else now_ns
     total_s = job.target.expected_total_s if job.target else 0.0
-    return job.done_at_ns + round((1 - job.done) * total_s * 1e9)
+    return since_ns + round((1 - job.done) * total_s * 1e9)
 
 
 def _asked(spec: JobSpec) -> Asked:

@@ -248,7 +248,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
     if event.round.number != state.solving:
         return []
     state.solving, state.last_round = 0, event.round
-    state.revisit_ns = _earlier(event.revisit_ns, foresight.next_growth_ns(state, now_ns))
+    state.revisit_ns = event.revisit_ns
     for waiting in event.waiting:
         _explain(state, waiting)
     for refusal in event.refusals:
@@ -274,6 +274,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
             state.index.place(job)
             preemption.started(state, job)
+    state.revisit_ns = _earlier(state.revisit_ns, foresight.next_growth_ns(state, now_ns))
     return out + preemption.carry_out(state, event.preemptions, now_ns)
 
 

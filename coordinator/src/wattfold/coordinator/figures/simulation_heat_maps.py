@@ -65,7 +65,13 @@ def draw_heat_map_ratios(record: RunRecord, baseline: RunRecord, workload: str =
     """
     if not np.array_equal(record.jobs.job_ids, baseline.jobs.job_ids):
         raise ValueError("heat maps of a ratio need two runs of the same jobs")
-    ours, theirs = categories(record), categories(baseline)
+    names = f"{shortened(record.policy, 24)} / {shortened(baseline.policy, 24)}"
+    title = f"{names}: {machine_title([record, baseline], workload)}"
+    return draw_category_ratios(categories(record), categories(baseline), title)
+
+
+def draw_category_ratios(ours: Categories, theirs: Categories, title: str) -> Figure:
+    """`draw_heat_map_ratios` of categories that are known already, with the same rows."""
     panels = (
         _Panel(
             title="slowdown ratio", values=_ratio(ours.slowdown, theirs.slowdown, 0), diverging=True
@@ -81,8 +87,7 @@ def draw_heat_map_ratios(record: RunRecord, baseline: RunRecord, workload: str =
             diverging=True,
         ),
     )
-    names = f"{shortened(record.policy, 24)} / {shortened(baseline.policy, 24)}"
-    return _draw(panels, ours, f"{names}: {machine_title([record, baseline], workload)}")
+    return _draw(panels, ours, title)
 
 
 def save_heat_maps(path: Path, record: RunRecord, workload: str = "") -> None:

@@ -30,7 +30,7 @@ USER, LAST_TWO, REGRESSION = METHODS
 LEAST_NS = 1_000_000_000
 _MINUTE_NS = 60_000_000_000
 STEPS_NS = tuple(_MINUTE_NS * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000))
-"""What a job that exceeds its prediction is given, one after the other (Tsafrir et al., 3.2)."""
+"""What a job that exceeds its prediction is given, one after the other, by Tsafrir et al."""
 ENTRIES_MAX = 10_000
 """Users, and as many pairs of user and application, that are remembered; those seen last."""
 

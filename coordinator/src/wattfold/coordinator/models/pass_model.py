@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattfold.coordinator.models.power_curve import PowerCurve, cubic_frequencies_ghz
-from wattfold.coordinator.models.scaling import scaled_times_s
+from wattfold.coordinator.models.scaling import check_scaling, scaled_times_s
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ class PassProfile:
     p_high_w: float
 
     def __post_init__(self) -> None:
-        scaled_times_s(self.t1_s, self.average_parallelism, self.sigma, ())
+        check_scaling(self.t1_s, self.average_parallelism, self.sigma)
         curve = self.curve
         if not 0 <= self.beta < 1:
             raise ValueError(f"beta must be in [0, 1), got {self.beta} ({self.app})")
@@ -108,6 +109,13 @@ class PassProfile:
             p_low_w=curve.p_low_w,
             p_high_w=curve.p_high_w,
         )
+
+    @property
+    def shape(self) -> tuple[float, ...]:
+        """All that its times depend on but ``t1_s``, which multiplies them."""
+        frequencies = self.a, self.b, self.c, self.beta, self.f_low_ghz, self.f_high_ghz
+        powers = self.p_low_w, self.p_high_w
+        return (self.average_parallelism, self.sigma, *frequencies, *powers)
 
     @property
     def curve(self) -> PowerCurve:
@@ -224,13 +232,18 @@ def default_profile(
     """
     if size_max < 1 or not t_s > 0:
         raise ValueError(f"a job needs a size of at least 1 and a time, got {size_max} and {t_s} s")
-    unit_time = float(scaled_times_s(1.0, size_max, DEFAULT_SIGMA, [size_max])[0])
     return PassProfile.of_curve(
         curve,
         app=app,
         unit=unit,
         average_parallelism=float(size_max),
         sigma=DEFAULT_SIGMA,
-        t1_s=t_s / unit_time,
+        t1_s=t_s / _unit_time(size_max),
         beta=0.5 * (1.0 - curve.f_low_ghz / curve.f_high_ghz),
     )
+
+
+@lru_cache(maxsize=1024)
+def _unit_time(size_max: int) -> float:
+    """Run time of such a job over its time on one unit."""
+    return float(scaled_times_s(1.0, size_max, DEFAULT_SIGMA, [size_max])[0])

@@ -23,20 +23,26 @@ def scaled_time_s(t1_s: float, average_parallelism: float, sigma: float, n: floa
     return float(scaled_times_s(t1_s, average_parallelism, sigma, [n])[0])
 
 
+def check_scaling(t1_s: float, average_parallelism: float, sigma: float) -> None:
+    """Raises ValueError unless A >= 1, 0 <= sigma <= 1 and T1 > 0."""
+    if not (t1_s > 0 and average_parallelism >= 1 and 0 <= sigma <= 1):
+        raise ValueError(
+            f"scaling needs T1 > 0, A >= 1, sigma in [0, 1]; got T1={t1_s}, "
+            f"A={average_parallelism}, sigma={sigma}"
+        )
+
+
 def scaled_times_s(
-    t1_s: float, average_parallelism: float, sigma: float, sizes: ArrayLike
+    t1_s: float | Floats, average_parallelism: float, sigma: float, sizes: ArrayLike
 ) -> Floats:
-    """`scaled_time_s` for an array of sizes.
+    """`scaled_time_s` for an array of sizes; of several T1 as well, of shape (jobs, 1).
 
     Raises:
         ValueError: unless every size >= 1, A >= 1, 0 <= sigma <= 1 and T1 > 0.
     """
     n = np.asarray(sizes, dtype=np.float64)
     a = average_parallelism
-    if not (t1_s > 0 and a >= 1 and 0 <= sigma <= 1):
-        raise ValueError(
-            f"scaling needs T1 > 0, A >= 1, sigma in [0, 1]; got T1={t1_s}, A={a}, sigma={sigma}"
-        )
+    check_scaling(t1_s if isinstance(t1_s, float) else float(np.min(t1_s)), a, sigma)
     if n.size and not np.min(n) >= 1:
         raise ValueError(f"a size must be at least 1, got {np.min(n)}")
     rough = t1_s * sigma / (2.0 * a)

@@ -11,6 +11,9 @@ every change and asked `decide`; they keep only what a decision needs.
 * **Conservative** (same source): every waiting job has a reservation, at the earliest time at which
   it delays none before it. When a job ends early the reservations are made anew, in order.
 
+A site may limit how much of the queue a pass looks at and how often there is one (`Passes`), as the
+schedulers of real sites do; both then depend on when jobs come and go.
+
 The order is that of priority, then of submission. ``kills_at_limit``: the site ends jobs at their
 estimate, so a running job that has reached it counts as free in that instant; otherwise it counts
 as one that may end at any moment, but holds what it has.
@@ -19,10 +22,36 @@ as one that may end at any moment, but holds what it has.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 Waiting = tuple[int, int, int]
 """Number, size and estimate (ns) of a job in the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passes:
+    """How much a pass of backfilling looks at, and when there is one.
+
+    ``looked``: jobs at the front of the queue; 0 = all. ``every``: passes are at multiples of it on
+    the clock, the first after something has changed; 0 = at once. Between them jobs only start in
+    their order, up to the first that does not fit. (Slurm: ``bf_max_job_test`` and ``bf_interval``,
+    and the main scheduler, which looks at the queue in strict order at every event.)
+    """
+
+    looked: int = 0
+    every: int = 0
+
+    def due(self, now: int) -> int:
+        """When the next pass may be, now or later."""
+        return -(-now // self.every) * self.every if self.every else now
+
+    def end(self, waiting: int) -> int:
+        """So many of the jobs that wait are looked at."""
+        return min(waiting, self.looked) if self.looked else waiting
+
+
+AT_ONCE = Passes()
 
 
 class EasyQueue:
@@ -36,15 +65,27 @@ class EasyQueue:
         "_shadow",
         "_standing",
         "backfill",
+        "due",
         "free",
         "kills_at_limit",
+        "passes",
         "queue",
         "running",
     )
 
-    def __init__(self, units: int, *, backfill: bool = True, kills_at_limit: bool = False) -> None:
+    def __init__(
+        self,
+        units: int,
+        *,
+        backfill: bool = True,
+        kills_at_limit: bool = False,
+        passes: Passes = AT_ONCE,
+    ) -> None:
         self.free = units
         self.backfill = backfill
+        self.passes = passes
+        self.due = 0
+        """When there is to be a pass for what has changed since the last; 0 = nothing has."""
         self.kills_at_limit = kills_at_limit
         self.queue: list[Waiting] = []
         self.running: list[tuple[int, int, int]] = []
@@ -108,7 +149,8 @@ class EasyQueue:
         overdue = 0
         if running and running[0][0] <= now and self.kills_at_limit:
             overdue = sum(size for ends, _, size in running if ends <= now)
-        if self._fresh and not overdue and now < self._shadow:
+        backfills = self._backfills(now)
+        if backfills and self._fresh and not overdue and now < self._shadow:
             return self._late_arrivals(now)
         started: list[int] = []
         first = 0
@@ -123,11 +165,19 @@ class EasyQueue:
         if first:
             del queue[:first]
         self._standing = 0
-        if queue:
+        if queue and backfills:
             self._reserve(now, free)
             self._backfill(now, free, 1, started)
             self._fresh = not overdue
+        elif queue:
+            self._fresh = False
         return started
+
+    def _backfills(self, now: int) -> bool:
+        """Whether this decision is a pass; if not, says when the next one is to be."""
+        due = self.passes.due(now)
+        self.due = due if due > now else 0
+        return due == now
 
     def shadow(self) -> int:
         """Time at which the first of the queue is expected to start, by the last decision."""
@@ -197,7 +247,8 @@ class EasyQueue:
         room = self._shadow - now
         extra = self._extra
         gone: list[int] = []
-        for position in range(first, len(queue)):
+        last = self.passes.end(len(queue))
+        for position in range(first, last):
             number, size, estimate = queue[position]
             if size <= free and (estimate <= room or size <= extra):
                 if estimate > room:
@@ -211,4 +262,4 @@ class EasyQueue:
         self._extra = extra
         for position in reversed(gone):
             del queue[position]
-        self._standing = len(queue)
+        self._standing = last - len(gone)

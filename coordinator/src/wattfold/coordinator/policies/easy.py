@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wattfold.coordinator.core.charge import held_uw, node_uw
-from wattfold.coordinator.policies.backfill import EasyQueue
+from wattfold.coordinator.policies.backfill import AT_ONCE, EasyQueue, Passes
 from wattfold.coordinator.policies.easy_search import BEHIND, FIRST, STARTS_MAX, Search, Wish, never
 from wattfold.coordinator.policies.reservations import ConservativeQueue
 from wattfold.coordinator.policies.scheduler import (
@@ -45,11 +45,11 @@ class EasyScheduler(NamedScheduler):
 
     ``method`` is ``easy``, ``fcfs`` (no backfilling) or ``conservative``. ``cap_uw`` is the cap of
     all jobs; None = the greatest there is. ``kills_at_limit``: see `backfill`; only for jobs that
-    never run longer than their estimate.
+    never run longer than their estimate. ``passes`` limits EASY on counted pools, and needs all
+    jobs to be counted.
     """
 
     each_event = True
-    revisit_ns = 0
     solver_ns: Sequence[int] = ()
 
     def __init__(
@@ -59,13 +59,17 @@ class EasyScheduler(NamedScheduler):
         size: str = "max",
         cap_uw: int | None = None,
         kills_at_limit: bool = True,
+        passes: Passes = AT_ONCE,
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"no such method: {method!r}; there are {', '.join(METHODS)}")
+        if passes != AT_ONCE and method != "easy":
+            raise ValueError(f"{method} has no passes of backfilling that could be limited")
         self.method = method
         self.size = size
         self.cap_uw = cap_uw
         self.kills_at_limit = kills_at_limit
+        self.passes = passes
         self._jobs: Jobs
         self._site = NOWHERE
         self._asks: dict[int, Ask] = {}
@@ -91,6 +95,11 @@ class EasyScheduler(NamedScheduler):
     def name(self) -> str:
         """``easy``, ``fcfs`` or ``conservative``."""
         return self.method
+
+    @property
+    def revisit_ns(self) -> int:
+        """When the next pass is due, where passes are not at once; else 0."""
+        return self._queue.due if isinstance(self._queue, EasyQueue) else 0
 
     def attach(self, jobs: Jobs) -> None:
         """Called once before anything else."""
@@ -238,7 +247,12 @@ class EasyScheduler(NamedScheduler):
         if self.method == "conservative":
             return ConservativeQueue(self._units, kills_at_limit=self.kills_at_limit)
         backfill = self.method == "easy"
-        return EasyQueue(self._units, backfill=backfill, kills_at_limit=self.kills_at_limit)
+        return EasyQueue(
+            self._units,
+            backfill=backfill,
+            kills_at_limit=self.kills_at_limit,
+            passes=self.passes,
+        )
 
     def _counts(self, ask: Ask) -> bool:
         """Whether a job is counted with the others: whole nodes, and their level."""

@@ -6,15 +6,21 @@ cores it stays on its node where that has so many, and goes to another one else.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Share, SizeUnit
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.placement import Room, resize_in_place
 
 
-def places(view: JobView, size: int, cap_uw: int, room: Room) -> tuple[Share, ...] | None:
+def places(
+    view: JobView, size: int, cap_uw: int, room: Room, among: Iterable[NodeId] | None = None
+) -> tuple[Share, ...] | None:
     """Cores for a running job at a size; None if there are none.
 
-    ``room`` has what the job has now as free. Power is not looked at.
+    ``room`` has what the job has now as free; more nodes come from ``among``, None = any. Power is
+    not looked at.
     """
     current = view.current
     assert current is not None
@@ -23,7 +29,8 @@ def places(view: JobView, size: int, cap_uw: int, room: Room) -> tuple[Share, ..
         if not view.nodes_may_change:
             return None
         own = [share for share in current.shares if share.node_id in room.free][:size]
-        others = [n for n in room.specs if n not in {share.node_id for share in own}]
+        kept = {share.node_id for share in own}
+        others = [n for n in (room.specs if among is None else among) if n not in kept]
         missing = size - len(own)
         more = room.find(view.spec, missing, others, takes_ns) if missing else ()
         return None if more is None else (*own, *more)

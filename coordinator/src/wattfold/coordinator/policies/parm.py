@@ -3,7 +3,7 @@
 The rules are those of `parm_scheduler`, which simulated pools use as well. Here are the policy of
 the service with its settings, and what of its sums people are shown.
 
-Does not: migrate running jobs, change node counts of running jobs, choose GPU caps.
+Does not: pre-empt or migrate running jobs, choose GPU caps.
 """
 
 from __future__ import annotations
@@ -46,9 +46,18 @@ class Menu:
     def options(self) -> tuple[Option, ...]:
         """All of them, one by one: for people."""
         table = self.table
-        names = ("size", "cap_uw", "units", "power_uw", "speedup", "total_s", "dram_cap_uw")
-        rows = zip(*(getattr(table, name).tolist() for name in names), strict=True)
-        return tuple(Option(**dict(zip(names, row, strict=True))) for row in rows)
+        layout = table.layout
+        columns = {
+            "size": layout.size,
+            "cap_uw": layout.cap_uw,
+            "units": layout.units,
+            "power_uw": layout.power_uw,
+            "speedup": table.speedup,
+            "total_s": table.total_s,
+            "dram_cap_uw": layout.dram_cap_uw,
+        }
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return tuple(Option(**dict(zip(columns, row, strict=True))) for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,14 @@ turns its own state into options and the answer into its own terms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wattfold.coordinator.policies.parm_options import Options
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.policies.parm_options import Bools, Columns, Options
 from wattfold.coordinator.solvers import greedy, lagrangian
 from wattfold.coordinator.solvers.deadline import Deadline
 from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
@@ -50,7 +52,7 @@ class Limits:
     power_uw: int
     shared: tuple[Shared, ...] = ()
     units_by_kind: tuple[int, ...] = ()
-    """Units of each kind of unlike nodes, as in `Options.units_by_kind`."""
+    """Units of each kind of unlike nodes, as in `Layout.units_by_kind`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,44 +83,82 @@ class Choice:
         return self.solution.usable
 
 
-def weights(
-    slowest_s: ArrayLike,
-    done: ArrayLike,
-    waited_s: ArrayLike,
-    priority: ArrayLike,
-    alpha: float,
-) -> Floats:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ages(Columns):
+    """What the weights of jobs come from, one entry a job."""
+
+    slowest_s: Floats
+    """t[j, min N_j, min P_j]."""
+    done: Floats
+    """Share of the work, 0..1."""
+    submitted_ns: Ints
+    priority: Floats
+
+
+def weights(jobs: Ages, now_ns: int, alpha: float) -> Floats:
     """Eq. 8 of every job, scaled by its priority: (remaining + waited)^alpha, times in s."""
-    slowest, share = np.asarray(slowest_s, np.float64), np.asarray(done, np.float64)
-    age_s = slowest * (1.0 - share) + np.asarray(waited_s, np.float64)
-    result: Floats = np.asarray(priority, np.float64) * np.maximum(age_s, AGE_MIN_S) ** alpha
+    waited_s = (now_ns - jobs.submitted_ns) / NS_PER_S
+    age_s = jobs.slowest_s * (1.0 - jobs.done) + waited_s
+    result: Floats = jobs.priority * np.maximum(age_s, AGE_MIN_S) ** alpha
     return result
 
 
-def assemble(
-    options: Sequence[Options], weight: Floats, must_run: Sequence[bool], limits: Limits
-) -> Problem:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Offers(Columns):
+    """The options of some jobs, one job after the other; ``counts`` says how many each has."""
+
+    counts: Ints
+    size: Ints
+    units: Ints
+    power_uw: Ints
+    speedup: Floats
+    units_by_kind: Ints | None
+    """As in `Layout`."""
+
+    @classmethod
+    def of(cls, options: Sequence[Options]) -> Offers:
+        """The options of these jobs."""
+        layouts = [own.layout for own in options]
+        by_kind = [own.units_by_kind for own in layouts if own.units_by_kind is not None]
+        return cls(
+            counts=np.asarray([len(own) for own in options], dtype=np.int64),
+            size=_joined([own.size for own in layouts]),
+            units=_joined([own.units for own in layouts]),
+            power_uw=_joined([own.power_uw for own in layouts]),
+            speedup=np.concatenate([np.zeros(0), *(own.speedup for own in options)]),
+            units_by_kind=np.concatenate(by_kind) if by_kind else None,
+        )
+
+    def only(self, keep: Bools) -> Self:
+        """Those of some jobs."""
+        # One count an option for once, as it has as many rows as the others then.
+        counts = np.repeat(self.counts, self.counts)
+        options = replace(self, counts=counts)
+        kept = super(Offers, options).only(np.repeat(keep, self.counts))
+        return replace(kept, counts=self.counts[keep])
+
+
+def assemble(offers: Offers, weight: Floats, must_run: ArrayLike, limits: Limits) -> Problem:
     """Eq. 1-6 as a problem for the solvers. All sequences have one entry a job."""
-    counts = np.asarray([len(own) for own in options], dtype=np.int64)
+    counts = offers.counts
     return Problem(
-        job_of=np.repeat(np.arange(len(options), dtype=np.int32), counts),
-        size=_joined([own.size for own in options]).astype(np.int32),
-        level=np.zeros(int(counts.sum()), dtype=np.int32),
-        units=_joined([own.units for own in options]),
-        power_uw=_joined([own.power_uw for own in options]),
-        value=np.concatenate([np.zeros(0), *(own.speedup for own in options)])
-        * np.repeat(weight, counts),
+        job_of=np.repeat(np.arange(counts.size, dtype=np.int32), counts),
+        size=offers.size.astype(np.int32),
+        level=np.zeros(offers.size.size, dtype=np.int32),
+        units=offers.units,
+        power_uw=offers.power_uw,
+        value=offers.speedup * np.repeat(weight, counts),
         must_run=np.asarray(must_run, dtype=np.bool_),
         units_max=max(limits.units, 0),
         power_uw_max=max(limits.power_uw, 0),
-        rows=(*_rows(limits.shared, options, counts), *_kind_rows(limits.units_by_kind, options)),
+        rows=(*_rows(limits.shared, offers), *_kind_rows(limits.units_by_kind, offers)),
     )
 
 
 def choose(
-    options: Sequence[Options],
+    offers: Offers,
     weight: Floats,
-    must_run: Sequence[bool],
+    must_run: ArrayLike,
     limits: Limits,
     solving: Solving,
     deadline: Deadline | None = None,
@@ -127,7 +167,7 @@ def choose(
 
     A round that asks more than once hands the same ``deadline`` over each time.
     """
-    problem = assemble(options, weight, must_run, limits)
+    problem = assemble(offers, weight, must_run, limits)
     solution, solver = solve_in_turn(problem, solving, deadline or solving.deadline())
     picks = solution.choice.astype(np.int64)
     picks = np.where(picks >= 0, picks - problem.starts()[:-1], -1)
@@ -193,24 +233,23 @@ def _joined(columns: list[Ints]) -> Ints:
     return np.concatenate(columns) if columns else np.zeros(0, dtype=np.int64)
 
 
-def _rows(
-    shared: Iterable[Shared], options: Sequence[Options], counts: Ints
-) -> Iterable[CapacityRow]:
-    ends = np.cumsum(counts)
+def _rows(shared: Iterable[Shared], offers: Offers) -> Iterable[CapacityRow]:
+    ends = np.cumsum(offers.counts)
     for one in shared:
+        own = [np.arange(ends[job] - offers.counts[job], ends[job]) for job in one.jobs]
+        options = np.concatenate(own)
         yield CapacityRow(
-            option_indices=np.concatenate(
-                [np.arange(ends[job] - counts[job], ends[job]) for job in one.jobs]
-            ),
-            coefficients=np.concatenate([options[job].units for job in one.jobs]),
+            option_indices=options,
+            coefficients=offers.units[options],
             limit=max(one.units_max, 0),
         )
 
 
-def _kind_rows(units_by_kind: Iterable[int], options: Sequence[Options]) -> Iterable[CapacityRow]:
+def _kind_rows(units_by_kind: Iterable[int], offers: Offers) -> Iterable[CapacityRow]:
     """Nodes of one kind are no substitute for those of another."""
-    columns = [own.units_by_kind for own in options if own.units_by_kind is not None]
-    taken = np.concatenate(columns) if columns else np.zeros((0, 0), dtype=np.int64)
-    for index, limit in enumerate(units_by_kind if columns else ()):
+    taken = offers.units_by_kind
+    if taken is None:
+        return
+    for index, limit in enumerate(units_by_kind):
         used = np.flatnonzero(taken[:, index])
         yield CapacityRow(option_indices=used, coefficients=taken[used, index], limit=max(limit, 0))

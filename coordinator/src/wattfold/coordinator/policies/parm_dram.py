@@ -26,17 +26,15 @@ from wattfold.coordinator.policies.parm_options import DramLevels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DramChoice:
-    """So many levels, evenly spaced from what DRAM draws at rest to what it can need."""
+    """So many levels, evenly spaced from what DRAM draws at rest to what it can need; 0 = none."""
 
     levels: int
     model: DramModel
 
     @classmethod
-    def of(cls, levels: int, rest_w: float, full_w: float) -> DramChoice | None:
-        """The choice of these settings, None for no levels. Raises ValueError."""
-        if not levels:
-            return None
-        return cls(levels=levels, model=DramModel(static_w=rest_w, full_w=full_w))
+    def of(cls, levels: int, rest_w: float, work_w: float) -> DramChoice:
+        """The choice of these settings: DRAM draws so much at rest, and at most so much more."""
+        return cls(levels=levels, model=DramModel(static_w=rest_w, full_w=rest_w + work_w))
 
     def levels_uw(self, least_uw: int, most_uw: int) -> tuple[int, ...]:
         """Those in a range, ascending; its ends stand for what is beyond them."""
@@ -59,7 +57,7 @@ class DramOffers:
 
     def of(self, kind: NodeKind, asked_uw: int) -> DramLevels | None:
         """The levels of a job on nodes of a kind; None leaves DRAM to its standing caps."""
-        if not asked_uw and self._choice is None:
+        if not asked_uw and not (self._choice and self._choice.levels):
             return None
         key = kind, asked_uw
         if key not in self._found:

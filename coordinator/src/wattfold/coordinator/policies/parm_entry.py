@@ -17,9 +17,7 @@ from wattfold.coordinator.policies.parm_options import (
     DramLevels,
     Floats,
     Options,
-    joined,
-    options_of,
-    remembered_options,
+    Shape,
     spaced_caps,
     spaced_sizes,
 )
@@ -40,7 +38,7 @@ class Entry:
     offers: tuple[Offer, ...] = ()
     """What its options are laid out from."""
     options: Options | None = None
-    """With all sizes; None: to be laid out."""
+    """With all sizes; None until laid out."""
     dram: DramLevels | None = None
     """DRAM levels on the nodes of the first offer: all it has, while it runs."""
     size: int = 0
@@ -90,26 +88,24 @@ class Entry:
             return (nodes.present(unit, on, lambda most: self._sizes(most, rules)),)
         return tuple(nodes.offers(unit, lambda most: self._sizes(most, rules)))
 
-    def lay_out(
-        self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings, drams: DramOffers
-    ) -> None:
-        """Its options."""
-        self.offers = offers
-        self.dram = rules.dram or self._dram_on(offers[0][0], drams)
+    def kin(self, on: Iterable[NodeId]) -> tuple[object, ...]:
+        """Equal for jobs with the same options but for their times."""
         ask = self.ask
-        least = max(min(ask.least, nodes.largest_size(ask.unit)), 1)
-        if not nodes.alike:
-            parts = tuple(self._alternative(offer, nodes, rules, drams) for offer in offers)
-            self.options = joined(parts, least, nodes.kinds)
-        else:
-            ((place, sizes),) = offers
-            (profile,), (kind,) = self.profiles, nodes.kinds
-            caps_uw, charge = _levels(ask, profile, kind, rules), place.charge(ask)
-            if self.dram:
-                self.options = options_of(profile, sizes, caps_uw, least, charge, self.dram)
-            else:
-                self.options = remembered_options(profile, sizes, caps_uw, least, charge)
-        self.here = self.options.of_size(self.size) if self.size else None
+        asked = ask.unit, ask.exclusive, ask.cap_uw, ask.dram_uw, ask.least, ask.greatest
+        return (*asked, self.size, tuple(on), *(own.shape for own in self.profiles))
+
+    def shape(
+        self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings, drams: DramOffers
+    ) -> Shape:
+        """Its options but for their times."""
+        least = max(min(self.ask.least, nodes.largest_size(self.ask.unit)), 1)
+        parts = [self._alternative(offer, nodes, rules, drams) for offer in offers]
+        return Shape(parts, least, () if nodes.alike else nodes.kinds)
+
+    def lay_out(self, offers: tuple[Offer, ...], shape: Shape, options: Options) -> None:
+        """Its options, which are of the shape."""
+        self.offers, self.dram, self.options = offers, shape.dram, options
+        self.here = options.of_size(self.size) if self.size else None
         self.stall_s = None
 
     def _sizes(self, most: int, rules: ParmSettings) -> tuple[int, ...]:
@@ -138,15 +134,17 @@ class Entry:
         self, offer: Offer, nodes: Nodes, rules: ParmSettings, drams: DramOffers
     ) -> Alternative:
         place, sizes = offer
-        by_kind = dict(zip(nodes.kinds, self.profiles, strict=True))
-        both = [(by_kind[kind], kind) for kind in place.kinds]
+        at = tuple(nodes.kinds.index(kind) for kind in place.kinds)
+        profiles = tuple(self.profiles[index] for index in at)
+        both = zip(profiles, place.kinds, strict=True)
         levels_uw = {level for pair in both for level in _levels(self.ask, *pair, rules)}
         return Alternative(
-            profiles=tuple(profile for profile, _ in both),
+            profiles=profiles,
             sizes=sizes,
             caps_uw=tuple(sorted(levels_uw)),
             charge=place.charge(self.ask),
-            dram=self._dram_on(place, drams),
+            at=at,
+            dram=rules.dram or self._dram_on(place, drams),
         )
 
 

@@ -5,7 +5,8 @@ is gathered from all of them; nothing done per job or per option looks at them a
 
 Where nodes are unlike, a job that waits has alternatives (`Place`): nodes of one kind, whichever,
 at levels that they can take; or, for more nodes than one kind has empty, one kind filled up from
-the others. Nodes of a running job stand. With one kind there is one alternative.
+the others. A running job stays on nodes of its kind, or as it is on several. With one kind there is
+one alternative.
 """
 
 from __future__ import annotations
@@ -97,10 +98,10 @@ class Nodes:
             return self._places[self.kinds[0]], sizes_up_to(self.largest_size(unit))
         under = Counter(self._kind_of[node_id] for node_id in on if node_id in self._kind_of)
         kinds = tuple(under) or self.kinds[:1]
-        if unit is SizeUnit.NODES:
-            nodes = tuple(under.values()) if len(kinds) > 1 else ()
-            return Place(kinds=kinds, nodes=nodes), sizes_up_to(self.count)
-        return self._places[kinds[0]], sizes_up_to(kinds[0].cores)
+        if len(kinds) > 1:
+            return Place(kinds=kinds, nodes=tuple(under.values())), sizes_up_to(self.count)
+        most = self._count[kinds[0]] if unit is SizeUnit.NODES else kinds[0].cores
+        return self._places[kinds[0]], sizes_up_to(most)
 
     def _pure(self, unit: SizeUnit, sizes_up_to: SizesUpTo) -> list[Offer]:
         whole = unit is SizeUnit.NODES

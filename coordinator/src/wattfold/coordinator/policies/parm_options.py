@@ -1,19 +1,21 @@
-"""What one job may be given: sizes times caps as flat arrays, with times, speedups and charges.
+"""What a job may be given: sizes times caps as flat arrays, with times, speedups and charges.
 
-Built once per job and read every round. The time of every option, its power-aware speedup (Eq. 7)
-and what it takes of units and power depend on the job and on the kind of its nodes, not on the
-moment; only the weight of the job (Eq. 8, `parm_choice`) does. Eq. 6 is `Options.of_size`.
+The time of every option, its power-aware speedup (Eq. 7) and what it takes of units and power
+depend on the job and on the kind of its nodes, not on the moment; only the weight of the job (Eq.
+8, `parm_choice`) does. Eq. 6 is `Options.of_size`.
 
+Many jobs differ in nothing but how much work they have. They share a `Shape`: what options there
+are and take, laid out once; the times of all of them are one multiplication each (`Shape.timed`).
 Numbers of nodes never matter here: like nodes are one `NodeKind`. Where nodes are unlike, a job has
-a set of options for each kind (`Alternative`), all in one table. What is built from hashable
-arguments is remembered, up to a bound.
+a set of options for each kind (`Alternative`), all in one table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +25,13 @@ from wattfold.coordinator.core.charge import CAP_STEP_UW, held_uw, node_uw, shar
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.models.scaling import scaled_times_s
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 REMEMBERED = 4096
-"""Jobs whose options are kept; about 5 kB each."""
 
 
 Level = tuple[int, int]
@@ -89,212 +91,231 @@ class DramLevels:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Options:
-    """m options of one job, ordered by size, cap, DRAM cap. Arrays must not be changed."""
+class Columns:
+    """Arrays of one length, which must not be changed; or None in place of one."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """All parts, of which there is at least one, one after the other."""
+        columns = {one.name: [getattr(own, one.name) for own in parts] for one in fields(cls)}
+        some = {n: [own for own in column if own is not None] for n, column in columns.items()}
+        return cls(**{n: np.concatenate(column) if column else None for n, column in some.items()})
+
+    def only(self, keep: Bools) -> Self:
+        """Some rows."""
+        rows = {one.name: getattr(self, one.name) for one in fields(self)}
+        return replace(self, **{n: own[keep] for n, own in rows.items() if own is not None})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layout(Columns):
+    """m options but for times, ordered by size, cap, DRAM cap."""
 
     size: Ints
     cap_uw: Ints
     dram_cap_uw: Ints
     """0 = the standing cap."""
-    total_s: Floats
-    """t[j, n, p]: the time of the whole job."""
-    speedup: Floats
-    """s[j, n, p] of Eq. 7, or what a cost leaves of it."""
     units: Ints
     power_uw: Ints
-    slowest_s: float
-    """t[j, min N_j, min P_j]."""
     place: Ints
-    """Which of the alternatives joined (`joined`); zeros for one alone."""
+    """Which of the alternatives of the job each is of."""
     units_by_kind: Ints | None = None
     """What an option takes of each kind of unlike nodes, of shape (m, kinds)."""
 
-    def __len__(self) -> int:
-        return int(self.size.size)
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The different sizes, ascending."""
+        return tuple(np.unique(self.size).tolist())
 
     @cached_property
-    def efficient(self) -> Options:
-        """Without options that take no less of units and power than another and are no faster.
+    def least(self) -> tuple[int, int]:
+        """The fewest units and the least power of any option; there is one."""
+        return int(self.units.min()), int(self.power_uw.min())
+
+    def efficient(self, speedup: Floats) -> Bools:
+        """Those but for what takes no less of units and power than another and is no faster.
 
         No plan needs them, so no plan gets worse; of equal options the first stays. Options on
         other nodes are no substitute.
         """
-        # no_dearer[i, k]: option i takes no more of either than option k.
-        no_dearer = (self.units[:, None] <= self.units) & (self.power_uw[:, None] <= self.power_uw)
-        better = no_dearer & (self.speedup[:, None] >= self.speedup)
-        if self.units_by_kind is not None:
-            better &= self.place[:, None] == self.place
         # Of two equal options each is no worse than the other: only the earlier one counts.
+        better = self._no_dearer & (speedup[:, None] >= speedup)
         beaten = better & (~better.T | np.triu(np.ones(better.shape, dtype=np.bool_), k=1))
         keep: Bools = np.logical_not(np.any(beaten, axis=0))
-        return self if keep.all() else self._taken(keep)
+        return keep
 
     @cached_property
-    def sizes(self) -> Ints:
-        """The different sizes, ascending."""
-        return np.unique(self.size)
+    def _no_dearer(self) -> Bools:
+        """[i, k]: option i takes no more of either than option k."""
+        less: Bools = (self.units[:, None] <= self.units) & (
+            self.power_uw[:, None] <= self.power_uw
+        )
+        same: Bools = self.place[:, None] == self.place
+        return less & same
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Options:
+    """The options of one job."""
+
+    layout: Layout
+    total_s: Floats
+    """t[j, n, p]: the time of the whole job."""
+    speedup: Floats
+    """s[j, n, p] of Eq. 7, or what a cost leaves of it."""
+    slowest_s: float
+    """t[j, min N_j, min P_j]."""
+
+    def __len__(self) -> int:
+        return self.speedup.size
+
+    @cached_property
+    def efficient(self) -> Options:
+        """`Layout.efficient`."""
+        keep = self.layout.efficient(self.speedup)
+        return self if keep.all() else self._only(keep)
 
     @cached_property
     def cheapest(self) -> int:
         """Index of the option of least power, of these the one of fewest units; -1 if empty."""
         if not len(self):
             return -1
-        return int(np.lexsort((self.units, self.power_uw))[0])
+        return int(np.lexsort((self.layout.units, self.layout.power_uw))[0])
 
     def of_size(self, size: int) -> Options:
         """Only one size (Eq. 6)."""
-        keep: Bools = np.equal(self.size, size)
-        return self._taken(keep)
+        return self._only(np.equal(self.layout.size, size))
 
     def up_to(self, size: int) -> Options:
         """Only sizes that are no greater."""
-        keep: Bools = np.less_equal(self.size, size)
-        return self._taken(keep)
+        return self._only(np.less_equal(self.layout.size, size))
 
-    def _taken(self, keep: Bools) -> Options:
-        return Options(
-            size=self.size[keep],
-            cap_uw=self.cap_uw[keep],
-            dram_cap_uw=self.dram_cap_uw[keep],
+    def _only(self, keep: Bools) -> Options:
+        return replace(
+            self,
+            layout=self.layout.only(keep),
             total_s=self.total_s[keep],
             speedup=self.speedup[keep],
-            units=self.units[keep],
-            power_uw=self.power_uw[keep],
-            slowest_s=self.slowest_s,
-            place=self.place[keep],
-            units_by_kind=None if self.units_by_kind is None else self.units_by_kind[keep],
         )
-
-
-def options_of(
-    profile: PassProfile,
-    sizes: Sequence[int],
-    caps_uw: Sequence[int],
-    size_least: int,
-    charge: Charge,
-    dram: DramLevels | None = None,
-) -> Options:
-    """All combinations of these sizes, caps and DRAM caps, all ascending.
-
-    ``size_least`` is min N_j of Eq. 7, which need not be among the sizes offered now. Without sizes
-    or caps there are no options. The reference of Eq. 7 is a node whose DRAM is not held back, so
-    that weights and speedups with and without DRAM caps compare.
-    """
-    caps_w = [w_from_uw(cap) for cap in caps_uw]
-    slowest_s = profile.time_s(size_least, caps_w[0]) if caps_w else 0.0
-    drams_uw = dram.caps_uw if dram else (0,)
-    size, cap_uw, dram_uw = (
-        grid.ravel()
-        for grid in np.meshgrid(
-            np.asarray(sizes, dtype=np.int64),
-            np.asarray(caps_uw, dtype=np.int64),
-            np.asarray(drams_uw, dtype=np.int64),
-            indexing="ij",
-        )
-    )
-    if not size.size:
-        total_s = np.zeros(0)
-    elif dram:
-        drams_w = [w_from_uw(cap) for cap in drams_uw]
-        total_s = dram.model.times_s(profile, sizes, caps_w, drams_w).ravel()
-    else:
-        total_s = profile.times_s(sizes, caps_w).ravel()
-    beyond_uw = [cap - dram.standing_uw for cap in drams_uw] if dram else [0]
-    levels = [(cap, beyond) for cap in caps_uw for beyond in beyond_uw]
-    return Options(
-        size=size,
-        cap_uw=cap_uw,
-        dram_cap_uw=dram_uw,
-        total_s=total_s,
-        speedup=slowest_s / total_s,
-        units=charge.units(size),
-        power_uw=charge.power_uw(sizes, levels).ravel(),
-        slowest_s=slowest_s,
-        place=np.zeros_like(size),
-    )
-
-
-@lru_cache(maxsize=REMEMBERED)
-def remembered_options(
-    profile: PassProfile,
-    sizes: tuple[int, ...],
-    caps_uw: tuple[int, ...],
-    size_least: int,
-    charge: Charge,
-) -> Options:
-    """`options_of`, remembered."""
-    return options_of(profile, sizes, caps_uw, size_least, charge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """One set of nodes a job may get, where nodes are unlike: its sizes and levels there.
+    """One set of nodes a job may get: its sizes and levels there, one level at least.
 
-    ``profiles`` are those of the job on each kind of the charge. ``dram`` None leaves DRAM to its
-    standing caps.
+    ``profiles`` are those of the job on each kind of the charge, which are the kinds ``at`` among
+    all there are.
     """
 
     profiles: tuple[PassProfile, ...]
     sizes: tuple[int, ...]
     caps_uw: tuple[int, ...]
     charge: Charge
+    at: tuple[int, ...] = (0,)
     dram: DramLevels | None = None
+    """None leaves DRAM to its standing caps."""
 
-    def options(self, size_least: int) -> Options:
-        """`options_of`; a job on unlike nodes is as slow as on the slowest of them."""
-        first, *others = zip(self.profiles, self.charge.kinds, strict=True)
-        sizes, caps_uw, dram = self.sizes, self.caps_uw, self.dram
-        table = options_of(first[0], sizes, caps_uw, size_least, self.charge, dram)
-        if not others:
-            return table
-        times = [_held_times_s(*one, sizes, caps_uw, dram) for one in (first, *others)]
-        least = [_held_times_s(*one, (size_least,), self.caps_uw[:1]) for one in (first, *others)]
-        total_s = np.maximum.reduce(times).ravel()
-        slowest_s = float(max(time[0, 0] for time in least))
-        return replace(table, total_s=total_s, slowest_s=slowest_s, speedup=slowest_s / total_s)
+    def layout(self, kinds: tuple[NodeKind, ...], place: int) -> Layout:
+        """All combinations of sizes, caps and DRAM caps; ``kinds`` for `Layout.units_by_kind`."""
+        dram = self.dram
+        drams_uw = dram.caps_uw if dram else (0,)
+        beyond_uw = [cap - dram.standing_uw for cap in drams_uw] if dram else [0]
+        levels = [(cap, beyond) for cap in self.caps_uw for beyond in beyond_uw]
+        size = np.repeat(np.asarray(self.sizes, dtype=np.int64), len(levels))
+        by_kind = [self.charge.units_of(kind, size) for kind in kinds]
+        return Layout(
+            size=size,
+            cap_uw=np.tile(np.repeat(self.caps_uw, len(drams_uw)), len(self.sizes)),
+            dram_cap_uw=np.tile(drams_uw, len(self.sizes) * len(self.caps_uw)),
+            units=self.charge.units(size),
+            power_uw=self.charge.power_uw(self.sizes, levels).ravel(),
+            place=np.full_like(size, place),
+            units_by_kind=np.stack(by_kind, axis=1) if by_kind else None,
+        )
+
+    def slowdowns(self, caps_uw: Sequence[int], dram: DramLevels | None) -> list[Floats]:
+        """On each kind what caps, or caps and DRAM caps, make of the time at full power.
+
+        A level is what a node holds of it where another kind of nodes may hold more.
+        """
+        apart = len(self.profiles) > 1
+        found = []
+        for profile, kind in zip(self.profiles, self.charge.kinds, strict=True):
+            caps_w = [w_from_uw(held_uw(kind, cap) if apart else cap) for cap in caps_uw]
+            if dram:
+                drams_w = [w_from_uw(cap) for cap in dram.caps_uw]
+                found.append(dram.model.slowdowns(profile, caps_w, drams_w).ravel())
+            else:
+                found.append(profile.slowdowns(caps_w))
+        return found
+
+    def times_s(self, t1_s: Floats, sizes: Sequence[int], slowdowns: Sequence[Floats]) -> Floats:
+        """Of the jobs at all sizes and levels: as slow as on the slowest of their nodes."""
+        times = [
+            np.multiply.outer(
+                scaled_times_s(t1_s[:, at, None], own.average_parallelism, own.sigma, sizes), slow
+            ).reshape(len(t1_s), -1)
+            for at, own, slow in zip(self.at, self.profiles, slowdowns, strict=True)
+        ]
+        result: Floats = np.maximum.reduce(times)
+        return result
 
 
-def _held_times_s(
-    profile: PassProfile,
-    kind: NodeKind,
-    sizes: tuple[int, ...],
-    caps_uw: tuple[int, ...],
-    dram: DramLevels | None = None,
-) -> Floats:
-    caps_w = [w_from_uw(held_uw(kind, cap)) for cap in caps_uw]
-    if dram is None:
-        return profile.times_s(sizes, caps_w)
-    return dram.model.times_s(profile, sizes, caps_w, [w_from_uw(cap) for cap in dram.caps_uw])
+class Shape:
+    """The options of jobs that differ in their work alone: those of all alternatives, at least one.
 
-
-@lru_cache(maxsize=REMEMBERED)
-def joined(
-    alternatives: tuple[Alternative, ...], size_least: int, kinds: tuple[NodeKind, ...]
-) -> Options:
-    """The options of all alternatives, at least one, as one table. Remembered.
-
-    ``kinds`` are those of all nodes, for `Options.units_by_kind`. All speedups are over the same
-    time, that of the slowest alternative (Eq. 7).
+    ``size_least`` is min N_j of Eq. 7, which need not be among the sizes offered now; all speedups
+    are over the same time, that of the slowest alternative there. That reference is a node whose
+    DRAM is not held back, so that weights and speedups with and without DRAM caps compare.
+    ``kinds`` are those of unlike nodes; none where all are alike.
     """
-    tables = [one.options(size_least) for one in alternatives]
-    slowest_s = max(table.slowest_s for table in tables)
-    total_s = np.concatenate([table.total_s for table in tables])
-    by_kind = [
-        np.stack([one.charge.units_of(kind, table.size) for kind in kinds], axis=1)
-        for one, table in zip(alternatives, tables, strict=True)
-    ]
-    return Options(
-        size=np.concatenate([table.size for table in tables]),
-        cap_uw=np.concatenate([table.cap_uw for table in tables]),
-        dram_cap_uw=np.concatenate([table.dram_cap_uw for table in tables]),
-        total_s=total_s,
-        speedup=slowest_s / total_s,
-        units=np.concatenate([table.units for table in tables]),
-        power_uw=np.concatenate([table.power_uw for table in tables]),
-        slowest_s=slowest_s,
-        place=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
-        units_by_kind=np.concatenate(by_kind),
-    )
+
+    def __init__(
+        self,
+        alternatives: Sequence[Alternative],
+        size_least: int,
+        kinds: tuple[NodeKind, ...] = (),
+    ) -> None:
+        self._size_least = size_least
+        self.dram = alternatives[0].dram
+        self._parts = [
+            (one, one.slowdowns(one.caps_uw, one.dram), one.slowdowns(one.caps_uw[:1], None))
+            for one in alternatives
+        ]
+        layouts = [one.layout(kinds, at) for at, one in enumerate(alternatives)]
+        self.layout = Layout.joined(layouts)
+        self._efficient: dict[bytes, tuple[Bools, Layout]] = {}
+        """By how the speedups of a job compare."""
+
+    def timed(self, t1_s: Floats) -> list[Options]:
+        """The options of jobs with so much work on each kind of nodes: shape (jobs, kinds)."""
+        least = (self._size_least,)
+        total = [one.times_s(t1_s, one.sizes, slow) for one, slow, _ in self._parts]
+        slowest = [one.times_s(t1_s, least, slow) for one, _, slow in self._parts]
+        total_s, slowest_s = np.concatenate(total, axis=1), np.maximum.reduce(slowest)
+        speedup = slowest_s / total_s
+        order = np.argsort(speedup, axis=1, kind="stable")
+        rises = np.diff(np.take_along_axis(speedup, order, axis=1), axis=1) > 0
+        rows = zip(order, rises, total_s, speedup, slowest_s[:, 0].tolist(), strict=True)
+        return [self._options(*row) for row in rows]
+
+    def _options(
+        self, order: Ints, rises: Bools, total_s: Floats, speedup: Floats, slowest_s: float
+    ) -> Options:
+        comparing = order.tobytes() + rises.tobytes()
+        found = self._efficient.get(comparing)
+        if found is None:
+            keep = self.layout.efficient(speedup)
+            found = keep, self.layout if keep.all() else self.layout.only(keep)
+            self._efficient[comparing] = found
+        keep, layout = found
+        out = Options(layout=self.layout, total_s=total_s, speedup=speedup, slowest_s=slowest_s)
+        best = out
+        if layout is not self.layout:
+            best = replace(out, layout=layout, total_s=total_s[keep], speedup=speedup[keep])
+        # In the place of the cached property, worked out for all jobs of the shape at once.
+        vars(out)["efficient"] = best
+        return out
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -19,7 +19,8 @@ job may count cores of one node, and the cores of a node are then one more const
 that run there; a user's priority scales the weight. Where nodes are unlike, a job has options for
 every kind of them, and the nodes of each kind are one more constraint (`parm_menu`).
 
-What does not change between two decisions is kept: the options of every job, laid out once. The
+What does not change between two decisions is kept: the options of every job, laid out once for all
+that differ in their work alone, and those of the jobs that wait in columns (`parm_queue`). The
 decision itself is `parm_choice`. It leaves open which nodes of its kind a new job gets.
 """
 
@@ -31,18 +32,22 @@ from typing import cast
 import numpy as np
 
 from wattfold.contract.ids import NodeId
-from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies import parm_choice
-from wattfold.coordinator.policies.parm_choice import Choice, Limits, Shared, Solving
+from wattfold.coordinator.policies.parm_choice import (
+    Ages,
+    Choice,
+    Limits,
+    Offers,
+    Shared,
+    Solving,
+)
 from wattfold.coordinator.policies.parm_dram import DramOffers
 from wattfold.coordinator.policies.parm_entry import Entry
 from wattfold.coordinator.policies.parm_menu import Nodes, Offer
-from wattfold.coordinator.policies.parm_options import (
-    Floats,
-    Options,
-)
+from wattfold.coordinator.policies.parm_options import Options, Shape
+from wattfold.coordinator.policies.parm_queue import Queue, ages_of
 from wattfold.coordinator.policies.parm_settings import ParmSettings, Variant
 from wattfold.coordinator.policies.parm_stall import stalled, stalls_s
 from wattfold.coordinator.policies.scheduler import (
@@ -61,6 +66,8 @@ from wattfold.coordinator.solvers.deadline import Deadline
 FULL = "the running jobs alone fill the budget"
 DEADLINE_S = 20.0
 """Of a decision, where the driver says nothing."""
+SHAPES_MAX = 4096
+"""Kinds of jobs whose options are kept."""
 
 
 class ParmScheduler(ChoosingScheduler, DramScheduler):
@@ -82,11 +89,11 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         self._drams = DramOffers((), None)
         self._entries: dict[int, Entry] = {}
         self._running: dict[int, Entry] = {}
-        self._queued: dict[int, Entry] = {}
-        """In order of submission, but for what `_unordered` says."""
-        self._unordered = False
+        self._queued = Queue()
         self._stale: dict[int, Entry] = {}
         """To be laid out."""
+        self._shapes: dict[tuple[object, ...], tuple[tuple[Offer, ...], Shape]] = {}
+        """What jobs are laid out from, by their `Entry.kin`."""
         self._mixed_of: object = None
         """Empty nodes of each kind that options were laid out for."""
         self._asking: dict[int, None] = {}
@@ -131,6 +138,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         before, self._nodes = self._nodes, Nodes(site) if site.count else None
         if self._nodes is not None and not (self._nodes.like(before) and self._drams.like(drams)):
             self._mixed_of = None
+            self._shapes.clear()
             for one in self._entries.values():
                 one.profiles = self._profiles(one.job)
                 self._lay_anew(one)
@@ -141,7 +149,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
 
     def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job has ended, or waits no more."""
-        for part in (self._entries, self._running, self._queued, self._stale, self._asking):
+        self._queued.pop(job)
+        for part in (self._entries, self._running, self._stale, self._asking):
             part.pop(job, None)
 
     def change(self, job: int, now_ns: int) -> None:
@@ -159,10 +168,12 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         if held is None:
             one.done = self._jobs.done(job, now_ns)
             self._running.pop(job, None)
-            if job not in self._queued:
+            if job in self._queued:
+                self._queued.touch(job)
+            else:
                 self._queue(one)
             return
-        self._queued.pop(job, None)
+        self._queued.pop(job)
         self._running[job] = one
         one.started_ns, one.resized_ns, one.movable = held.started_ns, held.resized_ns, held.movable
         one.cap_uw, one.dram_cap_uw, one.told = held.cap_uw, held.dram_uw, True
@@ -177,9 +188,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             one.started_ns, one.resized_ns, one.given = -1, -1, None
             one.movable = True
             self._lay_anew(one)
-        if self._queued and next(reversed(self._queued.values())).place > one.place:
-            self._unordered = True
-        self._queued[one.job] = one
+        self._queued.add(one)
 
     # What it answers.
 
@@ -187,19 +196,21 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         """Starts, and running jobs whose size or cap changes."""
         deadline = self._solving.deadline()
         began_ns = deadline.clock()
-        jobs = self._planned()
+        running, waiting = self._planned()
         self._found, full = Found(), False
-        if jobs:
-            offers, choice, limits = self._choose(jobs, now_ns, deadline)
+        decisions: list[Decision] = []
+        if running or waiting:
+            offers, choice, limits = self._choose(running, now_ns, deadline)
             if self._times_ns is not None:
                 self._times_ns.append(deadline.clock() - began_ns)
             solution, full = choice.solution, not choice.usable
             worth = (0.0, 0.0) if full else (solution.objective, solution.bound)
             self._found = Found(choice.solver, solution.outcome.value, *worth)
-            picks = self._least(jobs, offers, limits) if full else choice.picks.tolist()
-            decisions = list(self._taken(zip(jobs, offers, picks, strict=True), now_ns))
-        else:
-            decisions = []
+            picks = self._least(running, offers, limits) if full else choice.picks.tolist()
+            resized = zip(running, offers, picks, strict=False)
+            started = zip(waiting, picks[len(running) :], strict=False)
+            starts = [(one, one.table.efficient, pick) for one, pick in started if pick >= 0]
+            decisions = list(self._taken([*resized, *starts], now_ns))
         if full is not self._full:
             self._full, self._renamed = full, None
         unlocks = (self.locked_until_ns(one) for one in self._running.values() if one.movable)
@@ -216,25 +227,25 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         one = self._entries[job]
         assert one.given is not None, "it is of the last decision"
         table, at = one.given
-        place = one.offers[int(table.place[at])][0]
-        sizes = tuple(one.table.sizes.tolist())
-        total_s, dram_uw = float(table.total_s[at]), int(table.dram_cap_uw[at])
+        place = one.offers[int(table.layout.place[at])][0]
+        sizes = one.table.layout.sizes
+        total_s, dram_uw = float(table.total_s[at]), int(table.layout.dram_cap_uw[at])
         return Placing(place.kinds, place.nodes, sizes, total_s, dram_uw)
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason is another since the last call."""
         renamed, self._renamed = self._renamed, {}
-        named = self._queued if renamed is None else {**renamed, **dict.fromkeys(jobs)}
-        queued = self._queued
-        every = dict.fromkeys((*named, *self._asking))
-        return [self._reason(queued[job]) for job in every if job in queued]
+        every = [one.job for one in self._queued] if renamed is None else [*renamed, *jobs]
+        named = dict.fromkeys((*every, *self._asking))
+        return [self._reason(self._entries[job]) for job in named if job in self._queued]
 
     def offered(self, now_ns: int) -> list[tuple[int, Options, float]]:
         """Every job that is planned for, its options and its weight: for people."""
-        jobs = self._planned()
-        weights = self._weights(jobs, now_ns).tolist()
+        running, waiting = self._planned()
+        jobs = [*running, *waiting]
+        weights = parm_choice.weights(self._ages(jobs, now_ns), now_ns, self._settings.alpha)
         tables = [self._open(one, now_ns, locks=True) for one in jobs]
-        return [(o.job, t, w) for o, t, w in zip(jobs, tables, weights, strict=True)]
+        return [(o.job, t, w) for o, t, w in zip(jobs, tables, weights.tolist(), strict=True)]
 
     def locked_until_ns(self, one: Entry) -> int:
         """Until when the last resize forbids another one; 0 = it does not."""
@@ -251,11 +262,11 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             return Reason(one.job, text, never=True)
         if self._full:
             return Reason(one.job, FULL)
-        units, power_w = int(table.units.min()), int(table.power_uw.min()) / 1e6
+        units, power_uw = table.layout.least
         return Reason(
             one.job,
-            f"needs {units} cores and {power_w:.1f} W above idle at least, from which the jobs "
-            "that run or start gain more",
+            f"needs {units} cores and {power_uw / 1e6:.1f} W above idle at least, from which the "
+            "jobs that run or start gain more",
         )
 
     # Choosing.
@@ -265,14 +276,11 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         rules = self._settings
         return Solving(solver=rules.solver, gap=rules.gap, deadline_s=self.deadline_s)
 
-    def _planned(self) -> list[Entry]:
-        """The jobs that are weighed, laid out: those that run in order of their starts, then the
+    def _planned(self) -> tuple[list[Entry], list[Entry]]:
+        """The jobs that are weighed, laid out: those that run in order of their starts, and the
         others in order of submission."""
         self._lay_out()
-        if self._unordered:
-            self._queued = dict(sorted(self._queued.items(), key=lambda pair: pair[1].place))
-            self._unordered = False
-        asking = [job for job in self._asked() if job in self._queued]
+        asking = list(self._asked())
         before, self._lacking = self._lacking, {}
         if asking:
             self._lacking.update(cast("NamedJobs", self._jobs).lacking(asking))
@@ -282,36 +290,39 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             self._renamed.update(dict.fromkeys(other))
         running = [one for one in self._running.values() if one.movable]
         running.sort(key=lambda one: (one.started_ns, *one.place))
-        return running + [one for one in self._queued.values() if one.job not in self._lacking]
+        return running, [one for one in self._queued if one.job not in self._lacking]
 
     def _asked(self) -> Iterable[int]:
-        """Jobs of which the driver is asked whether anything but cores and power keeps them."""
-        return self._queued if self._site.reservations else self._asking
+        """Waiting jobs of which the driver is asked what keeps them beside cores and power."""
+        if self._site.reservations:
+            return (one.job for one in self._queued)
+        return (job for job in self._asking if job in self._queued)
 
     def _choose(
-        self, jobs: list[Entry], now_ns: int, deadline: Deadline
+        self, running: list[Entry], now_ns: int, deadline: Deadline
     ) -> tuple[list[Options], Choice, Limits]:
-        weight = self._weights(jobs, now_ns)
-        must_run = [one.size > 0 for one in jobs]
-        limits = self._limits(jobs)
-        locked = any(self._resizable(one) and self._locked(one, now_ns) for one in jobs)
+        """What the running jobs are offered, and the choice: theirs first."""
+        parts, ages = self._queued.columns()
+        if self._lacking:
+            keep = np.asarray([one.job not in self._lacking for one in self._queued])
+            parts, ages = [Offers.joined(parts).only(keep)], [Ages.joined(ages).only(keep)]
+        every = Ages.joined([self._ages(running, now_ns), *ages])
+        weight = parm_choice.weights(every, now_ns, self._settings.alpha)
+        must_run = np.arange(weight.size) < len(running)
+        limits = self._limits(running)
+        locked = any(self._resizable(one) and self._locked(one, now_ns) for one in running)
         for locks in (True, False):
-            offers = [self._offered(one, now_ns, locks=locks) for one in jobs]
+            own = [self._offered(one, now_ns, locks=locks) for one in running]
+            offers = Offers.joined([Offers.of(own), *parts])
             choice = parm_choice.choose(offers, weight, must_run, limits, self._solving, deadline)
             if choice.usable or not locked:
                 break
-        return offers, choice, limits
+        return own, choice, limits
 
-    def _weights(self, jobs: list[Entry], now_ns: int) -> Floats:
-        return parm_choice.weights(
-            [one.table.slowest_s for one in jobs],
-            [self._jobs.done(one.job, now_ns) if one.size else one.done for one in jobs],
-            [(now_ns - one.ask.submitted_ns) / NS_PER_S for one in jobs],
-            [one.ask.priority for one in jobs],
-            self._settings.alpha,
-        )
+    def _ages(self, jobs: list[Entry], now_ns: int) -> Ages:
+        return ages_of(jobs, [self._jobs.done(o.job, now_ns) if o.size else o.done for o in jobs])
 
-    def _limits(self, jobs: list[Entry]) -> Limits:
+    def _limits(self, running: list[Entry]) -> Limits:
         site = self._site
         if not site.nodes:
             assert site.kind is not None, "nodes that are only counted are alike"
@@ -319,8 +330,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         known = cast("NamedJobs", self._jobs)
         room = known.room()
         on: dict[NodeId, list[int]] = {}
-        for index, one in enumerate(jobs):
-            if one.size and one.ask.unit is SizeUnit.CORES:
+        for index, one in enumerate(running):
+            if one.ask.unit is SizeUnit.CORES:
                 on.setdefault(_nodes_of(known, one.job)[0], []).append(index)
         return Limits(
             units=sum(len(cpus) for cpus in room.free.values()),
@@ -334,20 +345,20 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         )
 
     def _offered(self, one: Entry, now_ns: int, *, locks: bool) -> Options:
-        """The options of a job in this decision that may be in a best one."""
+        """The options of a running job in this decision that may be in a best one."""
         options = self._open(one, now_ns, locks=locks)
         price = self._settings.resize_price
         priced = price is not None or one.ask.restart_s > 0
-        if not priced or not one.size or options is one.here:
+        if not priced or options is one.here:
             return options.efficient
         # With a price on changes an option that others beat may be the best: it is the present one.
         stall_s = one.stall_s if options is one.table else None
         if stall_s is None and one.ask.restart_s:
-            stall_s = np.where(options.size == one.size, 0.0, one.ask.restart_s)
+            stall_s = np.where(options.layout.size == one.size, 0.0, one.ask.restart_s)
         elif stall_s is None:
             assert price is not None
             data_mb = price.memory_mb * one.ask.least
-            stall_s = stalls_s(options.size, one.size, data_mb, price.link_mb_per_s)
+            stall_s = stalls_s(options.layout.size, one.size, data_mb, price.link_mb_per_s)
         if options is one.table:
             one.stall_s = stall_s
         return stalled(options, stall_s, self._jobs.done(one.job, now_ns))
@@ -367,15 +378,16 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
     def _locked(self, one: Entry, now_ns: int) -> bool:
         return now_ns < self.locked_until_ns(one)
 
-    def _least(self, jobs: list[Entry], offers: list[Options], limits: Limits) -> list[int]:
+    def _least(self, running: list[Entry], offers: list[Options], limits: Limits) -> list[int]:
         """Where no choice is usable: the option of least power of every running job, if that is
         what is short; -1 = it stays as it is."""
-        least = [o.cheapest if one.size else -1 for one, o in zip(jobs, offers, strict=True)]
-        needed_uw = sum(int(o.power_uw[at]) for o, at in zip(offers, least, strict=True) if at >= 0)
-        short = needed_uw > limits.power_uw
+        least = [own.cheapest for own in offers]
+        cheapest = zip(offers, least, strict=True)
+        power_uw = [int(o.layout.power_uw[at]) if at >= 0 else 0 for o, at in cheapest]
+        short = sum(power_uw) > limits.power_uw
         return [
-            at if short and at >= 0 and o.power_uw[at] <= one.charged_uw() else -1
-            for one, o, at in zip(jobs, offers, least, strict=True)
+            at if short and own_uw <= one.charged_uw() else -1
+            for one, own_uw, at in zip(running, power_uw, least, strict=True)
         ]
 
     def _taken(
@@ -385,13 +397,15 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         for one, offered, pick in picks:
             if pick < 0:
                 continue
-            size, cap_uw = int(offered.size[pick]), int(offered.cap_uw[pick])
-            dram_uw = int(offered.dram_cap_uw[pick])
+            row = offered.layout
+            size, cap_uw = int(row.size[pick]), int(row.cap_uw[pick])
+            dram_uw = int(row.dram_cap_uw[pick])
             told, one.told = one.told, False
             if not told and (size, cap_uw, dram_uw) == (one.size, one.cap_uw, one.dram_cap_uw):
                 continue
             if one.size == 0:
-                self._running[one.job] = self._queued.pop(one.job)
+                self._queued.pop(one.job)
+                self._running[one.job] = one
                 one.started_ns = now_ns
             elif size != one.size:
                 one.resized_ns = now_ns
@@ -420,20 +434,44 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
             if empty != self._mixed_of:
                 self._mixed_of = empty
                 # Which nodes can be joined for a large job has changed.
-                waits = self._queued.values()
-                self._stale |= {o.job: o for o in waits if o.ask.unit is SizeUnit.NODES}
+                self._shapes.clear()
+                waits = (one for one in self._queued if one.ask.unit is SizeUnit.NODES)
+                self._stale |= {one.job: one for one in waits}
+        kins: dict[tuple[object, ...], list[Entry]] = {}
         for one in self._stale.values():
-            one.lay_out(self._offers(one), nodes, self._settings, self._drams)
+            kins.setdefault(one.kin(self._on(one)), []).append(one)
+        for kin, jobs in kins.items():
+            self._lay_out_kin(kin, jobs, nodes)
+        for job in self._stale:
+            self._queued.touch(job)
             if self._renamed is not None:
-                self._renamed[one.job] = None
+                self._renamed[job] = None
         self._stale.clear()
+
+    def _lay_out_kin(self, kin: tuple[object, ...], jobs: list[Entry], nodes: Nodes) -> None:
+        if kin not in self._shapes:
+            if len(self._shapes) >= SHAPES_MAX:
+                self._shapes.clear()
+            offers = self._offers(jobs[0])
+            shape = jobs[0].shape(offers, nodes, self._settings, self._drams)
+            self._shapes[kin] = offers, shape
+        offers, shape = self._shapes[kin]
+        works = [tuple(own.t1_s for own in one.profiles) for one in jobs]
+        unlike = list(dict.fromkeys(works))
+        options = dict(zip(unlike, shape.timed(np.asarray(unlike)), strict=True))
+        for one, work in zip(jobs, works, strict=True):
+            one.lay_out(offers, shape, options[work])
+
+    def _on(self, one: Entry) -> list[NodeId]:
+        """The nodes that a running job is on, of unlike ones."""
+        if not one.size or self._nodes is None or self._nodes.alike:
+            return []
+        return _nodes_of(cast("NamedJobs", self._jobs), one.job)
 
     def _offers(self, one: Entry) -> tuple[Offer, ...]:
         nodes = self._nodes
         assert nodes is not None, "there are nodes"
-        apart = one.size > 0 and not nodes.alike
-        on = _nodes_of(cast("NamedJobs", self._jobs), one.job) if apart else ()
-        return one.offers_on(nodes, on, self._settings)
+        return one.offers_on(nodes, self._on(one), self._settings)
 
 
 def _nodes_of(jobs: NamedJobs, job: int) -> list[NodeId]:

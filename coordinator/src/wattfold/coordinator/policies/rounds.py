@@ -58,7 +58,7 @@ class Rounds(NamedJobs):
         """What the core said last of jobs that the last plan gave something else."""
         self._world: Snapshot | None = None
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
-        self._alike = True
+        self._kinds: dict[NodeId, NodeKind] = {}
         self._names: frozenset[NodeId] = frozenset()
         self._cores: dict[NodeId, int] = {}
         self._named: dict[int, None] = {}
@@ -81,7 +81,7 @@ class Rounds(NamedJobs):
         ``gone`` neither wait nor run, and need not be known. Jobs of ``world`` are not looked at.
         """
         self._world, self._room, site = world, None, site_of(world)
-        self._alike = len({id(node.spec.kind) for node in world.nodes}) <= 1
+        self._kinds = {node.spec.node_id: node.spec.kind for node in world.nodes}
         if site.names != self._site.names:
             self._names = frozenset(site.names)
         if site.nodes != self._site.nodes:
@@ -172,10 +172,13 @@ class Rounds(NamedJobs):
         return any(len(s.cpus) != self._cores.get(s.node_id, 0) for s in current.shares)
 
     def _resizable(self, view: JobView) -> bool:
-        """Whether its size may change while it runs; of whole nodes by a restart, on like nodes."""
+        """Whether its size may change while it runs; of whole nodes by a restart, and among nodes
+        of the one kind that it is on."""
         spec, cores = view.spec, view.spec.unit is SizeUnit.CORES
         if spec.mode is ResizeMode.RESTART:
-            return view.nodes_may_change and (cores or self._alike)
+            shares = view.current.shares if view.current else ()
+            under = {self._kinds[s.node_id] for s in shares if s.node_id in self._kinds}
+            return view.nodes_may_change and (cores or len(under) <= 1)
         return spec.kind.resized and spec.mode is not ResizeMode.FIXED and cores
 
     def held(self, job: int) -> Held | None:

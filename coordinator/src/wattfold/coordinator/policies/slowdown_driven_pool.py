@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from wattfold.coordinator.core.charge import node_uw
+from wattfold.coordinator.policies.backfill import AT_ONCE, Passes
 from wattfold.coordinator.policies.node_parts import NodeJobs, NodeScheduler, Parts
 from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
 from wattfold.coordinator.policies.slowdown_driven_choice import always
@@ -26,12 +27,12 @@ class SlowdownScheduler(NodeScheduler):
 
     ``sharing`` says of each kind of job, by ``kind_of`` each job, how it shares nodes. ``cap_uw``
     is the cap of all jobs; None = the greatest. ``kills_at_limit``: see `backfill`.
-    ``contiguous``: who starts beside mates does so on nodes with numbers in a row.
+    ``contiguous``: who starts beside mates does so on nodes with numbers in a row. ``passes``: of
+    backfilling, in which mates are looked for too.
     """
 
     name = "slowdown-driven"
     each_event = True
-    revisit_ns = 0
     solver_ns: Sequence[int] = ()
 
     def __init__(
@@ -43,9 +44,10 @@ class SlowdownScheduler(NodeScheduler):
         cap_uw: int | None = None,
         kills_at_limit: bool = True,
         contiguous: bool = False,
+        passes: Passes = AT_ONCE,
     ) -> None:
         self._rules, self._kinds, self._kind_of = rules, tuple(sharing), kind_of
-        self._contiguous = contiguous
+        self._contiguous, self._passes = contiguous, passes
         self._cap_uw, self._kills_at_limit = cap_uw or 0, kills_at_limit
         self._jobs: NodeJobs
         self._queue: SlowdownQueue | None = None
@@ -54,6 +56,11 @@ class SlowdownScheduler(NodeScheduler):
         """The nodes that are their own, of jobs that share or did."""
         self.started_beside = 0
         self.mates: set[int] = set()
+
+    @property
+    def revisit_ns(self) -> int:
+        """When the next pass is due, where passes are not at once; else 0."""
+        return self._queue.due if self._queue is not None else 0
 
     def attach(self, jobs: Jobs) -> None:
         """Called once before anything else."""
@@ -78,6 +85,7 @@ class SlowdownScheduler(NodeScheduler):
             self._rules,
             kills_at_limit=self._kills_at_limit,
             allowed=self._in_a_row if self._contiguous else always,
+            passes=self._passes,
         )
 
     def submit(self, job: int, now_ns: int) -> None:

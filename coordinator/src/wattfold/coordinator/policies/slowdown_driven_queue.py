@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from wattfold.coordinator.policies.backfill import EasyQueue
+from wattfold.coordinator.policies.backfill import AT_ONCE, EasyQueue, Passes
 from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     Guest,
@@ -51,8 +51,10 @@ class SharingRules:
     """Settings of the policy.
 
     ``dynamic``: MAX_SLOWDOWN is the mean predicted slowdown of the running jobs (DynAVGSD).
-    ``benefit``: a job must be predicted to end earlier than by the static schedule. ``protects``:
-    mates may not end so late that the first that waits starts later than is reserved for it.
+    ``benefit``: a job must be predicted to end earlier than by the static schedule, by more than
+    ``least_gain`` times what it asked for: so much must its predicted slowdown fall.
+    ``protects``: mates may not end so late that the first that waits starts later than is reserved
+    for it.
     ``free_nodes``: free nodes may complete a combination. ``mapped``: jobs that wait, before the
     one looked at, whose reservations the static schedule reckons with. ``tested``: so many of those
     that wait are looked at for mates, in order.
@@ -62,6 +64,7 @@ class SharingRules:
     dynamic: bool = False
     factor: float = 0.5
     benefit: bool = True
+    least_gain: float = 0.0
     protects: bool = True
     free_nodes: bool = False
     mapped: int = 32
@@ -136,8 +139,9 @@ class SlowdownQueue(EasyQueue):
         *,
         kills_at_limit: bool = False,
         allowed: Callable[[tuple[int, ...]], bool] = always,
+        passes: Passes = AT_ONCE,
     ) -> None:
-        super().__init__(units, kills_at_limit=kills_at_limit)
+        super().__init__(units, kills_at_limit=kills_at_limit, passes=passes)
         self.cores, self.rules = cores, rules
         self.shared: dict[int, Pick] = {}
         self.changed: dict[int, None] = {}
@@ -249,6 +253,8 @@ class SlowdownQueue(EasyQueue):
         if self._new and self._new[0].began < now:
             self._let_lend()
         overdue = self._overdue(now)
+        if not self._backfills(now):
+            return self._in_order(now, self.free + overdue)
         if self._fresh and now < self._shadow and not overdue:
             # Those turned down before would be again: a job that comes brings no room and no mates.
             return self._pass(now, self.free, self._standing)
@@ -265,13 +271,29 @@ class SlowdownQueue(EasyQueue):
         ended = (entry for entry in self.running if entry[0] <= now)
         return sum(own for _, job, own in ended if not runs[job].resized)
 
+    def _in_order(self, now: int, free: int) -> list[int]:
+        """Between two passes: those at the front of the queue, up to the first without room."""
+        started: list[int] = []
+        for number, size, estimate in self.queue:
+            if size > free:
+                break
+            self._begin(number, size, estimate, now)
+            free -= size
+            started.append(number)
+        del self.queue[: len(started)]
+        self._fresh = False
+        return started
+
     def _pass(self, now: int, free: int, first: int) -> list[int]:
         """Looks at the jobs from a position on, each by the static schedule and then malleable."""
         queue = self.queue
         started: list[int] = []
         kept = queue[:first]
         waits = first > 0
-        for number, size, estimate in queue[first:]:
+        last = self.passes.end(len(queue)) if waits else len(queue)
+        for place, (number, size, estimate) in enumerate(queue[first:], first):
+            if place >= last:
+                break
             fits = size <= free
             if fits and waits:
                 fits = now + estimate <= self._shadow or size <= self._extra
@@ -294,11 +316,12 @@ class SlowdownQueue(EasyQueue):
                 continue
             if not waits:
                 waits = True
+                last = place + self.passes.end(len(queue) - place)
                 self._look_ahead(now, free, size)
             kept.append((number, size, estimate))
-        self.queue = kept
         self._standing = len(kept)
         self._fresh = bool(kept)
+        self.queue = kept + queue[last:]
         return started
 
     def _look_ahead(self, now: int, free: int, need: int) -> None:
@@ -476,6 +499,8 @@ class SlowdownQueue(EasyQueue):
         rules, latest = self.rules, None
         if rules.benefit:
             latest = self._static_end(guest.nodes, guest.asked, now, before)
+            if latest is not None and rules.least_gain:
+                latest -= int(guest.asked * rules.least_gain)
             if latest is not None and now + self._lenders.least_takes(guest) >= latest:
                 return None
         allowed = self._allowed

@@ -14,7 +14,10 @@ from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
 
 
 class _ReproduceGroup(LazyGroup):
-    COMMANDS: ClassVar[Mapping[str, str]] = {"parm": "simulation.reproduce_parm:parm"}
+    COMMANDS: ClassVar[Mapping[str, str]] = {
+        "parm": "simulation.reproduce_parm:parm",
+        "slowdown-driven": "simulation.reproduce_slowdown:slowdown_driven",
+    }
 
 
 @click.group(cls=_ReproduceGroup)

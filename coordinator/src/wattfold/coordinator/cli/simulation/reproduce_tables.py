@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from wattfold.coordinator.cli.shared.session import Session
-from wattfold.coordinator.simulation.experiments.parm.evaluation import Evaluation, Findings
+from wattfold.coordinator.simulation.experiments.parm.evaluation import Evaluation
 from wattfold.coordinator.simulation.experiments.parm.report import QUICK_NOTE
-from wattfold.coordinator.simulation.experiments.parm.settings import StandIn
-from wattfold.coordinator.simulation.experiments.verdicts import Verdict
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+from wattfold.coordinator.simulation.experiments.verdicts import Judgement, Verdict
 
 _STYLES = {
     Verdict.REPRODUCED: "green",
@@ -27,15 +27,14 @@ def print_evaluation(
 ) -> None:
     """Prints verdicts, stand-ins, and where the files are."""
     for findings in evaluation.findings:
-        session.print(_verdicts(findings))
+        title = f"{findings.experiment.title}, {len(findings.plan.seeds)} seeds"
+        if findings.plan.quick:
+            title += f" -- {QUICK_NOTE.upper()}"
+        session.print(verdict_table(title, findings.judgements))
         session.print(Text())
-    session.print(_stand_ins(known))
+    session.print(stand_in_table(known))
     session.print(Text())
-    counts = [
-        f"{sum(j.verdict is verdict for f in evaluation.findings for j in f.judgements)} {verdict}"
-        for verdict in Verdict
-    ]
-    session.print(Text(f"Claims: {', '.join(counts)}."))
+    print_counts(session, [j for f in evaluation.findings for j in f.judgements])
     session.print(
         Text(
             f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
@@ -47,11 +46,14 @@ def print_evaluation(
     session.print(Text(f"Report, figures, points and single results: {folder}/report.md"))
 
 
-def _verdicts(findings: Findings) -> Table:
-    plan = findings.plan
-    title = f"{findings.experiment.title}, {len(plan.seeds)} seeds"
-    if plan.quick:
-        title += f" -- {QUICK_NOTE.upper()}"
+def print_counts(session: Session, judgements: Sequence[Judgement]) -> None:
+    """Prints how many claims have each verdict."""
+    counts = [f"{sum(j.verdict is verdict for j in judgements)} {verdict}" for verdict in Verdict]
+    session.print(Text(f"Claims: {', '.join(counts)}."))
+
+
+def verdict_table(title: str, judgements: Sequence[Judgement]) -> Table:
+    """Claims beside what was measured."""
     table = Table(
         title=title,
         title_justify="left",
@@ -65,7 +67,7 @@ def _verdicts(findings: Findings) -> Table:
     table.add_column("MEASURED", overflow="fold", ratio=4)
     table.add_column("VERDICT", no_wrap=True)
     table.add_column("WHY", overflow="fold", ratio=3)
-    for judgement in findings.judgements:
+    for judgement in judgements:
         table.add_row(
             Text(judgement.claim.text),
             Text(judgement.measured),
@@ -75,7 +77,8 @@ def _verdicts(findings: Findings) -> Table:
     return table
 
 
-def _stand_ins(known: Sequence[StandIn]) -> Table:
+def stand_in_table(known: Sequence[StandIn]) -> Table:
+    """What stands for what a paper leaves open."""
     table = Table(
         title="What the paper leaves open, and what stands for it",
         title_justify="left",

@@ -15,6 +15,7 @@ from wattfold.coordinator.simulation.workloads.annotations import (
     annotate,
     write_annotations,
 )
+from wattfold.coordinator.simulation.workloads.cirne import generate_cirne
 from wattfold.coordinator.simulation.workloads.lublin import LublinKind, generate_lublin
 from wattfold.coordinator.simulation.workloads.poisson import generate_poisson
 from wattfold.coordinator.simulation.workloads.refitted import refit
@@ -26,6 +27,7 @@ _OPTIONS_OF = {
     "lublin": {"procs", "kind", "overestimate"},
     "poisson": {"procs", "load", "mean", "sigma"},
     "refitted": {"like"},
+    "cirne": set(),
 }
 
 
@@ -81,6 +83,7 @@ def generate(
 
     lublin: Lublin and Feitelson (2003). poisson: random arrivals and exponential lengths as in
     Kale, Kumar and DeSouza (2002). refitted: the forms of Cirne and Berman (2001) fitted to a log.
+    cirne: the same forms for 1024 nodes, as in D'Amico et al. (2019); sizes are whole nodes.
     One seed gives one file.
     """
     given = {name: value for name, value in options.items() if value is not None}
@@ -121,6 +124,8 @@ def _generated(
         if "mean" in given:
             given["mean_s"] = given.pop("mean")
         return generate_poisson(jobs, seed, **given)
+    if model == "cirne":
+        return generate_cirne(jobs, seed), None
     if "like" not in given:
         raise BadRequestError("the model refitted needs --like LOG")
     return refit(read_swf(given["like"]).workload).generate(jobs, seed), None

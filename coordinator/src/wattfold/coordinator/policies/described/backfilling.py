@@ -5,10 +5,31 @@ from __future__ import annotations
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.descriptions import (
     Description,
+    Place,
     PolicySetting,
     Pool,
     Values,
     Variant,
+)
+
+PASS_SETTINGS = (
+    PolicySetting(
+        key="looked",
+        default=0,
+        low=0,
+        high=1_000_000,
+        help="jobs at the front of the queue that EASY looks at in a pass of backfilling; 0 = all",
+        places=(Place.SIMULATOR,),
+    ),
+    PolicySetting(
+        key="every",
+        default=0.0,
+        low=0.0,
+        high=86_400.0,
+        unit="s",
+        help="between two passes of EASY's backfilling jobs start only in order; 0 = at once",
+        places=(Place.SIMULATOR,),
+    ),
 )
 
 
@@ -52,5 +73,6 @@ DESCRIPTION = Description(
             choices=("min", "max"),
             help="which end of a range counts as asked for",
         ),
+        *PASS_SETTINGS,
     ),
 )

@@ -31,7 +31,7 @@ def _made(variant: str, values: Values) -> Policy:
         dram_choice=DramChoice.of(
             int(values["dram_levels"]),
             float(values["dram_rest_w"]),
-            float(values["dram_full_w"]),
+            float(values["dram_work_w"]),
         ),
     )
 
@@ -127,13 +127,13 @@ DESCRIPTION = Description(
             help="what the DRAM of a node draws at rest",
         ),
         PolicySetting(
-            key="dram_full_w",
-            default=18.0,
-            low=0,
+            key="dram_work_w",
+            default=10.0,
+            low=1,
             high=10_000,
             unit="W",
             places=(Place.SERVICE,),
-            help="what it draws for a program that only waits for memory",
+            help="what it draws beyond that for a program that only waits for memory",
         ),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.policies.described.backfilling import PASS_SETTINGS
 from wattfold.coordinator.policies.descriptions import (
     Description,
     Place,
@@ -96,6 +97,14 @@ DESCRIPTION = Description(
             help="no: share also where the job would end earlier by waiting, as the authors' code",
         ),
         PolicySetting(
+            key="least_gain",
+            default=0.0,
+            low=0.0,
+            high=1e6,
+            help="with benefit: by more than so much must a job's predicted slowdown fall",
+            places=_SIMULATOR,
+        ),
+        PolicySetting(
             key="protects",
             default="yes",
             choices=YES_NO,
@@ -155,5 +164,13 @@ DESCRIPTION = Description(
             help="share of the simulated jobs that are not malleable which may start on less",
             places=_SIMULATOR,
         ),
+        PolicySetting(
+            key="check",
+            default="no",
+            choices=YES_NO,
+            help="yes: after every decision look at all rules; a broken one ends the simulation",
+            places=_SIMULATOR,
+        ),
+        *PASS_SETTINGS,
     ),
 )

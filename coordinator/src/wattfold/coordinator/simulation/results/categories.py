@@ -42,8 +42,7 @@ def categories(record: RunRecord) -> Categories:
     """
     jobs = record.jobs
     values = job_values(jobs.submit_ns, record.columns.start_ns, record.columns.end_ns, jobs.run_ns)
-    most = int(jobs.size_max.max()) if len(jobs) else 1
-    edges = 2 ** np.arange(max(0, most - 1).bit_length() + 1)
+    edges = _edges(int(jobs.size_max.max()) if len(jobs) else 1)
     rows = np.searchsorted(edges, jobs.size_max, side="left")
     places = np.searchsorted(np.array(RUN_EDGES_S), jobs.run_ns / NS_PER_S, side="right")
     shape = (len(edges), len(_RUN_LABELS))
@@ -67,6 +66,25 @@ def categories(record: RunRecord) -> Categories:
         wait_s=mean(np.where(ended, values.wait_s, np.nan)),
         run_ratio=mean(values.run_ratio),
     )
+
+
+def empty_categories(most: int) -> Categories:
+    """Categories of jobs of up to so many nodes, none of which has a job."""
+    edges = _edges(most)
+    shape = (len(edges), len(_RUN_LABELS))
+    return Categories(
+        size_labels=_size_labels(edges),
+        run_labels=_RUN_LABELS,
+        jobs=np.zeros(shape, dtype=np.int64),
+        slowdown=np.full(shape, np.nan),
+        wait_s=np.full(shape, np.nan),
+        run_ratio=np.full(shape, np.nan),
+    )
+
+
+def _edges(most: int) -> Ints:
+    edges: Ints = 2 ** np.arange(max(0, most - 1).bit_length() + 1)
+    return edges
 
 
 def _size_labels(edges: Ints) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from wattfold.coordinator.policies.descriptions import Pool
+from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.policies.backfill import Passes
+from wattfold.coordinator.policies.descriptions import Pool, Values
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import AnyScheduler
 from wattfold.coordinator.policies.scheduler import DramScheduler
@@ -84,7 +86,12 @@ def _backfilling(case: SimulationCase, table: JobTable) -> AnyScheduler:
         cap_uw=choice.cap_uw,
         size=str(values["size"]),
         kills_at_limit=_kills_at_limit(case, table),
+        passes=_passes(values),
     )
+
+
+def _passes(values: Values) -> Passes:
+    return Passes(looked=int(values["looked"]), every=ns_from_s(float(values["every"])))
 
 
 def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
@@ -117,6 +124,7 @@ def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
 
 def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     from wattfold.coordinator.policies.described.slowdown_driven import most_slowdown
+    from wattfold.coordinator.policies.slowdown_driven_check import CheckedSlowdownScheduler
     from wattfold.coordinator.policies.slowdown_driven_choice import Limits
     from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
     from wattfold.coordinator.policies.slowdown_driven_queue import Sharing, SharingRules
@@ -133,7 +141,8 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     lends = drawn < case.source.malleable_share
     rest = (drawn - case.source.malleable_share) / max(1 - case.source.malleable_share, 1e-9)
     moldable = ~lends & (rest < float(values["moldable"]))
-    return SlowdownScheduler(
+    made = CheckedSlowdownScheduler if values["check"] == "yes" else SlowdownScheduler
+    return made(
         rules=SharingRules(
             limits=Limits(
                 most_slowdown=most_slowdown(values),
@@ -143,6 +152,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
             dynamic=values["cutoff"] == "dynamic",
             factor=float(values["sharing_factor"]),
             benefit=values["benefit"] == "yes",
+            least_gain=float(values["least_gain"]),
             protects=values["protects"] == "yes",
             free_nodes=values["free_nodes"] == "yes",
             mapped=int(values["mapped"]),
@@ -157,6 +167,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
         cap_uw=cap_uw,
         contiguous=values["contiguous"] == "yes",
         kills_at_limit=_kills_at_limit(case, table),
+        passes=_passes(values),
     )
 
 

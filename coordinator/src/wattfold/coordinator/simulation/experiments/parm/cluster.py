@@ -20,8 +20,8 @@ from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     Outcomes,
     Plan,
     Point,
-    judged,
 )
+from wattfold.coordinator.simulation.experiments.samples import judged
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,

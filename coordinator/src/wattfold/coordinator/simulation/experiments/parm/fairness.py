@@ -10,10 +10,10 @@ from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     Outcomes,
     Plan,
     Point,
-    judged,
     steps_of,
 )
 from wattfold.coordinator.simulation.experiments.parm.settings import ALPHAS, SWEEP_GAMMA
+from wattfold.coordinator.simulation.experiments.samples import judged
 from wattfold.coordinator.simulation.experiments.verdicts import Claim, Judgement, Ruling, trend
 from wattfold.coordinator.simulation.results.intervals import Interval
 

@@ -20,10 +20,10 @@ from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     Plan,
     Point,
     geometric_mean,
-    judged,
     steps_of,
 )
 from wattfold.coordinator.simulation.experiments.parm.settings import QUICK_GAMMAS
+from wattfold.coordinator.simulation.experiments.samples import judged
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,

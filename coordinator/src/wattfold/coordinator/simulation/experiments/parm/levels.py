@@ -10,9 +10,9 @@ from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     Outcomes,
     Plan,
     Point,
-    judged,
 )
 from wattfold.coordinator.simulation.experiments.parm.settings import SWEEP_GAMMA
+from wattfold.coordinator.simulation.experiments.samples import judged
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,

@@ -16,7 +16,6 @@ from wattfold.coordinator.simulation.experiments.parm.outcomes import (
     Outcomes,
     Plan,
     Point,
-    judged,
 )
 from wattfold.coordinator.simulation.experiments.parm.settings import (
     BASE_W,
@@ -24,6 +23,7 @@ from wattfold.coordinator.simulation.experiments.parm.settings import (
     LARGE_BUDGET_W,
     SWEEP_GAMMA,
 )
+from wattfold.coordinator.simulation.experiments.samples import judged
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,

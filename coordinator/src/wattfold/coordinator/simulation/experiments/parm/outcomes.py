@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +20,9 @@ from wattfold.coordinator.simulation.experiments.parm.settings import (
     QUICK_LEVELS,
     Settings,
 )
-from wattfold.coordinator.simulation.experiments.verdicts import Claim, Judgement, Ruling, Verdict
+from wattfold.coordinator.simulation.experiments.samples import MissingError, Samples
 from wattfold.coordinator.simulation.results.intervals import Interval, mean_interval
-from wattfold.coordinator.simulation.sweep.case import Done, case_key
 from wattfold.coordinator.simulation.workloads.workload import Floats
-
-
-class MissingError(Exception):
-    """A case that failed; what needs it cannot be said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,22 +78,8 @@ class Point:
     interval: Interval
 
 
-class Outcomes:
+class Outcomes(Samples):
     """The values of all cases that gave some."""
-
-    def __init__(self, done: Mapping[str, Done], version: str) -> None:
-        self._done = done
-        self._version = version
-
-    def sample(self, cases: Sequence[ParmCase], measure: str) -> Floats:
-        """A measure of these cases, in their order. Raises MissingError."""
-        values = []
-        for case in cases:
-            done = self._done.get(case_key(case, self._version))
-            if done is None:
-                raise MissingError(case.label)
-            values.append(done.values[measure])
-        return np.array(values, dtype=np.float64)
 
     def points(
         self,
@@ -125,19 +106,6 @@ class Outcomes:
             ]
         except MissingError:
             return []
-
-
-def judged(claim: Claim, judge: Callable[[], tuple[str, Ruling, Interval | None]]) -> Judgement:
-    """A claim beside what was measured; undecided where cases are missing."""
-    try:
-        measured, ruling, interval = judge()
-    except MissingError as error:
-        return Judgement(
-            claim=claim, measured="-", verdict=Verdict.UNDECIDED, why=f"no result of {error}"
-        )
-    return Judgement(
-        claim=claim, measured=measured, verdict=ruling.verdict, why=ruling.why, interval=interval
-    )
 
 
 def steps_of(samples: Sequence[Floats]) -> tuple[Interval, list[Interval]]:

@@ -12,12 +12,17 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from wattfold.coordinator.simulation.experiments.claim_tables import (
+    claim_document,
+    claim_rows,
+    stand_in_document,
+    stand_in_rows,
+    write_text,
+)
 from wattfold.coordinator.simulation.experiments.parm.evaluation import Evaluation, Findings
 from wattfold.coordinator.simulation.experiments.parm.measure import MEASURES
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
-from wattfold.coordinator.simulation.experiments.parm.settings import StandIn
-from wattfold.coordinator.simulation.experiments.verdicts import Judgement
-from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 
 _COLUMNS = ("jobs", "parameter", "x", "policy", "measure", "mean", "low", "high", "seeds")
 QUICK_NOTE = "quick: few settings and seeds; not the evaluation"
@@ -36,11 +41,11 @@ def write_report(
     for findings in evaluation.findings:
         place = folder / findings.experiment.name
         place.mkdir(exist_ok=True)
-        written.append(_file(place / "points.csv", _csv(findings)))
+        written.append(write_text(place / "points.csv", _csv(findings)))
         written += draw(findings, place)
     text = json.dumps(document(evaluation, known), indent=1, ensure_ascii=False) + "\n"
-    written.append(_file(folder / "verdicts.json", text))
-    written.append(_file(folder / "report.md", _markdown(evaluation, known, folder, written)))
+    written.append(write_text(folder / "verdicts.json", text))
+    written.append(write_text(folder / "report.md", _markdown(evaluation, known, folder, written)))
     return written
 
 
@@ -55,35 +60,18 @@ def document(evaluation: Evaluation, known: Sequence[StandIn]) -> dict[str, obje
                 "title": findings.experiment.title,
                 "quick": findings.plan.quick,
                 "seeds": list(findings.plan.seeds),
-                "claims": [_claim(judgement) for judgement in findings.judgements],
+                "claims": [claim_document(judgement) for judgement in findings.judgements],
             }
             for findings in evaluation.findings
         ],
         "settings": evaluation.findings[0].plan.settings.document() if evaluation.findings else {},
-        "stand_ins": [
-            {"name": s.name, "value": s.value, "why": s.why, "option": s.option} for s in known
-        ],
+        "stand_ins": [stand_in_document(item) for item in known],
         "cases": evaluation.cases,
         "cases_stored": evaluation.stored,
         "core_s": round(evaluation.core_s, 1),
         "failures": [
             {"case": f.label, "reason": f.reason, "trace": f.trace} for f in evaluation.failures
         ],
-    }
-
-
-def _claim(judgement: Judgement) -> dict[str, object]:
-    interval = judgement.interval
-    return {
-        "key": judgement.claim.key,
-        "claim": judgement.claim.text,
-        "source": judgement.claim.source,
-        "measured": judgement.measured,
-        "verdict": judgement.verdict.value,
-        "why": judgement.why,
-        "mean": _known(interval.mean) if interval else None,
-        "low": _known(interval.low) if interval else None,
-        "high": _known(interval.high) if interval else None,
     }
 
 
@@ -113,11 +101,7 @@ def _markdown(
     lines = ["# The evaluation of PARM, run again", ""]
     for findings in evaluation.findings:
         lines += [f"## {findings.experiment.title}", "", _how(findings.plan), ""]
-        lines += ["| claim | source | measured | verdict | why |", "|---|---|---|---|---|"]
-        lines += [
-            f"| {j.claim.text} | {j.claim.source} | {j.measured} | **{j.verdict}** | {j.why} |"
-            for j in findings.judgements
-        ]
+        lines += claim_rows(findings.judgements)
         lines.append("")
         place = folder / findings.experiment.name
         lines += [
@@ -126,9 +110,7 @@ def _markdown(
             if path.parent == place and path.suffix == ".png"
         ]
         lines.append("")
-    lines += ["## What the paper leaves open, and what stands for it", ""]
-    lines += ["| | here | why | option |", "|---|---|---|---|"]
-    lines += [f"| {s.name} | {s.value} | {s.why} | {s.option and f'`{s.option}`'} |" for s in known]
+    lines += stand_in_rows(known)
     lines += ["", "## Columns of the points", ""]
     lines += [f"- `{name}`: {words}" for name, words in MEASURES.items()]
     if evaluation.failures:
@@ -141,13 +123,3 @@ def _how(plan: Plan) -> str:
     seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else "1 seed"
     text = f"{seeds}; 95 % intervals over them in brackets, paired by seed."
     return f"**{QUICK_NOTE}.** {text}" if plan.quick else text
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _file(path: Path, text: str) -> Path:
-    with whole_file(path) as stream:
-        stream.write(text.encode())
-    return path

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 from wattfold.coordinator.simulation.workloads.annotations import AnnotationRanges
 
 BASE_W = 38.0
@@ -81,17 +82,6 @@ class Settings:
     def document(self) -> dict[str, object]:
         """As plain data."""
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandIn:
-    """One thing the text leaves open."""
-
-    name: str
-    value: str
-    why: str
-    option: str = ""
-    """The option of the command that changes it."""
 
 
 def stand_ins(settings: Settings, log_name: str | None) -> tuple[StandIn, ...]:

@@ -1,0 +1,249 @@
+"""`wattfold reproduce slowdown-driven`: the simulated experiments of D'Amico et al. (ICPP 2019)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.reproduce_tables import (
+    print_counts,
+    stand_in_table,
+    verdict_table,
+)
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
+from wattfold.coordinator.figures.slowdown_evaluation import draw
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
+    SOURCES,
+    Log,
+    Plan,
+    quick_seeds,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import (
+    EXPERIMENTS,
+    Evaluation,
+    evaluate,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.report import (
+    QUICK_NOTE,
+    document,
+    write_report,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
+    SEEDS,
+    Settings,
+    stand_ins,
+)
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+from wattfold.coordinator.simulation.sweep.local import LocalCores
+from wattfold.coordinator.simulation.sweep.progress import progress_on
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+_DEFAULTS = Settings()
+
+
+@click.command("slowdown-driven")
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, type=click.Choice(list(EXPERIMENTS)))
+@click.option("--all", "everything", is_flag=True, help="All experiments.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help=f"Seeds of the workloads that are drawn. Default: {SEEDS}.",
+)
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("reproduce-slowdown-driven"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for report, figures and the results of single cases.",
+)
+@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="The first jobs of each workload, for a look. Everything is labelled so.",
+)
+@click.option(
+    "--workload",
+    "only",
+    multiple=True,
+    type=click.Choice(list(SOURCES)),
+    help="Only this one of the paper's workloads 1 to 4; may be repeated.",
+)
+@click.option(
+    "--logs",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder of the logs of Curie and RICC. Default: WATTFOLD_WORKLOADS.",
+)
+@click.option(
+    "--looked",
+    type=int,
+    default=_DEFAULTS.looked,
+    show_default=True,
+    metavar="N",
+    help="Jobs that a pass of the limited scheduler looks at.",
+)
+@click.option(
+    "--every",
+    "every_s",
+    type=float,
+    default=_DEFAULTS.every_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two passes of the limited scheduler.",
+)
+@click.option(
+    "--sharing-factor",
+    type=float,
+    default=_DEFAULTS.sharing_factor,
+    show_default=True,
+    metavar="F",
+    help="Share of a mate's cores that a guest may have.",
+)
+@click.option(
+    "--tested",
+    type=int,
+    default=_DEFAULTS.tested,
+    show_default=True,
+    metavar="N",
+    help="Waiting jobs that are looked at for mates where passes are not limited.",
+)
+@click.option(
+    "--least-gain",
+    type=float,
+    default=_DEFAULTS.least_gain,
+    show_default=True,
+    metavar="G",
+    help="Predicted slowdown a job must gain by sharing, in the variant that is ours.",
+)
+@session_command
+def slowdown_driven(
+    session: Session,
+    names: tuple[str, ...],
+    everything: bool,
+    folder: Path,
+    jobs: int | None,
+    seeds: int | None,
+    quick: bool,
+    only: tuple[str, ...],
+    logs: Path | None,
+    **options: Any,
+) -> None:
+    """Run SD-Policy's evaluation again (ICPP 2019) and judge what the paper claims.
+
+    EXPERIMENT is a (MAX_SLOWDOWN on four workloads), b (the log of Curie by category and by day) or
+    c (models of run times), each against ideal EASY and against one limited like Slurm's. Workloads
+    1 and 2 are drawn; 3 and 4 need the logs of RICC and Curie, and are left out without. A run that
+    was stopped goes on where it was.
+    """
+    chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
+    if not chosen:
+        raise BadRequestError(f"name an experiment ({', '.join(EXPERIMENTS)}), or all with --all")
+    with expected_failures():
+        settings = Settings(**options)
+    plan = Plan(
+        settings=settings,
+        logs=_logs(logs, only or tuple(SOURCES), named=bool(only or logs)),
+        only=only,
+        seeds=tuple(range(seeds)) if seeds else quick_seeds(quick),
+        quick=quick,
+    )
+    _check(plan, chosen)
+    known = stand_ins(settings, quick=quick)
+    progress = progress_on(session.console(stderr=True))
+    try:
+        with progress, expected_failures():
+            evaluation = evaluate(
+                plan,
+                [EXPERIMENTS[name] for name in chosen],
+                store=ResultStore(folder / "cases"),
+                backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+                progress=progress,
+            )
+            written = write_report(evaluation, known, folder, draw)
+    except KeyboardInterrupt:
+        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
+        raise
+    except OSError as error:
+        raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    if session.json:
+        session.print_json(
+            {**document(evaluation, known), "files": [str(path) for path in written]}
+        )
+    else:
+        _print(session, evaluation, known, folder)
+    if evaluation.failures:
+        first = evaluation.failures[0]
+        raise CliError(
+            f"{len(evaluation.failures)} of {evaluation.cases} cases failed, the first of them "
+            f"{first.label}: {first.reason}"
+        )
+
+
+def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:
+    """Logs by workload. Those that are not there are left out, unless they were asked for."""
+    found = {}
+    place = folder or Path(os.environ.get("WATTFOLD_WORKLOADS", ""))
+    for name in wanted:
+        log_name = SOURCES[name].log_name
+        if not log_name:
+            continue
+        # A folder of data may keep its logs apart from the rest.
+        apart = place / "workloads" / log_name
+        path = apart if apart.is_file() else place / log_name
+        try:
+            sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            if named:
+                raise NotFoundError(
+                    f"no log of {name} at {path}: {error.strerror or error}; get it from the "
+                    "Parallel Workloads Archive, or name its folder with --logs DIR"
+                ) from error
+            warn(f"workload {name} is left out: no {log_name} in --logs or WATTFOLD_WORKLOADS")
+            continue
+        found[name] = Log(path=path.absolute(), sha256=sha256)
+    return found
+
+
+def _check(plan: Plan, chosen: Sequence[str]) -> None:
+    """Refuses an experiment without its workload."""
+    for name in chosen:
+        about = EXPERIMENTS[name].workload
+        if about and about not in plan.workloads and len(chosen) == 1:
+            raise BadRequestError(
+                f"experiment {name} is about {about}: name the folder of "
+                f"{SOURCES[about].log_name} with --logs DIR or WATTFOLD_WORKLOADS"
+            )
+
+
+def _print(
+    session: Session, evaluation: Evaluation, known: Sequence[StandIn], folder: Path
+) -> None:
+    """Verdicts, stand-ins, and where the files are."""
+    for findings in evaluation.findings:
+        title = findings.experiment.title
+        if evaluation.plan.quick:
+            title += f" -- {QUICK_NOTE.upper()}"
+        session.print(verdict_table(title, findings.judgements))
+        session.print(Text())
+    session.print(stand_in_table(known))
+    session.print(Text())
+    print_counts(session, [j for f in evaluation.findings for j in f.judgements])
+    session.print(
+        Text(
+            f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
+            f"{evaluation.core_s:.0f} s of processor time."
+        )
+    )
+    session.print(Text(f"Report, figures, measures and single results: {folder}/report.md"))

@@ -1,0 +1,165 @@
+"""The experiments by name, and what one run of some of them gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from wattfold.coordinator.simulation.experiments.samples import Samples
+from wattfold.coordinator.simulation.experiments.slowdown_driven import curie, limits, models
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, SlowdownCase
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import measure
+from wattfold.coordinator.simulation.experiments.verdicts import Judgement
+from wattfold.coordinator.simulation.sweep.case import Case, code_version
+from wattfold.coordinator.simulation.sweep.progress import SweepProgress
+from wattfold.coordinator.simulation.sweep.run import Backend, Failure, run_sweep
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+_POLICIES = "wattfold.coordinator.policies."
+_SIMULATION = "wattfold.coordinator.simulation."
+_DECIDES = (
+    "wattfold.contract",
+    *(
+        _POLICIES + name
+        for name in (
+            "backfill",
+            "easy",
+            "reservations",
+            "slowdown_driven_choice",
+            "slowdown_driven_lenders",
+            "slowdown_driven_pool",
+            "slowdown_driven_queue",
+        )
+    ),
+    *(
+        _SIMULATION + name
+        for name in (
+            "pool",
+            "workloads",
+            "results.categories",
+            "results.job_values",
+            "results.metrics",
+            "experiments.slowdown_driven.jobs",
+            "experiments.slowdown_driven.measure",
+        )
+    ),
+)
+"""What decides a result by its source. Claims, rules and figures do not: they are read anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One of the paper's experiments that are simulated."""
+
+    name: str
+    title: str
+    cases: Callable[[Plan], list[SlowdownCase]]
+    judgements: Callable[[Plan, Samples], list[Judgement]]
+    workload: str = ""
+    """The one it is about; empty: all."""
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    item.name: item
+    for item in (
+        Experiment(
+            name="a",
+            title="MAX_SLOWDOWN on workloads 1 to 4 (section 4.1, Table 1, Figures 1 to 3)",
+            cases=limits.cases,
+            judgements=limits.judgements,
+        ),
+        Experiment(
+            name="b",
+            title="Curie by category and by day (section 4.2, Figures 4 to 7)",
+            cases=curie.cases,
+            judgements=curie.judgements,
+            workload=curie.WORKLOAD,
+        ),
+        Experiment(
+            name="c",
+            title="Ideal and worst-case model of run times (section 4.3, Figure 8)",
+            cases=models.cases,
+            judgements=models.judgements,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What one experiment came to."""
+
+    experiment: Experiment
+    plan: Plan
+    samples: Samples
+    judgements: tuple[Judgement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What several experiments came to."""
+
+    plan: Plan
+    findings: tuple[Findings, ...]
+    failures: tuple[Failure, ...]
+    cases: int
+    stored: int
+    """Cases that had a result before."""
+    broken: tuple[str, ...]
+    core_s: float
+    """Processor time of all cases, also of those from before."""
+
+
+def version() -> str:
+    """Of the code that results are made by."""
+    return code_version(_DECIDES)
+
+
+def evaluate(
+    plan: Plan,
+    experiments: Sequence[Experiment],
+    *,
+    store: ResultStore,
+    backend: Backend,
+    progress: SweepProgress | None = None,
+) -> Evaluation:
+    """Runs what has no result yet and judges every claim.
+
+    Raises OSError where a result cannot be stored, and what the backend raises.
+    """
+    made_by = version()
+    cases = [case for experiment in experiments for case in experiment.cases(plan)]
+    # The dear ones first, so that no core is left alone with one at the end.
+    cases.sort(key=_cost, reverse=True)
+    result = run_sweep(
+        cast("list[Case]", cases),
+        measure,
+        version=made_by,
+        store=store,
+        backend=backend,
+        progress=progress,
+    )
+    samples = Samples(result.done, made_by)
+    return Evaluation(
+        plan=plan,
+        findings=tuple(
+            Findings(
+                experiment=experiment,
+                plan=plan,
+                samples=samples,
+                judgements=tuple(experiment.judgements(plan, samples)),
+            )
+            for experiment in experiments
+        ),
+        failures=result.failures,
+        cases=len(result.done) + len(result.failures),
+        stored=result.stored,
+        broken=result.broken,
+        core_s=sum(done.cpu_s for done in result.done.values()),
+    )
+
+
+def _cost(case: SlowdownCase) -> float:
+    """A rough order: a log of years before a week, sharing before backfill."""
+    return (10.0 if case.workload == "curie" else 1.0) * (0.1 if case.policy == "static" else 1.0)

@@ -1,0 +1,285 @@
+"""Experiment a: MAX_SLOWDOWN on workloads 1 to 4 (section 4.1, Figures 1 to 3).
+
+Where the paper compares with its static backfill, whose settings are not stated, the judgement is
+against the limited one; the ideal one stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wattfold.coordinator.simulation.experiments.samples import Samples, judged
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
+    BASELINES,
+    DYNAMIC,
+    IDEAL,
+    LIMITED,
+    SOURCES,
+    STATIC,
+    WORTH,
+    Plan,
+    SlowdownCase,
+    policy_name,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.ratios import (
+    exactly,
+    ratio,
+    sure,
+    text_of,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import LIMITS
+from wattfold.coordinator.simulation.experiments.verdicts import (
+    Claim,
+    Judgement,
+    Ruling,
+    Verdict,
+    above,
+    at_most,
+    near,
+)
+from wattfold.coordinator.simulation.results.intervals import Interval, mean_interval
+
+POLICIES = (*(f"{limit:g}" for limit in LIMITS), DYNAMIC)
+"""Of slowdown-driven."""
+TABLE_1 = {
+    "cirne": (122_152.0, 3339.5, 899_888.0),
+    "cirne-exact": (126_486.0, 3501.0, 896_024.0),
+    "ricc": (43_537.0, 1341.0, 407_043.0),
+    "curie": (29_858.5, 3666.5, 21_615_111.0),
+}
+"""Static backfill's mean response, mean slowdown and makespan."""
+GAINS = {"cirne": 0.495, "cirne-exact": 0.31, "ricc": 0.257, "curie": 0.704}
+"""By how much slowdown falls at best (section 4.1)."""
+_SOURCE = "section 4.1, Figures 1 to 3"
+
+
+def cases(plan: Plan) -> list[SlowdownCase]:
+    """Static backfill and slowdown-driven at every limit, ideal and limited."""
+    return [
+        case
+        for workload in plan.workloads
+        for passes in BASELINES
+        for policy in (STATIC, *POLICIES, WORTH)
+        for case in plan.cases(workload, passes, policy)
+    ]
+
+
+def judgements(plan: Plan, samples: Samples) -> list[Judgement]:
+    """The claims of section 4.1, Table 1, and what we want beyond them."""
+    found: list[Judgement] = []
+    for workload in plan.workloads:
+        found += [
+            _baseline(plan, samples, workload, measure, published)
+            for measure, published in zip(
+                ("response_s", "slowdown", "makespan_s"), TABLE_1[workload], strict=True
+            )
+        ]
+        found.append(_gain(plan, samples, workload))
+        found.append(_below_ideal(plan, samples, workload, POLICIES, "published"))
+        found.append(_below_ideal(plan, samples, workload, (WORTH,), "our"))
+        found.append(_below_published(plan, samples, workload))
+    if "curie" in plan.workloads:
+        found += _of_curie(plan, samples)
+    found += [_grows(plan, samples, name) for name in ("cirne", "ricc") if name in plan.workloads]
+    if "cirne-exact" in plan.workloads:
+        found.append(_dynamic_helps(plan, samples))
+    return found
+
+
+def best(
+    samples: Samples,
+    plan: Plan,
+    workload: str,
+    passes: str,
+    policies: Sequence[str] = POLICIES,
+) -> tuple[str, Interval]:
+    """The policy with the least slowdown, and its ratio to the static one. Raises MissingError."""
+    static = plan.cases(workload, passes, STATIC)
+    found = [
+        (ratio(samples, plan.cases(workload, passes, policy), static, "slowdown"), policy)
+        for policy in policies
+    ]
+    interval, policy = min(found, key=lambda entry: entry[0].mean)
+    return policy, interval
+
+
+def _baseline(
+    plan: Plan, samples: Samples, workload: str, measure: str, published: float
+) -> Judgement:
+    names = {"response_s": "response", "slowdown": "slowdown", "makespan_s": "makespan"}
+
+    def judge() -> tuple[str, Ruling, Interval | None]:
+        cases = plan.cases(workload, LIMITED, STATIC)
+        interval = sure(mean_interval(samples.sample(cases, measure)), cases)
+        ideal = samples.sample(plan.cases(workload, IDEAL, STATIC), measure).mean()
+        text = f"{text_of(interval, '{:,.0f}', cases)} limited, {ideal:,.0f} ideal"
+        return text, near(interval, published, 0.0), interval
+
+    unit = "" if measure == "slowdown" else " s"
+    return judged(
+        Claim(
+            key=f"a.table1.{workload}.{measure}",
+            text=f"static backfill, workload {SOURCES[workload].number} ({workload}): "
+            f"{names[measure]} {published:,.5g}{unit}"
+            if published < 1e5
+            else f"static backfill, workload {SOURCES[workload].number} ({workload}): "
+            f"{names[measure]} {published:,.0f}{unit}",
+            source="Table 1",
+        ),
+        judge,
+    )
+
+
+def _gain(plan: Plan, samples: Samples, workload: str) -> Judgement:
+    published = GAINS[workload]
+
+    def judge() -> tuple[str, Ruling, Interval | None]:
+        policy, interval = best(samples, plan, workload, LIMITED)
+        cases = plan.cases(workload, LIMITED, policy)
+        text = f"{text_of(interval, '{:.2f}', cases)} of limited backfill, {policy_name(policy)}"
+        return text, near(interval, 1 - published, 1.0), interval
+
+    return judged(
+        Claim(
+            key=f"a.slowdown.{workload}",
+            text=f"slowdown falls by up to {published:.1%} on workload "
+            f"{SOURCES[workload].number} ({workload}), to {1 - published:.3f}",
+            source=_SOURCE,
+        ),
+        judge,
+    )
+
+
+def _below_ideal(
+    plan: Plan, samples: Samples, workload: str, policies: Sequence[str], whose: str
+) -> Judgement:
+    def judge() -> tuple[str, Ruling, Interval | None]:
+        policy, interval = best(samples, plan, workload, IDEAL, policies)
+        cases = plan.cases(workload, IDEAL, policy)
+        text = f"{text_of(interval, '{:.3f}', cases)} of ideal EASY, {policy_name(policy)}"
+        return text, _below(interval), interval
+
+    return judged(
+        Claim(
+            key=f"a.ideal.{whose}.{workload}",
+            text=f"slowdown is below ideal EASY's as well, {workload}, {whose} variants",
+            source="not the paper's",
+        ),
+        judge,
+    )
+
+
+def _below_published(plan: Plan, samples: Samples, workload: str) -> Judgement:
+    least = TABLE_1[workload][1] * (1 - GAINS[workload])
+
+    def judge() -> tuple[str, Ruling, Interval | None]:
+        policy, _ = best(samples, plan, workload, IDEAL, (*POLICIES, WORTH))
+        cases = plan.cases(workload, IDEAL, policy)
+        interval = sure(mean_interval(samples.sample(cases, "slowdown")), cases)
+        text = f"{text_of(interval, '{:,.0f}', cases)}, ideal, {policy_name(policy)}"
+        return text, at_most(interval, least), interval
+
+    return judged(
+        Claim(
+            key=f"a.published.{workload}",
+            text=f"slowdown is no more than the {least:,.0f} the paper comes to, {workload}",
+            source="not the paper's",
+        ),
+        judge,
+    )
+
+
+def _of_curie(plan: Plan, samples: Samples) -> list[Judgement]:
+    static = plan.cases("curie", LIMITED, STATIC)
+
+    def response() -> tuple[str, Ruling, Interval | None]:
+        interval = ratio(samples, plan.cases("curie", LIMITED, "10"), static, "response_s")
+        return f"{interval.mean:.2f} of limited backfill", near(interval, 0.5, 1.0), interval
+
+    def makespan() -> tuple[str, Ruling, Interval | None]:
+        interval = ratio(samples, plan.cases("curie", LIMITED, "10"), static, "makespan_s")
+        return f"{interval.mean:.4f} of limited backfill", at_most(interval, 1.01), interval
+
+    def at_ten() -> tuple[str, Ruling, Interval | None]:
+        policy, interval = best(samples, plan, "curie", LIMITED)
+        ten = ratio(samples, plan.cases("curie", LIMITED, "10"), static, "slowdown")
+        same = ten.mean <= interval.mean
+        text = f"MAXSD 10 {ten.mean:.3f}, best {policy_name(policy)} {interval.mean:.3f}"
+        if not same:
+            return text, Ruling(verdict=Verdict.NOT, why="another limit is better"), ten
+        return text, Ruling(verdict=Verdict.REPRODUCED, why="none is better"), ten
+
+    return [
+        judged(
+            Claim(
+                key="a.response.curie",
+                text="response falls by up to 50 % on workload 4 with MAXSD 10",
+                source=_SOURCE,
+            ),
+            response,
+        ),
+        judged(
+            Claim(
+                key="a.makespan.curie",
+                text="makespan stays on workload 4 (no more than 1 % above)",
+                source="section 4.2",
+            ),
+            makespan,
+        ),
+        judged(
+            Claim(key="a.ten.curie", text="MAXSD 10 is best on workload 4", source=_SOURCE), at_ten
+        ),
+    ]
+
+
+def _grows(plan: Plan, samples: Samples, workload: str) -> Judgement:
+    def judge() -> tuple[str, Ruling, Interval | None]:
+        static = plan.cases(workload, LIMITED, STATIC)
+        steps = [
+            ratio(samples, plan.cases(workload, LIMITED, policy), static, "slowdown")
+            for policy in POLICIES[:-1]
+        ]
+        first, last = steps[0], steps[-1]
+        gain = exactly(first.mean - last.mean)
+        text = " -> ".join(f"{step.mean:.3f}" for step in steps) + " for 5, 10, 50, inf"
+        return text, above(gain, 0.0), gain
+
+    return judged(
+        Claim(
+            key=f"a.grows.{workload}",
+            text=f"a greater limit lowers slowdown, {workload}",
+            source=_SOURCE,
+        ),
+        judge,
+    )
+
+
+def _dynamic_helps(plan: Plan, samples: Samples) -> Judgement:
+    def judge() -> tuple[str, Ruling, Interval | None]:
+        static = plan.cases("cirne-exact", LIMITED, STATIC)
+        fixed = min(
+            ratio(samples, plan.cases("cirne-exact", LIMITED, policy), static, "slowdown").mean
+            for policy in POLICIES[:-1]
+        )
+        own = ratio(samples, plan.cases("cirne-exact", LIMITED, DYNAMIC), static, "slowdown")
+        gain = exactly(fixed - own.mean)
+        return f"{own.mean:.3f} against {fixed:.3f}", above(gain, 0.0), gain
+
+    return judged(
+        Claim(
+            key="a.dynamic.cirne-exact",
+            text="DynAVGSD is better than all fixed limits on workload 2",
+            source=_SOURCE,
+        ),
+        judge,
+    )
+
+
+def _below(interval: Interval) -> Ruling:
+    saved = Interval(
+        mean=1 - interval.mean,
+        low=1 - interval.high,
+        high=1 - interval.low,
+        count=interval.count,
+    )
+    return above(saved, 0.0)

@@ -1,0 +1,122 @@
+"""What the evaluation needs and the paper does not state: stand-ins, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+
+SEEDS = 3
+QUICK_SEEDS = 2
+QUICK_JOBS = {"cirne": 400, "cirne-exact": 400, "ricc": 1000, "curie": 10_000}
+"""The first jobs of each workload, in a quick run."""
+RICC_FIRST_ID = 415_556
+RICC_JOBS = 10_000
+LIMITS = (5.0, 10.0, 50.0, 0.0)
+"""MAX_SLOWDOWN of Figures 1 to 3; 0 = infinite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The stand-ins that have an option."""
+
+    looked: int = 1000
+    """Jobs that a pass of the limited scheduler looks at."""
+    every_s: float = 23.0
+    """Between two of its passes."""
+    sharing_factor: float = 0.5
+    least_gain: float = 10.0
+    """Predicted slowdown that a job must gain by sharing, in a variant of ours."""
+    tested: int = 200
+    """Waiting jobs that ideal slowdown-driven looks at for mates; the limited one ``looked``."""
+
+    def __post_init__(self) -> None:
+        if self.looked < 1 or not 0 < self.every_s <= 86_400:
+            raise ValueError(
+                f"a limited scheduler looks at 1 job or more, every day or more often; got "
+                f"{self.looked} jobs every {self.every_s:g} s"
+            )
+        if not 0 < self.sharing_factor < 1:
+            raise ValueError(f"a sharing factor is between 0 and 1, got {self.sharing_factor:g}")
+        if not 0 <= self.least_gain <= 1e6:
+            raise ValueError(f"a gain in slowdown is 0 or more, got {self.least_gain:g}")
+        if self.tested < 1:
+            raise ValueError(f"at least 1 waiting job is looked at, got {self.tested}")
+
+    def document(self) -> dict[str, object]:
+        """As plain data."""
+        return asdict(self)
+
+
+def stand_ins(settings: Settings, *, quick: bool) -> tuple[StandIn, ...]:
+    """What is not in the paper, and what stands for it here."""
+    found = [
+        StandIn(
+            name="static backfill",
+            value="ideal: EASY at every event; limited: EASY as Slurm is told to do it, "
+            f"{settings.looked} jobs looked at, a pass every {settings.every_s:g} s, only starts "
+            "in order between them",
+            why="the paper has Slurm's scheduler and does not state its parameters; both are run, "
+            "and slowdown-driven under the same limits",
+            option="--looked, --every",
+        ),
+        StandIn(
+            name="not modelled of Slurm",
+            value="reservations for more than the first that waits, its window of a day and its "
+            "time slots, time that scheduling takes",
+            why="its backfill reserves for every job it looks at, which EASY does not",
+        ),
+        StandIn(
+            name="workloads 1 and 2",
+            value="forms of Cirne and Berman refitted to SDSC SP2, sizes up to 128 nodes; least "
+            "and greatest request (60 s, 48 h) and mean gap (30 s) fitted to Table 1",
+            why="neither the constants of the model nor ANL's arrivals are public",
+        ),
+        StandIn(
+            name="workload 3",
+            value=f"the {RICC_JOBS} jobs of RICC 2010 from id {RICC_FIRST_ID} on",
+            why="only the month is stated; of these jobs the largest has the 72 nodes of Table 1",
+        ),
+        StandIn(
+            name="workload 4",
+            value="CEA Curie 2011, partition 10, without 11 jobs of no size",
+            why="the log has 198,509 jobs as in Table 1",
+        ),
+        StandIn(
+            name="jobs without a run time",
+            value="take 1 s",
+            why="the reader of logs repairs them so",
+        ),
+        StandIn(
+            name="who is malleable",
+            value="all jobs, one rank on a node",
+            why="shares are not stated for the simulations",
+        ),
+        StandIn(
+            name="the first that waits",
+            value="keeps its reservation",
+            why="not said in the paper",
+        ),
+        StandIn(
+            name="sharing factor",
+            value=f"{settings.sharing_factor:g}",
+            why="the paper's; one of two sockets",
+            option="--sharing-factor",
+        ),
+        StandIn(
+            name="worth it",
+            value=f"no limit, and a predicted slowdown lower by {settings.least_gain:g} at least",
+            why="not the paper's: beside EASY, jobs that gain little by sharing harm those behind",
+            option="--least-gain",
+        ),
+        StandIn(
+            name="jobs looked at for mates",
+            value=f"{settings.tested} that wait (ideal), {settings.looked} (limited)",
+            why="a bound on the time of a decision",
+            option="--tested",
+        ),
+    ]
+    if quick:
+        counts = ", ".join(f"{name} {count}" for name, count in QUICK_JOBS.items())
+        found.append(StandIn(name="quick", value=f"first jobs only: {counts}", why="for a look"))
+    return tuple(found)
