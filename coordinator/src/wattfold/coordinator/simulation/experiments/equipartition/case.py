@@ -69,9 +69,7 @@ class Plan:
     def cases(self, jobs: int, scheduler: str, load: float) -> list[LoadCase]:
         """One a seed; the same jobs arrive under every scheduler."""
         return [
-            LoadCase(
-                scheduler=scheduler, load=load, jobs=jobs, seed=seed, settings=self.settings
-            )
+            LoadCase(scheduler=scheduler, load=load, jobs=jobs, seed=seed, settings=self.settings)
             for seed in self.seeds_of(jobs)
         ]
 

@@ -160,7 +160,7 @@ def _judgements(plan: Plan, one: Experiment, samples: Samples) -> list[Judgement
 
     def response(scheduler: str) -> tuple[str, Ruling, Interval]:
         found = ratios(scheduler, "response_s")
-        ruling = worst([above(_inverse(ratio), 1.0) for ratio in found])
+        ruling = worst([above(_gain(ratio), 0.0) for ratio in found])
         least = max(found, key=lambda ratio: ratio.mean)
         return _span(found), ruling, least
 
@@ -185,15 +185,12 @@ def _judgements(plan: Plan, one: Experiment, samples: Samples) -> list[Judgement
     ]
 
 
-def _inverse(ratio: Interval) -> Interval:
-    return Interval(
-        mean=1 / ratio.mean, low=1 / ratio.high, high=1 / ratio.low, count=ratio.count
-    )
+def _gain(ratio: Interval) -> Interval:
+    """By what share something is less than what it is compared with."""
+    return Interval(mean=1 - ratio.mean, low=1 - ratio.high, high=1 - ratio.low, count=ratio.count)
 
 
 def _span(found: Sequence[Interval]) -> str:
     """Adaptive over traditional at the ends of the loads."""
     ends = (LOADS[0], found[0]), (LOADS[-1], found[-1])
     return "; ".join(f"x {interval_text(ratio)} at load {load:g}" for load, ratio in ends)
-
-

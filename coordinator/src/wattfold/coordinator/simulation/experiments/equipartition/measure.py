@@ -19,7 +19,11 @@ from wattfold.coordinator.simulation.experiments.equipartition.case import (
     TRADITIONAL,
     LoadCase,
 )
-from wattfold.coordinator.simulation.experiments.equipartition.settings import NODES, RUN_S, Settings
+from wattfold.coordinator.simulation.experiments.equipartition.settings import (
+    NODES,
+    RUN_S,
+    Settings,
+)
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable
