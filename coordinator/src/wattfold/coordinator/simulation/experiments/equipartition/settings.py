@@ -13,7 +13,7 @@ RUN_S = 64.5
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SHORT_JOBS, LONG_JOBS = 50, 10_000
 SHORT_SEEDS, LONG_SEEDS = 20, 5
-QUICK_JOBS, QUICK_SEEDS = 500, 2
+QUICK_JOBS, QUICK_SEEDS = 500, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
