@@ -79,8 +79,8 @@ def _on_other_nodes(moving: Sequence[Wanted], room: Room) -> dict[str, tuple[Sha
         room.give_back(held, 0, alone=True)
         least = min(one.size, len(held))
         sizes = range(one.size, least - 1, -1)
-            kinds = one.placing.kinds if one.placing else ()
-            like = room.of_kind(kinds[0]) if kinds else None
+        kinds = one.placing.kinds if one.placing else ()
+        like = room.of_kind(kinds[0]) if kinds else None
         tries = (places(one.view, size, one.cap_uw, room, like) for size in sizes)
         own = found[one.view.job_id] = next((shares for shares in tries if shares), held)
         room.take(own, 0, alone=True)
