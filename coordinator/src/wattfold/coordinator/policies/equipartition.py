@@ -21,12 +21,15 @@ Beyond the paper:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.equipartition_ground import Ground, Sharer
 from wattfold.coordinator.policies.rounds import planned
 from wattfold.coordinator.policies.scheduler import (
@@ -43,8 +46,12 @@ from wattfold.coordinator.policies.scheduler import (
     Site,
 )
 
+BEHIND = "one that came earlier has to start first"
 DEADLINE_S = 20.0
 """Of a decision, where the driver says nothing."""
+
+Place = tuple[float, int, int]
+"""Order of the queue: priority, submission, number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +96,18 @@ class EquipartitionScheduler(ChoosingScheduler):
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
         self._asks: dict[int, Ask] = {}
         self._running: dict[int, None] = {}
+        self._queue: list[Place] = []
+        """In order."""
+        self._places: dict[int, Place] = {}
+        self._leasts: Counter[int] = Counter()
+        """Least sizes of those that wait for whole nodes."""
         self._resized_ns: dict[int, int] = {}
         """When it last gave a running job another size, where the driver does not say."""
+        self._ground: Ground | None = None
+        self._lacking: Mapping[int, Reason] = {}
+        self._blocked: Place | None = None
+        """Nobody behind it starts."""
         self._told: dict[int, Reason] = {}
-        self._reasons: dict[int, Reason] = {}
         self._placings: dict[int, Placing] = {}
         self._nodes: dict[int, tuple[NodeId, ...]] = {}
 
@@ -122,16 +137,34 @@ class EquipartitionScheduler(ChoosingScheduler):
 
     def change(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job is new, or other than it was."""
-        self._asks[job] = self._jobs.ask(job)
-        if self._jobs.held(job) is None:
-            self._running.pop(job, None)
-        else:
+        self._leave(job)
+        ask = self._asks[job] = self._jobs.ask(job)
+        if self._jobs.held(job) is not None:
             self._running[job] = None
+            return
+        self._running.pop(job, None)
+        place = self._places[job] = (-ask.priority, ask.submitted_ns, job)
+        insort(self._queue, place)
+        if ask.unit is SizeUnit.NODES:
+            self._leasts[ask.least] += 1
 
     def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job has ended, or waits no more."""
-        for part in (self._asks, self._running, self._resized_ns, self._told, self._reasons):
+        self._leave(job)
+        for part in (self._asks, self._running, self._resized_ns, self._told):
             part.pop(job, None)
+
+    def _leave(self, job: int) -> None:
+        """It waits no more."""
+        place = self._places.pop(job, None)
+        if place is None:
+            return
+        del self._queue[bisect_left(self._queue, place)]
+        ask = self._asks[job]
+        if ask.unit is SizeUnit.NODES:
+            self._leasts[ask.least] -= 1
+            if not self._leasts[ask.least]:
+                del self._leasts[ask.least]
 
     # What it answers.
 
@@ -145,22 +178,29 @@ class EquipartitionScheduler(ChoosingScheduler):
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason is another since the last call."""
-        before, self._told = self._told, self._reasons
-        named = set(jobs)
+        before, named = self._told, set(jobs)
+        self._told = {job: self._reason(job) for *_, job in self._queue}
         return [r for job, r in self._told.items() if job in named or before.get(job) != r]
+
+    def _reason(self, job: int) -> Reason:
+        assert self._ground is not None, "asked after a decision"
+        if job in self._lacking:
+            return self._lacking[job]
+        if self._blocked is not None and self._places[job] > self._blocked:
+            return Reason(job, BEHIND)
+        return self._ground.why(job, self._asks[job])
 
     def decide(self, now_ns: int) -> Sequence[Decision]:
         """Starts, and running jobs whose size or level changes."""
-        self._placings, self._nodes, self._reasons = {}, {}, {}
-        waiting = sorted((job for job in self._asks if job not in self._running), key=self._place)
+        self._placings, self._nodes = {}, {}
         held = {job: self._held(job) for job in self._running}
-        ground = Ground(self._site, self._jobs, fewer=self._settings.power == "fewer")
-        for job in sorted(
-            held, key=lambda job: (held[job].started_ns < 0, held[job].started_ns, job)
-        ):
+        ground = self._ground = Ground(
+            self._site, self._jobs, fewer=self._settings.power == "fewer"
+        )
+        for job in sorted(held, key=lambda job: _turn(held[job], job)):
             if held[job].movable:
-                ground.add(self._part(job, held[job], now_ns))
-        self._admit(waiting, ground)
+                ground.add(self._sharer(job, held[job], now_ns))
+        started = self._admit(ground)
         if self._settings.due:
             ground.meet(self._due(ground.sharers, now_ns))
         sizes = ground.sizes(by_priority=self._settings.by_priority)
@@ -174,10 +214,12 @@ class EquipartitionScheduler(ChoosingScheduler):
                 continue
             if now is not None and now.size != size and not ground.named:
                 self._resized_ns[one.job] = now_ns
-            self._running[one.job] = None
             self._placings[one.job] = Placing(sizes=tuple(range(one.least, size + 1)))
             self._nodes[one.job] = (one.on,) if one.on else ()
             decisions.append((one.job, size, cap_uw))
+        for job in started:
+            self._leave(job)
+            self._running[job] = None
         return decisions
 
     def _held(self, job: int) -> Held:
@@ -185,12 +227,7 @@ class EquipartitionScheduler(ChoosingScheduler):
         assert held is not None, "it runs"
         return held
 
-    def _place(self, job: int) -> tuple[float, int, int]:
-        """Order of the queue."""
-        ask = self._asks[job]
-        return -ask.priority, ask.submitted_ns, job
-
-    def _part(self, job: int, held: Held, now_ns: int) -> Sharer:
+    def _sharer(self, job: int, held: Held, now_ns: int) -> Sharer:
         """A running job among those that share, with the sizes it may have now."""
         ask, size = self._asks[job], held.size
         least = greatest = size
@@ -210,22 +247,29 @@ class EquipartitionScheduler(ChoosingScheduler):
         unlocks = (self._locked_ns(job, one) for job, one in held.items())
         self.revisit_ns = min((at for at in unlocks if at > now_ns), default=0)
 
-    def _admit(self, waiting: Sequence[int], ground: Ground) -> None:
+    def _admit(self, ground: Ground) -> list[int]:
         """Takes in those that wait, in order, whose least sizes fit beside those of all others."""
-        lacking = ground.lacking(waiting, self._asks)
-        blocked = False
+        waiting = [job for *_, job in self._queue]
+        self._lacking, self._blocked = ground.lacking(waiting, self._asks), None
+        started: list[int] = []
+        left, least = ground.left_whole, min(self._leasts, default=0)
+        cores = sum(self._leasts.values()) < len(waiting)
         for job in waiting:
+            if left < least and not cores:
+                break
+            if job in self._lacking:
+                continue
             ask = self._asks[job]
-            reason = lacking.get(job)
-            if reason is None and blocked:
-                reason = Reason(job, "one that came earlier has to start first")
-            if reason is None:
-                part = Sharer(job=job, ask=ask, least=ask.least, greatest=ask.greatest, size=0)
-                if ground.admit(part):
+            if ask.unit is SizeUnit.CORES or ask.least <= left:
+                one = Sharer(job=job, ask=ask, least=ask.least, greatest=ask.greatest, size=0)
+                if ground.admit(one):
+                    started.append(job)
+                    left = ground.left_whole
                     continue
-                reason = ground.why(part)
-                blocked = self._settings.order == "fifo" and not reason.never
-            self._reasons[job] = reason
+            if self._settings.order == "fifo" and not ground.why(job, ask).never:
+                self._blocked = self._places[job]
+                break
+        return started
 
     def _due(self, parts: Sequence[Sharer], now_ns: int) -> list[tuple[Sharer, int]]:
         """Jobs with a due date, the earliest first, and the least size that meets it."""

@@ -159,6 +159,11 @@ class Ground:
     def _counted_uw(self, kind: NodeKind) -> int:
         return kind.most_uw if self._fewer else max(kind.floor_uw, kind.least_uw)
 
+    @property
+    def left_whole(self) -> int:
+        """Nodes beside the least sizes of all that share whole ones."""
+        return self._left(WHOLE)
+
     def _left(self, part: NodeId) -> int:
         return self._units(part) - sum(one.least for one in self._by_part.get(part, ()))
 
@@ -242,15 +247,15 @@ class Ground:
         asked = [job for job in waiting if self._site.reservations or asks[job].requests]
         return self._known.lacking(asked) if asked else {}
 
-    def why(self, one: Sharer) -> Reason:
+    def why(self, job: int, ask: Ask) -> Reason:
         """Why a job was not taken in."""
-        ask, unit = one.ask, one.ask.unit.value
+        unit = ask.unit.value
         most = self._site.count
         if ask.unit is SizeUnit.CORES:
             most = max((kind.cores for kind in self._kinds), default=0)
         if ask.least > most:
             text = f"asks for {ask.least} {unit}, more than there are in reach"
-            return Reason(one.job, text, never=True)
+            return Reason(job, text, never=True)
         return Reason(
-            one.job, f"its least size, {ask.least} {unit}, does not fit beside those of all others"
+            job, f"its least size, {ask.least} {unit}, does not fit beside those of all others"
         )
