@@ -61,12 +61,17 @@ def cluster(fake: FakeCoordinator) -> None:
 def test_expected_starts(wattfold: Command, fake: FakeCoordinator) -> None:
     soon, later = time.time() + 65.5, time.time() + 7205
     fake.add(job("d", pb.JOB_STATE_PENDING, reason="behind", expected_start_at_s=later))
+    fake.jobs["d"].start_promised = True
     fake.add(job("e", pb.JOB_STATE_PENDING, reason="first", expected_start_at_s=soon))
     rows = wattfold("queue", "--start").stdout.splitlines()
     assert [row.split()[0] for row in rows] == ["ID", "e", "d", "b"], "who runs is not there"
     assert "START" in rows[0]
     assert f"{formatting.clock(soon)} (in 1m" in rows[1]
     assert "(in 2h" in rows[2]
+    assert " by " not in rows[1]
+    assert f"by {formatting.clock(later)}" in rows[2], "promised"
+    assert "promised start" in wattfold("show", "d").stdout
+    assert "expected start" in wattfold("show", "e").stdout
     assert f"{formatting.clock(soon)}" in wattfold("show", "e").stdout
     assert [one["job_id"] for one in wattfold.json("queue", "--start")["jobs"]] == ["e", "d", "b"]
 

@@ -146,6 +146,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         size_ordered=job.size_asked,
         next_size=_next_size(job),
         expected_start_at_s=_expected_start_s(job, clock),
+        start_promised=job.state is JobState.PENDING and job.start_promised,
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
