@@ -227,7 +227,7 @@ def test_a_program_that_ends_with_success_and_saves_nothing_has_finished(
     ("of_host", "state"),
     [
         (Saving.UNASKED, JobState.COMPLETED),
-        # The order reached the program by way of that host, while its own agent was away.
+        # The order reached the program by way of that host: the launcher's agent was away.
         (Saving.UNSAVED, JobState.STARTING),
         (Saving.KILLED, JobState.STARTING),
         (Saving.UNKNOWN, JobState.STARTING),
