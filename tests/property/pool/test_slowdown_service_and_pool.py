@@ -11,7 +11,7 @@ from unit.pool.pools import S
 
 from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind
 from wattfold.coordinator.core.plan import JobView
-from wattfold.coordinator.policies.node_parts import NodeJobs
+from wattfold.coordinator.policies.scheduler import Jobs
 from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
 from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
 from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules
@@ -33,10 +33,11 @@ class Served(NamedPolicyScheduler):
         self._since: dict[int, tuple[int, float]] = {}
         """Since when a job goes on as it does, and the share done by then."""
 
-    def attach(self, jobs: NodeJobs) -> None:
+    def attach(self, jobs: Jobs) -> None:
         super().attach(jobs)
         # How far jobs really are would be news to a pool's own scheduler.
-        self.held, self.out_of_use = jobs.held, jobs.out_of_use
+        self.held, self.out_of_use = self._known.held, self._known.out_of_use
+        self.foretold_ns = self._known.foretold_ns
         self._known = self  # type: ignore[assignment]
 
     def done(self, job: int, now_ns: int) -> float:

@@ -247,7 +247,7 @@ def test_mpi_with_openmp_over_two_nodes_lends_and_borrows(site: LiveSite) -> Non
 
 def test_a_node_that_is_lost_while_shared(start_site: Callable[..., LiveSite]) -> None:
     """Its agent is gone: what runs there stays, and nobody else is put there."""
-    site = start_site(nodes=2, policy="slowdown-driven", cpu_share=0.4, lease_s=2.0)
+    site = start_site(nodes=2, policy="slowdown-driven", cpu_share=0.4)
     owner = whole(site, 2, 3600)
     on_cores(site, owner, BOTH)
     guest = whole(site, 2, 60)
