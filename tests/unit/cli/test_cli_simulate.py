@@ -394,7 +394,6 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
         ("--nodes=3 --requests M", "--requests needs --machine FILE"),
         ("", "either --nodes COUNT or --machine FILE"),
         ("--machine M --level messages", "easy needs like nodes that are counted"),
-        ("--machine M --policy conservative", "conservative only counts whole like nodes"),
         ("--machine M --budget 400W", "leaves nothing for jobs"),
     ],
 )
@@ -464,3 +463,27 @@ def test_each_policy_is_run_with_each_predictor(wattfold: Command, small: Path) 
     assert result.exit_code == 0, result.output
     runs = json.loads(result.stdout)["runs"]
     assert [run["policy"] for run in runs] == ["easy", "easy+last-two", "fcfs", "fcfs+last-two"]
+
+
+@pytest.mark.parametrize("policy", ["easy", "slowdown-driven"])
+def test_limited_passes_are_for_pools_that_count(
+    wattfold: Command, small: Path, policy: str
+) -> None:
+    base = ["simulate", "--log", str(small), "--nodes", "10", "--policy", policy]
+    family = "fifo" if policy == "easy" else policy
+    result = wattfold(*base, "--set", f"{family}.every=23", "--set", f"{family}.looked=5")
+    assert result.exit_code == 0, result.output
+    result = wattfold(*base, "--level", "messages", "--set", f"{family}.every=23")
+    assert result.exit_code != 0
+    assert "not at the level of messages" in result.output
+
+
+def test_a_pass_at_the_end_of_its_interval_lets_a_job_past_the_first(
+    wattfold: Command, small: Path
+) -> None:
+    base = ["simulate", "--log", str(small), "--nodes", "10", "--policy", "easy"]
+    at_once = wattfold.json(*base)
+    later = wattfold.json(*base, "--set", "fifo.every=50")
+    assert later["runs"][0]["wait_s_mean"] > at_once["runs"][0]["wait_s_mean"]
+    checked = wattfold.json(*base[:-1], "slowdown-driven", "--set", "slowdown-driven.check=yes")
+    assert checked["runs"][0]["jobs_unfinished"] == 0
