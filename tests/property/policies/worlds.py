@@ -10,7 +10,7 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, Share, SizeUnit
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
@@ -167,7 +167,20 @@ class World:
         else:
             which = rng.randrange(len(self.nodes))
             cores = CpuSet() if self.counted or rng.random() < 0.5 else CpuSet.of([3])
-            self.nodes[which] = replace(self.nodes[which], blocked=cores)
+            self.nodes[which] = self._blocked(self.nodes[which], cores)
+
+    def _blocked(self, view: NodeView, cores: CpuSet) -> NodeView:
+        """A node with cores that nobody may have, every other time of a job on its way out.
+
+        Where nodes are counted it has all of a node on which nobody else is.
+        """
+        name, leaves = view.spec.node_id, round(self.now_s) % 2 == 1
+        runs = [one.current for one in self.views.values() if one.current]
+        used = {share.node_id for current in runs for share in current.shares}
+        if self.counted and leaves and name not in used:
+            cores = view.spec.cpus
+        gone = (Share(node_id=name, cpus=cores),) if cores and leaves else ()
+        return replace(view, blocked=cores, leaving=gone)
 
     def take(self, plan: Plan) -> None:
         """The core accepts what it likes of a plan; what it accepts may start at once or later."""

@@ -30,6 +30,7 @@ from system.site.live_site import (
 
 from wattfold.coordinator.cli.site.maintenance import JOURNAL
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
+from wattfold.coordinator.policies.conservative import ConservativeScheduler
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.parm_settings import ParmSettings
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -45,6 +46,7 @@ BUDGET_W = NODES * (BASE_W + DRAM_W + FLOOR_W) + 3 * (PACKAGE_W - FLOOR_W) + 4.0
 PROFILE = replace(APPLICATIONS["LeanMD"], app="step", t1_s=400.0, unit=SizeUnit.NODES)
 PARM = "alpha = 0.0\ngap = 0.0\n"
 POOLS: dict[str, Callable[[], EasyScheduler | InRounds]] = {
+    "conservative": ConservativeScheduler,
     "fifo-easy": lambda: EasyScheduler(kills_at_limit=False),
     "easy-uniform": lambda: UniformScheduler(MACHINE, kills_at_limit=False),
     "parm-wse": lambda: InRounds(ParmSettings(alpha=0.0, gap=0.0), PROFILE),
@@ -88,8 +90,8 @@ class Play:
     Of equal jobs an earlier one is of a little more priority, so that no two weigh the same.
     """
 
-    def __init__(self, site: LiveSite) -> None:
-        self._site, self._gate = site, Gate(site.work)
+    def __init__(self, site: LiveSite, **spec: object) -> None:
+        self._site, self._gate, self._spec = site, Gate(site.work), spec
         self._jobs: dict[str, str] = {}
         self._submitted = 0
 
@@ -115,6 +117,7 @@ class Play:
             size_max=wish.nodes,
             time_ns=wish.time_s * S,
             priority=wish.priority * 0.97**self._submitted,
+            **self._spec,
         )
         self._jobs[job_id] = gate
         wait_until(f"{gate} to be planned", lambda: self._planned(job_id))
@@ -164,7 +167,12 @@ def collect_and_simulate(site: LiveSite) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "strategy"),
-    [("fifo-easy", "compact"), ("easy-uniform", "first"), ("parm-wse", "compact")],
+    [
+        ("fifo-easy", "compact"),
+        ("easy-uniform", "first"),
+        ("parm-wse", "compact"),
+        ("conservative", "compact"),
+    ],
 )
 def test_a_pool_starts_the_same_jobs_on_the_same_nodes(
     policy: str, strategy: str, start_site: Callable[..., LiveSite]

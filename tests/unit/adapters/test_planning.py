@@ -11,6 +11,7 @@ from unit.core.stage import S, Stage, job_spec, on, planning_round
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.node_views import start_statements
@@ -23,6 +24,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job, JobKind
 from wattfold.coordinator.core.plan import Plan, Policy, Snapshot, Waiting
+from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.models.pass_model import SizeUnit, default_profile
 from wattfold.coordinator.models.power_curve import PowerCurve
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -103,6 +105,71 @@ def test_what_starts_is_expected_no_more() -> None:
     stage.need_plan()
     take(stage, Plan(assignments=(on("a", "n0:0-1"),)))
     assert stage.job("a").expected_start_ns == 0
+
+
+def promising(stage: Stage, start_s: float = 50) -> Job:
+    promise = Promise(round(start_s * S), (NodeId("n0"),))
+    waiting = Waiting(job_id=JobId("a"), reason="w", start_ns=promise.start_ns, promise=promise)
+    take(stage, Plan(assignments=(), waiting=(waiting,)))
+    return stage.job("a")
+
+
+def test_a_promise_is_kept_with_its_job_and_told_to_the_next_plan() -> None:
+    stage = busy()
+    job = promising(stage)
+    (view, *_) = stage.core.snapshot(stage.now_ns).jobs
+    assert view.promise == job.promise == Promise(50 * S, (NodeId("n0"),))
+    assert job_without_spec(job, Observations(), Clock(), 0).start_promised
+    (said,) = start_statements(job, 1 * S)
+    assert said.startswith("Promised to start in 49 s")
+    again = codec.load_state(codec.dump_state(stage.core.state))
+    assert again.jobs[JobId("a")].promise == job.promise
+
+
+def test_the_same_promise_is_no_news_and_another_node_is() -> None:
+    stage = busy()
+    promising(stage)
+
+    def news(start_s: float, *nodes: str) -> bool:
+        promise = Promise(round(start_s * S), tuple(map(NodeId, nodes)))
+        start_ns = promise.start_ns
+        waiting = Waiting(job_id=JobId("a"), reason="w", start_ns=start_ns, promise=promise)
+        return bool(news_of(Plan(assignments=(), waiting=(waiting,)), stage.core.state).waiting)
+
+    assert [news(50, "n0"), news(50.9, "n0"), news(52, "n0"), news(50, "n1"), news(50)] == [
+        *(False, False, True),
+        *(True, True),
+    ]
+
+
+def test_a_promise_survives_a_round_without_a_plan() -> None:
+    stage = busy()
+    job = promising(stage)
+    stage.need_plan()
+    stage.send(ev.PlanFailed(round=planning_round(stage.core.state.solving), reason="late"))
+    assert (job.expected_start_ns, job.promise) == (0, Promise(50 * S, (NodeId("n0"),)))
+    assert not job.start_promised
+
+
+def test_one_that_is_to_start_is_promised_that() -> None:
+    stage = busy()
+    job = promising(stage)
+    stage.need_plan()
+    take(stage, Plan(assignments=(on("a", "n1:0-1"),)))
+    assert job.promise == Promise(stage.now_ns, (NodeId("n1"),))
+
+
+def test_who_leaves_the_queue_is_promised_nothing() -> None:
+    for event in (
+        ev.JobHeld(job_id=JobId("a")),
+        ev.JobResizeRequested(job_id=JobId("a"), size=1),
+    ):
+        stage = Stage(budget_w=130)
+        stage.up("n0", "n1")
+        stage.submit("a", job_spec(1, 2, kind=JobKind.MALLEABLE))
+        job = promising(stage)
+        stage.send(event)
+        assert job.promise is None
 
 
 class Says:

@@ -61,12 +61,17 @@ def cluster(fake: FakeCoordinator) -> None:
 def test_expected_starts(wattfold: Command, fake: FakeCoordinator) -> None:
     soon, later = time.time() + 65.5, time.time() + 7205
     fake.add(job("d", pb.JOB_STATE_PENDING, reason="behind", expected_start_at_s=later))
+    fake.jobs["d"].start_promised = True
     fake.add(job("e", pb.JOB_STATE_PENDING, reason="first", expected_start_at_s=soon))
     rows = wattfold("queue", "--start").stdout.splitlines()
     assert [row.split()[0] for row in rows] == ["ID", "e", "d", "b"], "who runs is not there"
     assert "START" in rows[0]
     assert f"{formatting.clock(soon)} (in 1m" in rows[1]
     assert "(in 2h" in rows[2]
+    assert " by " not in rows[1]
+    assert f"by {formatting.clock(later)}" in rows[2], "promised"
+    assert "promised start" in wattfold("show", "d").stdout
+    assert "expected start" in wattfold("show", "e").stdout
     assert f"{formatting.clock(soon)}" in wattfold("show", "e").stdout
     assert [one["job_id"] for one in wattfold.json("queue", "--start")["jobs"]] == ["e", "d", "b"]
 
@@ -276,3 +281,23 @@ def test_long_maps_are_counted(wattfold: Command, fake: FakeCoordinator) -> None
     fake.add(a_charm_job(processor_map="1" * 40 + "0" * 24, map_applied=True))
     assert "PEs 40 of 64\n" in wattfold("queue").stdout
     assert "1111" not in wattfold("show", "p").stdout
+
+
+def test_levels_are_told_where_there_are_any(wattfold: Command, fake: FakeCoordinator) -> None:
+    assert "DRAM" not in wattfold("show", "a").stdout + wattfold("queue").stdout
+    spec = pb.JobSpec(name="l", gpus=1, gpu_cap_uw=150 * W)
+    held = {"size": 1, "cap_uw": 45 * W, "dram_cap_uw": 11 * W, "gpu_cap_uw": 150 * W}
+    fake.add(
+        pb.Job(
+            job_id="l",
+            spec=spec,
+            state=pb.JOB_STATE_RUNNING,
+            shares=[pb.NodeShare(node_id="n1", cpus="0")],
+            **held,
+        )
+    )
+    assert "n1:0 (DRAM 11.0 W, GPU 150.0 W)" in wattfold("queue").stdout
+    sheet = wattfold("show", "l").stdout
+    assert "11.0 W a node" in sheet
+    assert "150.0 W a GPU, fixed" in sheet
+    assert wattfold.json("show", "l")["dram_cap_uw"] == 11 * W

@@ -256,6 +256,8 @@ def test_a_bad_budget_file_is_one_line(
         ("--log SMALL --nodes 0", ExitCode.USAGE, "not in the range"),
         ("--log SMALL --nodes 1000000000000", ExitCode.USAGE, "not in the range"),
         ("--log SMALL --gamma nan", ExitCode.USAGE, "not a finite number"),
+        ("--log SMALL --predict mean", ExitCode.USAGE, "is not one of 'user', 'last-two'"),
+        ("--log SMALL --policy parm-wse --predict last-two", ExitCode.USAGE, "leave --predict out"),
         ("--log SMALL --gamma 1e300", ExitCode.USAGE, "goes no further"),
         ("--log SMALL --first 9", ExitCode.USAGE, "the selection has no jobs"),
         ("--log SMALL --seeds 2", ExitCode.USAGE, "every run would be the same"),
@@ -392,7 +394,6 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
         ("--nodes=3 --requests M", "--requests needs --machine FILE"),
         ("", "either --nodes COUNT or --machine FILE"),
         ("--machine M --level messages", "easy needs like nodes that are counted"),
-        ("--machine M --policy conservative", "conservative only counts whole like nodes"),
         ("--machine M --budget 400W", "leaves nothing for jobs"),
     ],
 )
@@ -451,6 +452,17 @@ def test_in_a_pool_a_resize_costs_what_its_restart_takes(wattfold: Command, tmp_
     rows = list(csv.DictReader((tmp_path / "parm-wse-seed0" / "jobs.csv").open()))
     assert any(int(row["resizes"]) for row in rows)
     assert all(float(row["stalled_s"]) == 5 * int(row["resizes"]) for row in rows)
+
+
+def test_each_policy_is_run_with_each_predictor(wattfold: Command, small: Path) -> None:
+    predict = ("--predict", "user", "--predict", "last-two", "--predict", "user")
+    policies = ("--policy", "easy", "--policy", "fcfs")
+    result = wattfold(
+        *("simulate", "--log", str(small), "--nodes", "10", *policies, *predict, "--json")
+    )
+    assert result.exit_code == 0, result.output
+    runs = json.loads(result.stdout)["runs"]
+    assert [run["policy"] for run in runs] == ["easy", "easy+last-two", "fcfs", "fcfs+last-two"]
 
 
 @pytest.mark.parametrize("policy", ["easy", "slowdown-driven"])

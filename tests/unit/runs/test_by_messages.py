@@ -66,7 +66,6 @@ def test_one_seed_gives_one_folder(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"policy": PolicyChoice(name="conservative")}, "simulated on a pool only"),
         ({"policy": PolicyChoice(name="easy", cap_uw=40_000_000)}, "for the pool"),
         ({"policy": PolicyChoice(name="parm-wse", caps_uw=(40_000_000,))}, "for the pool"),
         (

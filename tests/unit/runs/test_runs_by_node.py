@@ -11,6 +11,7 @@ from unit.runs.sample_runs import case, contents
 from unit.runs.test_runs import stop_after
 from unit.workloads.swf_files import job, log
 
+from wattfold.coordinator.policies import registry
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
@@ -100,9 +101,17 @@ def test_requests_of_a_file_reach_the_jobs(tmp_path: Path) -> None:
         jobs_of(made)
 
 
-def test_a_policy_that_only_counts_says_so() -> None:
-    with pytest.raises(ValueError, match="conservative only counts whole like nodes"):
-        execute(shared(policy="conservative"))
+def test_a_policy_that_the_service_has_not_says_so() -> None:
+    entry = next(registry.entries())
+    pooled = replace(entry, variant=replace(entry.variant, service=None))
+    with pytest.raises(ValueError, match="the service has no policy"):
+        pooled.service({})
+
+
+def test_promises_are_kept_on_unlike_nodes_that_jobs_share() -> None:
+    record = execute(shared(policy="conservative")).record
+    assert record is not None
+    assert (record.columns.end_ns > 0).all()
 
 
 def test_what_was_not_given_is_not_in_the_description_of_a_run() -> None:

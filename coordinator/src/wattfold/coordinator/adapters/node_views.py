@@ -74,6 +74,11 @@ def start_statements(job: Job, now_ns: int) -> list[str]:
     if job.state is not JobState.PENDING or not job.expected_start_ns:
         return []
     left_s = max(job.expected_start_ns - now_ns, 0) / 1e9
+    if job.start_promised:
+        return [
+            f"Promised to start in {left_s:.0f} s: before, if others end early, and later only if "
+            "they run longer than they are taken to or nodes or power go."
+        ]
     return [f"Expected to start in {left_s:.0f} s: when those before it end as they are taken to."]
 
 

@@ -7,7 +7,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.level_views import add_levels
+from wattfold.coordinator.adapters.level_effects import add_levels
 from wattfold.coordinator.adapters.map_views import add_map
 from wattfold.coordinator.adapters.node_views import (
     add_amounts,
@@ -146,6 +146,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         size_ordered=job.size_asked,
         next_size=_next_size(job),
         expected_start_at_s=_expected_start_s(job, clock),
+        start_promised=job.state is JobState.PENDING and job.start_promised,
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid

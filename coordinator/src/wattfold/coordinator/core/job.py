@@ -384,6 +384,11 @@ class Job:
         return self.state in FINAL_STATES
 
     @property
+    def start_promised(self) -> bool:
+        """Whether its expected start is one that plans keep."""
+        return self.promise is not None and self.expected_start_ns == self.promise.start_ns
+
+    @property
     def resizable(self) -> bool:
         """Whether its cores may change while it runs."""
         return self.spec.kind.resized and self.spec.mode is not ResizeMode.FIXED

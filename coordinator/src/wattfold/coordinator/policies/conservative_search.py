@@ -17,17 +17,16 @@ import numpy as np
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Share, SizeUnit
-from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import NodeView
 from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.reservation import ENDLESS_NS
 from wattfold.coordinator.policies.easy_search import Candidate, Search, Shape
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
-from wattfold.coordinator.policies.promises import Keeper, expected_end_ns
+from wattfold.coordinator.policies.promises import Keeper, Request, expected_end_ns
 from wattfold.coordinator.policies.scheduler import Decision, Reason
 from wattfold.coordinator.policies.stock import could_hold
-from wattfold.coordinator.policies.timeline import Ints, NodesHold, Placed, Timeline
+from wattfold.coordinator.policies.timeline import Ints, Need, NodesHold, Timeline
 
 PROMISED = "starts when there is room for it; no job that comes later delays that"
 WAITS = "does not fit now without delaying a job that was promised its start"
@@ -49,7 +48,7 @@ class ConservativeSearch(Search):
         self._unlike = list({id(kind): kind for kind in self._kinds}.values())
         # Jobs on their way out will be gone: who needs their nodes has a turn.
         self._empty = Room(self._there, self._site.most_uw)
-        self._drawn: dict[tuple[int, int, Levels], Ints] = {}
+        self._needs: dict[Shape, Need] = {}
         self._reserved: dict[Shape, str] = {}
 
     def decide(self) -> Sequence[Decision]:
@@ -73,8 +72,8 @@ class ConservativeSearch(Search):
         return self._decisions
 
     def _kept(
-        self, requests: Sequence[Placed], first: NodesHold | None, gone: Sequence[int]
-    ) -> Keeper[Placed, NodesHold]:
+        self, requests: Sequence[Request[Need]], first: NodesHold | None, gone: Sequence[int]
+    ) -> Keeper[Need, NodesHold]:
         """Everybody's start. ``first`` is kept before all others; jobs ``gone`` are as good as."""
         timeline = self._timeline(requests, gone)
         if first is not None:
@@ -83,11 +82,11 @@ class ConservativeSearch(Search):
         keeper.settle(requests)
         return keeper
 
-    def _timeline(self, requests: Sequence[Placed], gone: Sequence[int]) -> Timeline:
+    def _timeline(self, requests: Sequence[Request[Need]], gone: Sequence[int]) -> Timeline:
         """What runs, and what is still there of jobs on their way out."""
         now_ns, soon_ns = self._now_ns, self._now_ns + 1
         ends = [
-            soon_ns if one.job in gone else expected_end_ns(one.ends_ns, now_ns, self._lag_ns)
+            soon_ns if one.job in gone else expected_end_ns(one.due_ns, now_ns, self._lag_ns)
             for one in self._running
         ]
         times = [soon_ns, *ends]
@@ -97,7 +96,7 @@ class ConservativeSearch(Search):
             if one.promise is not None:
                 start_ns = max(one.promise.start_ns, now_ns)
                 times += [start_ns, start_ns + one.takes_ns + self._lag_ns]
-        amounts = any(one.memory_bytes or one.gpus for one in requests)
+        amounts = any(one.memory_bytes or one.gpus for one in self._needs.values())
         power_uw = self._site.spendable_uw + self._site.leaving_uw
         timeline = Timeline(self._there, power_uw, now_ns, times, amounts=amounts)
         leaving = [share for node in self._site.nodes for share in node.leaving]
@@ -132,43 +131,36 @@ class ConservativeSearch(Search):
             gpus=_ints([len(share.gpus) for share in there]),
         )
 
-    def _request(self, one: Candidate) -> Placed:
-        spec = one.view.spec
-        whole = spec.unit is SizeUnit.NODES
-        cores = 0 if whole else one.size
-        able = None
-        if spec.requests:
-            able = np.array([could_hold(node, spec) for node in self._site.nodes], dtype=np.bool_)
+    def _request(self, one: Candidate) -> Request[Need]:
+        shape = one.shape
+        if shape not in self._needs:
+            self._needs[shape] = self._need(one)
         takes_ns = duration_ns(one.view, self._unlike, one.size, one.cap_uw)
+        return Request(one.job, self._needs[shape], takes_ns, self._promised.get(one.job))
+
+    def _need(self, one: Candidate) -> Need:
+        spec, nodes = one.view.spec, self._site.nodes
+        whole = spec.unit is SizeUnit.NODES
+        count, cores = (one.size, 0) if whole else (1, one.size)
+        room, caps = self._room, (one.cap_uw, spec.levels)
+        drawn = [
+            room.cores_uw(name, cores or node.kind.cores, *caps)
+            for name, node in room.specs.items()
+        ]
+        able = np.array([could_hold(node, spec) for node in nodes]) if spec.requests else None
         names, own = self._room.specs, self._windows.own(spec)
-        return Placed(
-            job=one.job,
-            takes_ns=takes_ns,
-            promise=self._promised.get(one.job),
-            key=(one.shape, takes_ns),
-            count=one.size if whole else 1,
+        return Need(
+            count=count,
             cores=cores,
             alone=takes_whole_nodes(spec),
-            power_uw=self._draws(cores, one.cap_uw, spec.levels),
+            power_uw=_ints(drawn),
+            least_uw=min(drawn) * count,
             able=able,
             memory_bytes=spec.memory_bytes,
             gpus=spec.gpus,
-            until_ns=own.end_ns if own is not None else ENDLESS_NS,
             closed=self._windows.closed(spec, one.takes_ns, names) if one.takes_ns else (),
+            until_ns=own.end_ns if own is not None else ENDLESS_NS,
         )
-
-    def _draws(self, cores: int, cap_uw: int, levels: Levels) -> Ints:
-        """What so many cores (0 = all) draw on each node at these levels, at most."""
-        key = cores, cap_uw, levels
-        if key not in self._drawn:
-            room = self._room
-            self._drawn[key] = _ints(
-                [
-                    room.cores_uw(name, cores or spec.kind.cores, cap_uw, levels)
-                    for name, spec in room.specs.items()
-                ]
-            )
-        return self._drawn[key]
 
     def _begin(self, one: Candidate, hold: NodesHold) -> None:
         """Starts a job: what is kept of nodes from now on is there to be taken."""
@@ -204,7 +196,7 @@ class ConservativeSearch(Search):
     # Making way.
 
     def _would_pre_empt(
-        self, queue: Sequence[Candidate], keeper: Keeper[Placed, NodesHold]
+        self, queue: Sequence[Candidate], keeper: Keeper[Need, NodesHold]
     ) -> Candidate | None:
         """The job that others make way for already, or may for the first one that waits."""
         for one in queue:
@@ -220,8 +212,8 @@ class ConservativeSearch(Search):
         return first if able else None
 
     def _made_way(
-        self, head: Candidate, queue: Sequence[Candidate], requests: Mapping[int, Placed]
-    ) -> Keeper[Placed, NodesHold] | None:
+        self, head: Candidate, queue: Sequence[Candidate], requests: Mapping[int, Request[Need]]
+    ) -> Keeper[Need, NodesHold] | None:
         """Everybody's start behind a job that others make way for; None if they do not."""
         told = len(self.reasons)
         room = self._cleared(head)
@@ -256,7 +248,7 @@ class ConservativeSearch(Search):
         return keeper
 
     def _delays(
-        self, head: Candidate, queue: Sequence[Candidate], keeper: Keeper[Placed, NodesHold]
+        self, head: Candidate, queue: Sequence[Candidate], keeper: Keeper[Need, NodesHold]
     ) -> bool:
         """Whether a promise would be broken of a queue that it does not pre-empt."""
         preempted = self._preempted[head.view.spec.queue]

@@ -7,10 +7,10 @@ the greatest they know to work. A range is cut to what the machine has and its b
 
 Where all jobs take whole nodes, all nodes are alike and all caps the same, counting is exact, and
 `backfill` or `reservations` decides, told of one change after the other. Elsewhere `easy_search`
-looks at every node anew in each round; conservative backfilling can only count.
+looks at every node anew in each round.
 
-Conservative backfilling keeps promises (`reservations`): made anew, it makes other ones. That is
-why the service, whose workers may be lost at any time, does not offer it.
+Conservative backfilling here is that of pools, whose times are exact: the queue keeps its promises
+itself. In the service `conservative` does, with promises that come back with the jobs.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class EasyScheduler(NamedScheduler):
         """Why these jobs wait and all whose reason or start is another since the last call."""
         if self._search is not None:
             return self._search.reasons
-        assert isinstance(self._queue, EasyQueue), "promises are not for the service"
+        assert isinstance(self._queue, EasyQueue), "promises are told by `conservative`"
         first = self._queue.queue[0][0] if self._queue.queue else -1
         told, starts = self._starts, self._queue.starts(self._now_ns, STARTS_MAX)
         moved = {job for job, _ in told.items() ^ starts.items()}

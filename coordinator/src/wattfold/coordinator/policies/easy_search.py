@@ -88,10 +88,11 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """What a running job gives back, and when."""
+    """What a running job gives back, and when: as was expected, and now at the earliest."""
 
     job: int
     view: JobView
+    due_ns: int
     ends_ns: int
     shares: tuple[Share, ...]
     power_uw: int
@@ -253,10 +254,16 @@ class Search:
         power_uw = self._room.power_of(shares, cap_uw, levels)
         alone = takes_whole_nodes(view.spec)
         self._room.take(shares, power_uw, alone)
-        ends_ns = max(began_ns + self._duration_ns(view, shares, size, cap_uw), self._now_ns)
+        due_ns = began_ns + self._duration_ns(view, shares, size, cap_uw)
         self._running.append(
             _Running(
-                job=job, view=view, ends_ns=ends_ns, shares=shares, power_uw=power_uw, alone=alone
+                job=job,
+                view=view,
+                due_ns=due_ns,
+                ends_ns=max(due_ns, self._now_ns),
+                shares=shares,
+                power_uw=power_uw,
+                alone=alone,
             )
         )
 
@@ -392,6 +399,7 @@ class Search:
             begun = _Running(
                 job=one.job,
                 view=one.view,
+                due_ns=future.at_ns + takes_ns,
                 ends_ns=future.at_ns + takes_ns,
                 shares=shares,
                 power_uw=power_uw,

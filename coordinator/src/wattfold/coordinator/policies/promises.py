@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.policies.reservations import ConservativeQueue, Profile
@@ -39,29 +39,27 @@ class Hold:
     promised_ns: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a waiting job needs, and for how long. Those of one ``key`` fit together or not."""
-
-    job: int
-    takes_ns: int
-    promise: Promise | None
-    key: Hashable
-
-
-R = TypeVar("R", bound=Request)
-R_contra = TypeVar("R_contra", bound=Request, contravariant=True)
+N = TypeVar("N", bound=Hashable)
 H = TypeVar("H", bound=Hold)
 
 
-class Space(Protocol[R_contra, H]):
+class Request(NamedTuple, Generic[N]):
+    """A waiting job: what it needs, and for how long. Like jobs have the same need."""
+
+    job: int
+    need: N
+    takes_ns: int
+    promise: Promise | None
+
+
+class Space(Protocol[N, H]):
     """What is free over time."""
 
-    def at(self, one: R_contra, start_ns: int, end_ns: int) -> H | None:
+    def at(self, one: Request[N], start_ns: int, end_ns: int) -> H | None:
         """A place from a start up to an end; None if there is none."""
 
     def earliest(
-        self, one: R_contra, takes_ns: int, from_ns: int, before_ns: int | None
+        self, one: Request[N], takes_ns: int, from_ns: int, before_ns: int | None
     ) -> H | None:
         """The first place for so long from a time on, and before another one (None = ever)."""
 
@@ -90,15 +88,15 @@ def expected_end_ns(end_ns: int, now_ns: int, lag_ns: int) -> int:
     return end_ns + step_ns
 
 
-class Keeper(Generic[R, H]):
+class Keeper(Generic[N, H]):
     """One round. ``space`` has what runs; what is held for whom is in ``held`` afterwards."""
 
-    def __init__(self, space: Space[R, H], *, now_ns: int, lag_ns: int, most: int) -> None:
+    def __init__(self, space: Space[N, H], *, now_ns: int, lag_ns: int, most: int) -> None:
         self._space, self._now_ns = space, now_ns
         self._lag_ns, self._most = lag_ns, most
         self.held: dict[int, H] = {}
 
-    def settle(self, queue: Sequence[R]) -> None:
+    def settle(self, queue: Sequence[Request[N]]) -> None:
         """Gives every job of the queue its start, as far as there is one."""
         promised = [one for one in queue if one.promise is not None]
         if not self._as_promised(promised):
@@ -107,7 +105,7 @@ class Keeper(Generic[R, H]):
             self._move_up(one)
         self._promise(one for one in queue if one.promise is None)
 
-    def _as_promised(self, promised: Sequence[R]) -> bool:
+    def _as_promised(self, promised: Sequence[Request[N]]) -> bool:
         """Everybody at the start that was promised; False, and nobody anywhere, if one is not."""
         for one in sorted(promised, key=_in_time):
             hold = self._again(one)
@@ -119,14 +117,14 @@ class Keeper(Generic[R, H]):
             self._hold(one, hold)
         return True
 
-    def _in_turn(self, promised: Sequence[R]) -> None:
+    def _in_turn(self, promised: Sequence[Request[N]]) -> None:
         for one in promised:
             takes_ns = one.takes_ns + self._lag_ns
             hold = self._again(one) or self._space.earliest(one, takes_ns, self._now_ns, None)
             if hold is not None:
                 self._hold(one, hold)
 
-    def _again(self, one: R) -> H | None:
+    def _again(self, one: Request[N]) -> H | None:
         """The place promised, from its time on or a little later."""
         assert one.promise is not None
         promised_ns, now_ns = one.promise.start_ns, self._now_ns
@@ -139,7 +137,7 @@ class Keeper(Generic[R, H]):
                 return replace(hold, promised_ns=promised_ns) if start_ns <= latest_ns else hold
         return None
 
-    def _move_up(self, one: R) -> None:
+    def _move_up(self, one: Request[N]) -> None:
         hold = self.held.get(one.job)
         if hold is None or hold.start_ns == self._now_ns:
             return
@@ -151,37 +149,40 @@ class Keeper(Generic[R, H]):
             found = hold
         self._hold(one, found)
 
-    def _promise(self, others: Iterable[R]) -> None:
-        # From here on nothing is given back, so of like jobs a later one has no earlier start.
-        first_ns: dict[Hashable, int | None] = {}
+    def _promise(self, others: Iterable[Request[N]]) -> None:
+        # From here on nothing is given back: what takes as long, or longer, starts no earlier.
+        first: dict[N, tuple[int, int | None]] = {}
+        nowhere: set[N] = set()
+        now_ns = self._now_ns
         for one in others:
-            from_ns = first_ns.get(one.key, self._now_ns)
+            known_ns, from_ns = first.get(one.need, (one.takes_ns, now_ns))
+            if known_ns > one.takes_ns:
+                from_ns = now_ns
             beyond = len(self.held) >= self._most
-            if from_ns is None or (beyond and from_ns > self._now_ns):
+            if from_ns is None or (beyond and (from_ns > now_ns or one.need in nowhere)):
                 continue
             takes_ns = one.takes_ns + self._lag_ns
-            before_ns = self._now_ns + 1 if beyond else None
-            hold = self._space.earliest(one, takes_ns, from_ns, before_ns)
+            if not beyond:
+                hold = self._space.earliest(one, takes_ns, from_ns, None)
+            else:
+                hold = self._space.at(one, now_ns, now_ns + takes_ns)
+                if hold is None and self._space.at(one, now_ns, now_ns + 1) is None:
+                    nowhere.add(one.need)
             if hold is not None:
                 self._hold(one, hold)
-            first_ns[one.key] = hold.start_ns if hold is not None else None
+                first[one.need] = one.takes_ns, hold.start_ns
+            else:
+                first[one.need] = one.takes_ns, now_ns + 1 if beyond else None
 
-    def _hold(self, one: R, hold: H) -> None:
+    def _hold(self, one: Request[N], hold: H) -> None:
         self._space.take(hold)
         self.held[one.job] = hold
 
 
-def _in_time(one: Request) -> tuple[bool, int]:
+def _in_time(one: Request[Any]) -> tuple[bool, int]:
     """Those whose nodes are known come first; others find theirs in order of their starts."""
     assert one.promise is not None
     return not one.promise.nodes, one.promise.start_ns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted(Request):
-    """So many units."""
-
-    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,27 +192,27 @@ class CountedHold(Hold):
     size: int
 
 
-class CountedSpace(Space[Counted, CountedHold]):
+class CountedSpace(Space[int, CountedHold]):
     """Like units over time."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
 
-    def at(self, one: Counted, start_ns: int, end_ns: int) -> CountedHold | None:
+    def at(self, one: Request[int], start_ns: int, end_ns: int) -> CountedHold | None:
         """So many units from a start up to an end."""
-        if not self._profile.holds(one.size, start_ns, end_ns):
+        if not self._profile.holds(one.need, start_ns, end_ns):
             return None
-        return CountedHold(start_ns=start_ns, end_ns=end_ns, promised_ns=start_ns, size=one.size)
+        return CountedHold(start_ns=start_ns, end_ns=end_ns, promised_ns=start_ns, size=one.need)
 
     def earliest(
-        self, one: Counted, takes_ns: int, from_ns: int, before_ns: int | None
+        self, one: Request[int], takes_ns: int, from_ns: int, before_ns: int | None
     ) -> CountedHold | None:
         """The first time from which on so many units stay free for so long."""
-        start_ns = self._profile.earliest(one.size, takes_ns, from_ns, before_ns)
+        start_ns = self._profile.earliest(one.need, takes_ns, from_ns, before_ns)
         if start_ns is None:
             return None
         end_ns = start_ns + takes_ns
-        return CountedHold(start_ns=start_ns, end_ns=end_ns, promised_ns=start_ns, size=one.size)
+        return CountedHold(start_ns=start_ns, end_ns=end_ns, promised_ns=start_ns, size=one.need)
 
     def moments(self, from_ns: int, until_ns: int) -> Iterable[int]:
         """When units come free or are taken."""
@@ -259,12 +260,11 @@ class PromiseQueue(ConservativeQueue):
             self._ends[number] = (now + estimate, size)
         return started
 
-    def _request(self, number: int) -> Counted:
+    def _request(self, number: int) -> Request[int]:
         size, estimate = self.queue[number]
         start = self.reserved.get(number)
         promise = Promise(start) if start is not None else None
-        key = (size, estimate)
-        return Counted(job=number, takes_ns=estimate, promise=promise, key=key, size=size)
+        return Request(job=number, need=size, takes_ns=estimate, promise=promise)
 
     def _renew(self) -> None:
         """Promises are never dropped: `decide` finds out which are to be had."""

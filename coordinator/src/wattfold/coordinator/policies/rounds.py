@@ -160,6 +160,7 @@ class Rounds(NamedJobs):
             resizable=self._resizable(view),
             promise=view.promise,
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
+            due_ns=spec.due_ns,
             dram_uw=spec.levels.dram_uw,
         )
 
@@ -198,9 +199,8 @@ class Rounds(NamedJobs):
         )
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
-        """Its user's word, or what its profile says of nodes of the site's kind."""
-        kind = self._site.kind
-        assert kind is not None
+        """Its user's word, or what its profile says of the nodes, which are alike."""
+        kind = self._site.nodes[0].spec.kind
         return duration_ns(self._views[job], (kind,), size, cap_uw)
 
     def profile(self, job: int, kind: NodeKind) -> PassProfile:

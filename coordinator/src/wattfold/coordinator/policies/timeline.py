@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from wattfold.coordinator.core.reservation import ENDLESS_NS, Closed
 from wattfold.coordinator.policies.node_selection.choice import Chooser
 from wattfold.coordinator.policies.promises import Hold, Request, Space
 
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 BLOCK = 64
 """So many times are looked at together."""
@@ -26,18 +27,19 @@ TRIES = 6
 """After so many times that would do but not for long enough, all that are left are looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed(Request):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Need:
     """Room on ``count`` nodes: ``cores`` of each (0 = whole nodes), and nobody else if ``alone``.
 
-    ``power_uw`` is what it would draw on each of all nodes, ``able`` (None: all) which of them have
-    what it asks for, ``closed`` when it may not begin on which.
+    ``power_uw`` is what it would draw on each of all nodes, ``least_uw`` what it draws on any,
+    ``able`` (None: all) which nodes have what it asks for, ``closed`` when it may not begin where.
     """
 
     count: int
     cores: int
     alone: bool
     power_uw: Ints
+    least_uw: int
     able: Bools | None = None
     memory_bytes: int = 0
     gpus: int = 0
@@ -57,7 +59,7 @@ class NodesHold(Hold):
     gpus: Ints | int = 0
 
 
-class Timeline(Space[Placed, NodesHold]):
+class Timeline(Space[Need, NodesHold]):
     """All nodes from now on. ``times`` are those at which something is known to change.
 
     Without ``amounts`` no job is taken to ask for memory or GPUs.
@@ -78,28 +80,36 @@ class Timeline(Space[Placed, NodesHold]):
         known = np.unique(np.array([now_ns, *times], dtype=np.int64))
         self._times: Ints = known[known >= now_ns]
         self._rows = len(self._times)
-        self._whole = np.array([len(node.spec.cpus) for node in nodes], dtype=np.int64)
+        self._whole = np.array([len(node.spec.cpus) for node in nodes], dtype=np.int16)
         self._chooser = Chooser(nodes)
-        self._cores = self._spread([len(node.spec.cpus - node.blocked) for node in nodes])
+        free = [len(node.spec.cpus - node.blocked) for node in nodes]
+        self._cores: Ints = self._spread(free).astype(np.int16)
         self._power = self._spread([power_uw])
         asked = nodes if amounts else ()
         self._bytes = self._spread([n.spec.memory_bytes - n.blocked_bytes for n in asked])
         self._gpus = self._spread([len({*n.spec.gpus} - {*n.blocked_gpus}) for n in asked])
 
-    def at(self, one: Placed, start_ns: int, end_ns: int) -> NodesHold | None:
+    def at(self, one: Request[Need], start_ns: int, end_ns: int) -> NodesHold | None:
         """A place from a start up to an end: on the nodes promised, or else on others."""
-        end_ns = min(end_ns, one.until_ns)
+        need = one.need
+        end_ns = min(end_ns, need.until_ns)
         if end_ns <= start_ns:
             return None
         first, last = self._row(start_ns), int(self._known().searchsorted(end_ns))
-        least = self._cores[first:last].min(axis=0)
-        fits: Bools = least >= self._needed(one)
-        fits &= self._open(one, start_ns)
-        if one.memory_bytes:
-            fits &= self._bytes[first:last].min(axis=0) >= one.memory_bytes
-        if one.gpus:
-            fits &= self._gpus[first:last].min(axis=0) >= one.gpus
         fed_uw = int(self._power[first:last].min())
+        if fed_uw < need.least_uw:
+            return None
+        least = self._cores[first:last].min(axis=0)
+        fits: Bools = least >= self._needed(need)
+        if need.able is not None:
+            fits &= need.able
+        if need.memory_bytes:
+            fits &= self._bytes[first:last].min(axis=0) >= need.memory_bytes
+        if need.gpus:
+            fits &= self._gpus[first:last].min(axis=0) >= need.gpus
+        for span in need.closed:
+            if span.from_ns <= start_ns < span.to_ns:
+                fits[[self.columns[name] for name in span.nodes if name in self.columns]] = False
         chosen = self._chosen(one, fits, least, fed_uw, start_ns)
         if chosen is None:
             return None
@@ -108,14 +118,14 @@ class Timeline(Space[Placed, NodesHold]):
             end_ns=end_ns,
             promised_ns=start_ns,
             columns=chosen,
-            cores=self._whole[chosen] if one.alone else one.cores,
-            power_uw=int(one.power_uw[chosen].sum()),
-            memory_bytes=one.memory_bytes,
-            gpus=one.gpus,
+            cores=self._whole[chosen] if need.alone else need.cores,
+            power_uw=int(need.power_uw[chosen].sum()),
+            memory_bytes=need.memory_bytes,
+            gpus=need.gpus,
         )
 
     def earliest(
-        self, one: Placed, takes_ns: int, from_ns: int, before_ns: int | None
+        self, one: Request[Need], takes_ns: int, from_ns: int, before_ns: int | None
     ) -> NodesHold | None:
         """The first place for so long from a time on, and before another one (None = ever)."""
         first = self._row(from_ns)
@@ -125,7 +135,7 @@ class Timeline(Space[Placed, NodesHold]):
         tries = 0
         for block in range(first, last, BLOCK):
             until = min(block + BLOCK, last)
-            for row in np.flatnonzero(self._would_do(one, block, until)):
+            for row in np.flatnonzero(self._would_do(one.need, block, until)):
                 start_ns = max(int(self._times[block + row]), from_ns)
                 hold = self.at(one, start_ns, start_ns + takes_ns)
                 if hold is not None:
@@ -138,10 +148,8 @@ class Timeline(Space[Placed, NodesHold]):
     def moments(self, from_ns: int, until_ns: int) -> Iterable[int]:
         """When anything changes."""
         known = self._known()
-        between = known[
-            known.searchsorted(from_ns, "right") : known.searchsorted(until_ns, "right")
-        ]
-        return [int(time_ns) for time_ns in between]
+        after, last = known.searchsorted(from_ns, "right"), known.searchsorted(until_ns, "right")
+        return [int(time_ns) for time_ns in known[after:last]]
 
     def take(self, hold: NodesHold) -> None:
         """Keeps a place."""
@@ -153,81 +161,67 @@ class Timeline(Space[Placed, NodesHold]):
 
     # Looking.
 
-    def _would_do(self, one: Placed, first: int, last: int) -> Bools:
-        """In which rows there is room for it, were it only long enough."""
-        enough = self._fits(one, first, last).sum(axis=1) >= one.count
-        enough &= self._power[first:last, 0] >= self._least_uw(one)
-        return np.asarray(enough, dtype=np.bool_)
+    def _would_do(self, need: Need, first: int, last: int) -> Bools:
+        """In which rows there is room, were it only long enough."""
+        enough: Bools = np.count_nonzero(self._fits(need, first, last), axis=1) >= need.count
+        enough &= self._power[first:last, 0] >= need.least_uw
+        return enough
 
-    def _fits(self, one: Placed, first: int, last: int) -> Bools:
-        fits: Bools = self._cores[first:last] >= self._needed(one)
-        if one.able is not None:
-            fits &= one.able
-        if one.memory_bytes:
-            fits &= self._bytes[first:last] >= one.memory_bytes
-        if one.gpus:
-            fits &= self._gpus[first:last] >= one.gpus
+    def _fits(self, need: Need, first: int, last: int) -> Bools:
+        fits: Bools = self._cores[first:last] >= self._needed(need)
+        if need.able is not None:
+            fits &= need.able
+        if need.memory_bytes:
+            fits &= self._bytes[first:last] >= need.memory_bytes
+        if need.gpus:
+            fits &= self._gpus[first:last] >= need.gpus
         return fits
 
-    def _needed(self, one: Placed) -> Ints | int:
+    def _needed(self, need: Need) -> Ints | np.int16:
         """Cores that must be free of a node, or of each node."""
-        return np.maximum(self._whole, one.cores) if one.alone else one.cores
+        return np.maximum(self._whole, need.cores) if need.alone else np.int16(need.cores)
 
-    def _swept(self, one: Placed, takes_ns: int, first: int, last: int) -> NodesHold | None:
+    def _swept(self, one: Request[Need], takes_ns: int, first: int, last: int) -> NodesHold | None:
         """`earliest` among these rows, all of them at once."""
-        rows = self._rows - first
         if first >= last:
             return None
-        times = np.append(self._times[first : self._rows], ENDLESS_NS)
-        numbers = np.arange(rows)[:, None]
-        ends = _first_after(np.where(self._fits(one, first, self._rows), rows, numbers))
-        until = np.minimum(times[:-1] + takes_ns, one.until_ns)
-        long_enough = times[ends] >= until[:, None]
-        fed = (self._power[first : self._rows, 0] >= self._least_uw(one))[:, None]
-        fed_until = _first_after(np.where(fed, rows, numbers))
-        good = long_enough.sum(axis=1) >= one.count
-        good &= times[fed_until[:, 0]] >= until
-        for row in np.flatnonzero(good[: last - first]):
-            start_ns = int(times[row])
+        times, need = self._known(), one.need
+        starts = times[first:last]
+        # Up to which row it must fit that starts in a row.
+        until = times.searchsorted(np.minimum(starts + takes_ns, need.until_ns)) - first
+        rows = max(int(until[-1]), last - first)
+        fits = self._fits(need, first, first + rows)
+        fits &= self._power[first : first + rows] >= need.least_uw
+        good = _first_not(fits)[: last - first] >= until[:, None]
+        for row in np.flatnonzero(np.count_nonzero(good, axis=1) >= need.count):
+            start_ns = int(starts[row])
             hold = self.at(one, start_ns, start_ns + takes_ns)
             if hold is not None:
                 return hold
         return None
 
-    def _least_uw(self, one: Placed) -> int:
-        """No place draws less."""
-        return int(one.power_uw.min()) * one.count
-
-    def _open(self, one: Placed, start_ns: int) -> Bools:
-        """The nodes it may begin on then."""
-        able = np.ones(len(self.names), np.bool_) if one.able is None else one.able.copy()
-        for span in one.closed:
-            if span.from_ns <= start_ns < span.to_ns:
-                able[[self.columns[name] for name in span.nodes if name in self.columns]] = False
-        return able
-
     def _chosen(
-        self, one: Placed, fits: Bools, least: Ints, fed_uw: int, start_ns: int
+        self, one: Request[Need], fits: Bools, least: Ints, fed_uw: int, start_ns: int
     ) -> Ints | None:
+        need = one.need
         if one.promise is not None and one.promise.nodes:
             own = [self.columns.get(name, -1) for name in one.promise.nodes]
-            there = min(own) >= 0 and len(own) == one.count and fits[own].all()
-            if there and one.power_uw[own].sum() <= fed_uw:
+            there = min(own) >= 0 and len(own) == need.count and fits[own].all()
+            if there and need.power_uw[own].sum() <= fed_uw:
                 return np.array(own)
         found = np.flatnonzero(fits)
-        if len(found) < one.count:
+        if len(found) < need.count:
             return None
-        if one.cores:
-            found = found[one.power_uw[found] <= fed_uw]
-            best = found[np.argmin(least[found])] if len(found) else None
-            return None if best is None else np.array([best])
-        chosen = found[: one.count]
+        if need.cores:
+            found = found[need.power_uw[found] <= fed_uw]
+            return found[[np.argmin(least[found])]] if len(found) else None
+        chosen = found[: need.count]
         if start_ns == self.now_ns:
-            names = self._chooser.choose([self.names[column] for column in found], one.count)
+            names = self._chooser.choose([self.names[column] for column in found], need.count)
             chosen = np.array([self.columns[name] for name in names])
-        if one.power_uw[chosen].sum() > fed_uw:
-            chosen = found[np.argsort(one.power_uw[found], kind="stable")[: one.count]]
-        return chosen if one.power_uw[chosen].sum() <= fed_uw else None
+        if need.power_uw[chosen].sum() > fed_uw:
+            chosen = found[np.argsort(need.power_uw[found], kind="stable")[: need.count]]
+        return chosen if need.power_uw[chosen].sum() <= fed_uw else None
 
     # Changing.
 
@@ -237,7 +231,7 @@ class Timeline(Space[Placed, NodesHold]):
         first, last = self._split(hold.start_ns), self._split(hold.end_ns)
         self._power[first:last] += sign * hold.power_uw
         where = slice(first, last), hold.columns
-        self._cores[where] += sign * hold.cores
+        self._cores[where] += np.asarray(sign * hold.cores, dtype=np.int16)
         if self._bytes.size:
             self._bytes[where] += sign * hold.memory_bytes
             self._gpus[where] += sign * hold.gpus
@@ -275,6 +269,9 @@ class Timeline(Space[Placed, NodesHold]):
         return np.tile(np.array(amounts, dtype=np.int64), (self._rows, 1))
 
 
-def _first_after(marked: Ints) -> Ints:
-    """Of every row and column the least of it and all rows after it."""
-    return np.minimum.accumulate(marked[::-1], axis=0)[::-1]
+def _first_not(marked: Bools) -> npt.NDArray[np.int16]:
+    """Of every row and column the first row from there on that is not marked."""
+    rows = len(marked)
+    numbers = np.arange(rows, dtype=np.int16)[:, None]
+    found = np.where(marked, np.int16(rows), numbers)
+    return np.minimum.accumulate(found[::-1], axis=0)[::-1]

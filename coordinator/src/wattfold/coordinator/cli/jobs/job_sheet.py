@@ -39,7 +39,8 @@ def job_sheet(job: pb.Job, now_s: float) -> Table:
     elif job.reason:
         fields.append(("waits for", job.reason))
     if job.expected_start_at_s:
-        fields.append(("expected start", start(job, now_s)))
+        told = "promised start" if job.start_promised else "expected start"
+        fields.append((told, start(job, now_s)))
     if note(job):
         fields.append(("note", note(job)))
     return field_table(fields)

@@ -73,11 +73,12 @@ def waits(job: pb.Job) -> bool:
 
 
 def start(job: pb.Job, now_s: float) -> str:
-    """When it is expected to start, by the clock here, and in how long."""
+    """When it is expected or promised to start, by the clock here, and in how long."""
     if not job.expected_start_at_s:
         return f.NONE
     left = f.duration(max(job.expected_start_at_s - now_s, 0.0))
-    return f"{f.clock(job.expected_start_at_s)} (in {left})"
+    by = "by " if job.start_promised else ""
+    return f"{by}{f.clock(job.expected_start_at_s)} (in {left})"
 
 
 def owner(job: pb.Job) -> str:

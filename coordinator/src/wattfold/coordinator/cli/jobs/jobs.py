@@ -40,7 +40,8 @@ def queue(
     SIZE is the present size over the size asked for, with an n for whole nodes. TIME is the run
     time, or the wait of a job that has not started. USER is there where not all jobs are
     yours. The names of other people's jobs are not shown. The START of --start is by the estimates
-    of all jobs before it; a policy may know it of the first few only, or of none.
+    of all jobs before it; a policy may know it of the first few only, or of none. By a time:
+    promised, no job that is submitted later delays it.
     """
     chosen = bool(user) or mine or starts
     with session.connect() as client:

@@ -13,7 +13,7 @@ from wattfold.coordinator.policies.descriptions import (
     Variant,
 )
 
-PROMISES_MAX = 10_000
+PROMISES_MAX = 5_000
 
 
 def _made(values: Values) -> Policy:
