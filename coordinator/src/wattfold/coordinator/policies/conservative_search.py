@@ -152,7 +152,7 @@ class ConservativeSearch(Search):
         return Need(
             count=count,
             cores=cores,
-            alone=takes_whole_nodes(spec),
+            alone=whole or takes_whole_nodes(spec),
             power_uw=_ints(drawn),
             least_uw=min(drawn) * count,
             able=able,
