@@ -18,6 +18,7 @@ from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.equipartition import Equipartition
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.policies.parm_dram import DramChoice
@@ -26,6 +27,8 @@ from wattfold.coordinator.policies.scheduler import Scheduled
 
 DRAM = DramChoice.of(3, 8.0, 10.0)
 POLICIES = [
+    Equipartition(),
+    Equipartition(power="fewer", due=True),
     FifoEasy(),
     FifoEasy(size="min"),
     Parm(solver="greedy"),

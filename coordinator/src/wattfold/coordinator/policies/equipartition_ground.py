@@ -8,6 +8,7 @@ from typing import cast
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.charge import node_uw, share_uw
+from wattfold.coordinator.core.levels import PLAIN
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.easy_uniform import greatest_level_uw
@@ -78,7 +79,7 @@ class Ground:
                 one.on = nodes[0]
             else:
                 self._held.update(nodes)
-        if one.ask.cap_uw:
+        if one.ask.cap_uw or self._beyond_uw(one):
             # The level of all others is made of what is left: none of it is for its growth.
             one.greatest = max(one.least, min(one.greatest, one.size))
         self._join(one)
@@ -170,8 +171,27 @@ class Ground:
     # Power.
 
     def _own_uw(self) -> int:
-        """What jobs with levels of their own take at most."""
-        return sum(self._cost_uw(one, one.greatest) for one in self.sharers if one.ask.cap_uw)
+        """What jobs with levels of their own take at most, and others for DRAM beyond its standing
+        cap."""
+        return sum(self._apart_uw(one, one.greatest) for one in self.sharers)
+
+    def _apart_uw(self, one: Sharer, size: int) -> int:
+        """What of a job's power is no part of what the others share, microwatts."""
+        own_uw = self._cost_uw(one, size) if one.ask.cap_uw else 0
+        return own_uw + self._beyond_uw(one) * size
+
+    def _beyond_uw(self, one: Sharer) -> int:
+        """What DRAM takes beyond its standing cap, at most, for each node or core."""
+        levels = self._known.view(one.job).spec.levels if self.named else PLAIN
+        if self._room is None or not levels.dram_uw:
+            return 0
+        room, cores = self._room, one.ask.unit is SizeUnit.CORES
+        return max(
+            room.cores_uw(name, n, spec.kind.most_uw, levels)
+            - room.cores_uw(name, n, spec.kind.most_uw, PLAIN)
+            for name, spec in room.specs.items()
+            for n in [1 if cores else spec.kind.cores]
+        )
 
     def _cost_uw(self, one: Sharer, size: int) -> int:
         level_uw, whole = one.ask.cap_uw, one.ask.unit is SizeUnit.NODES
@@ -181,19 +201,18 @@ class Ground:
         )
 
     def _feeds_own(self, one: Sharer) -> bool:
-        if not one.ask.cap_uw:
-            return True
-        one.greatest = one.least
-        return self._cost_uw(one, one.least) <= self._power_uw - self._own_uw()
+        if one.ask.cap_uw or self._beyond_uw(one):
+            one.greatest = one.least
+        apart_uw = self._apart_uw(one, one.least)
+        return not apart_uw or apart_uw <= self._power_uw - self._own_uw()
 
     def level_uw(self, sizes: Sequence[int]) -> int:
         """The one level, microwatts, of all jobs that have none of their own."""
         parts: list[tuple[NodeKind, int, int]] = []
         power_uw = self._power_uw
         for one, size in zip(self.sharers, sizes, strict=True):
-            if one.ask.cap_uw:
-                power_uw -= self._cost_uw(one, size)
-            else:
+            power_uw -= self._apart_uw(one, size)
+            if not one.ask.cap_uw:
                 parts += self._parts(one, size)
         most_uw, least_uw = (
             max(kind.most_uw for kind in self._kinds),
