@@ -24,8 +24,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
+from nodes import AT_FLOOR, S, W, coming_up
+
+from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import actions as act
@@ -33,7 +34,6 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import JobSpec, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Waiting
 from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.solvers.worker import CallResult, Success
@@ -41,8 +41,6 @@ from wattfold.coordinator.solvers.worker import CallResult, Success
 NODES = 1000
 MANY = 2000
 SUBMISSION_MS_MAX = 1.0
-S, W = 1_000_000_000, 1_000_000
-ZONE = ZoneName("package-0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,8 @@ class Site:
         self.changes = Changes()
         self.send(ev.CoordinatorStarted(epoch=Epoch(1), lease_ns=10 * S, command_timeout_ns=2 * S))
         for index in range(NODES):
-            self._bring_up(NodeId(f"n{index}"))
+            for event in coming_up(NodeId(f"n{index}"), 4, 50 * W):
+                self.send(event)
         for _ in range(open_jobs):
             self.submit()
 
@@ -92,9 +91,8 @@ class Site:
 
     def renew(self, index: int) -> None:
         node = self.core.state.nodes[NodeId(f"n{index}")]
-        reading = ev.ZoneReading(zone=ZONE, cap_uw=40 * W)
         request = node.lease_request
-        self.send(ev.LeaseRenewed(node_id=node.node_id, request_id=request, caps=(reading,)))
+        self.send(ev.LeaseRenewed(node_id=node.node_id, request_id=request, caps=(AT_FLOOR,)))
 
     def plan(self) -> None:
         """A round in which one job has a new reason to wait."""
@@ -106,22 +104,6 @@ class Site:
         self.send(ev.PlanProposed(plan=Plan(assignments=(), waiting=(waiting,)), round=round_))
         state.plan_needed = "again"
         self.send(ev.TimePassed())
-
-    def _bring_up(self, node_id: NodeId) -> None:
-        zone = Zone(
-            name=ZONE,
-            kind=ZoneKind.PACKAGE,
-            cap_uw_min=40 * W,
-            cap_uw_max=100 * W,
-            floor_uw=40 * W,
-            window_ns=S,
-        )
-        spec = NodeSpec(
-            node_id=node_id, cpus=CpuSet.of(range(4)), zones=(zone,), base_power_uw=50 * W
-        )
-        reading = ev.ZoneReading(zone=ZONE, cap_uw=40 * W)
-        self.send(ev.NodeRegistered(node_id=node_id, address="x"))
-        self.send(ev.NodeConnected(spec=spec, caps=(reading,), processes=()))
 
 
 def _spec(name: str) -> JobSpec:

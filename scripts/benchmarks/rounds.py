@@ -4,11 +4,12 @@
 CPU time of this process, so that other work on the machine counts little. All nodes are in use;
 jobs of different sizes and estimates wait. Each round follows one submission: the update of the
 copy, the round with its solver, and the answer are timed together, the answer's bytes are counted,
-and the core takes the plan in. The first round lays out the options of all jobs and is shown apart.
+and the core takes the plan in. The first round lays out the options of all jobs, as one after a
+start of the worker does, and is shown apart.
 
     scripts/benchmarks/rounds.py [--waiting 10000] [--nodes 16 200] [--policy parm-wse] [--json]
 
-Target: a round under parm-wse within 1 s at the median. Ends with 1 if it is missed.
+Target: every round under parm-wse within 1 s, the first included. Ends with 1 if it is missed.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
+from nodes import S, W, coming_up
+
+from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.planning import Proposal, propose
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
@@ -35,7 +37,6 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import PlanningRound
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.solvers.worker import CallResult, Success
@@ -45,8 +46,6 @@ WATTS_EACH = 85
 """Of 50 W beside the packages, a floor of 40 W and 100 W at most: too few for all."""
 ROUNDS = 12
 ROUND_MS_MAX = 1000.0
-S, W = 1_000_000_000, 1_000_000
-ZONE = ZoneName("package-0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ class Row:
     @property
     def held(self) -> bool:
         """Whether the target was met."""
-        return self.median_ms <= self.at_most_ms
+        return max(self.first_ms, self.longest_ms) <= self.at_most_ms
 
 
 class Worker:
@@ -106,7 +105,8 @@ class Site:
         self.send(ev.CoordinatorStarted(epoch=Epoch(1), lease_ns=10 * S, command_timeout_ns=2 * S))
         self.nodes = nodes
         for index in range(nodes):
-            self._bring_up(NodeId(f"n{index}"))
+            for event in coming_up(NodeId(f"n{index}"), CORES, 35 * W):
+                self.send(event)
 
     def send(self, event: ev.Event) -> None:
         """An event, and the start of whatever it launches."""
@@ -153,21 +153,6 @@ class Site:
         )
         self.send(ev.PlanProposed(plan=proposal.plan, round=record))
         return taken_ms
-
-    def _bring_up(self, node_id: NodeId) -> None:
-        zone = Zone(
-            name=ZONE,
-            kind=ZoneKind.PACKAGE,
-            cap_uw_min=40 * W,
-            cap_uw_max=100 * W,
-            floor_uw=40 * W,
-            window_ns=S,
-        )
-        cpus = CpuSet.of(range(CORES))
-        spec = NodeSpec(node_id=node_id, cpus=cpus, zones=(zone,), base_power_uw=35 * W)
-        reading = ev.ZoneReading(zone=ZONE, cap_uw=40 * W)
-        self.send(ev.NodeRegistered(node_id=node_id, address="x"))
-        self.send(ev.NodeConnected(spec=spec, caps=(reading,), processes=()))
 
 
 def main() -> int:

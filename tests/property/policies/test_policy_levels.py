@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
-from unit.policies.snapshots import S, W, job, node, snapshot
+from unit.policies.snapshots import DRAM_CAP_W, S, W, job, node, snapshot, with_dram
 
-from wattfold.contract.ids import JobId, ZoneName
-from wattfold.coordinator.core.charge import assigned_uw, dram_range_uw, fixed_uw
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.charge import assigned_uw, dram_range_uw
 from wattfold.coordinator.core.job import Assignment, SizeUnit
 from wattfold.coordinator.core.levels import Levels
-from wattfold.coordinator.core.node import Zone, ZoneKind
-from wattfold.coordinator.core.plan import NodeView, Policy
+from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -33,26 +32,6 @@ POLICIES = [
     Parm(solver="greedy", dram_choice=DRAM),
     Parm(solver="greedy", dram_choice=DRAM, resize_interval_ns=20 * S),
 ]
-DRAM_CAP_W = 6
-"""Standing cap of each DRAM zone."""
-
-
-def with_dram(view: NodeView, *ranges_w: tuple[int, int]) -> NodeView:
-    drams = tuple(
-        Zone(
-            name=ZoneName(f"dram-{number}"),
-            kind=ZoneKind.DRAM,
-            cap_uw_min=low * W,
-            cap_uw_max=high * W,
-            floor_uw=low * W,
-            window_ns=S,
-        )
-        for number, (low, high) in enumerate(ranges_w)
-    )
-    spec = replace(view.spec, zones=(*view.spec.zones, *drams))
-    return replace(
-        view, spec=spec, fixed_uw=fixed_uw(spec, DRAM_CAP_W * W), dram_cap_uw=DRAM_CAP_W * W
-    )
 
 
 @dataclass

@@ -20,6 +20,7 @@ from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan
 from wattfold.coordinator.policies.conservative import Conservative
 from wattfold.coordinator.policies.easy import EasyScheduler
+from wattfold.coordinator.policies.equipartition import Equipartition
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
 from wattfold.coordinator.policies.rounds import Rounds, planned
@@ -38,6 +39,8 @@ POLICIES = [
     Parm(solver="greedy"),
     Parm(solver="greedy", resize_interval_ns=20 * S, alpha=1.0),
     Parm(solver="greedy", variant=Variant.NOMM),
+    Equipartition(),
+    Equipartition(order="fifo", power="fewer", due=True, by_priority=True, interval_ns=20 * S),
     SlowdownDriven(),
     SlowdownDriven(max_slowdown=1e9, benefit=False, protects=False, free_nodes=True, tested=5),
     SlowdownDriven(dynamic=True, sharing_factor=0.75, mates=3, mapped=2),

@@ -175,6 +175,22 @@ def test_a_guest_takes_half_and_its_mate_gets_it_back() -> None:
     assert record.columns.resizes.tolist() == [2, 0]
 
 
+def test_a_job_that_would_gain_too_little_waits() -> None:
+    # It would end at 110 s; beside the first it ends at 30 s, a slowdown lower by 8.
+    jobs = table((0, 8, 100), (10, 8, 10))
+    for least, guests in ((7.0, 1), (9.0, 0)):
+        made = scheduler(jobs, SharingRules(least_gain=least))
+        run(jobs, made)
+        assert made.started_beside == guests
+
+
+def test_between_two_passes_nobody_starts_beside_mates() -> None:
+    jobs = table((0, 8, 100), (10, 8, 10))
+    made = scheduler(jobs, SharingRules(), passes=Passes(every=23 * S))
+    record = run(jobs, made)
+    assert record.columns.start_ns.tolist() == [0, 23 * S]
+
+
 def test_an_owner_that_ends_first_leaves_its_nodes_to_its_guest() -> None:
     # It said 100 s and takes 15: its guest has done 2.5 of 10 s at 15 s.
     jobs = table((0, 8, 15), (10, 8, 10), estimates=(100, 10))

@@ -48,8 +48,6 @@ def problems(
     factor = draw(st.lists(st.sampled_from(scales), min_size=jobs, max_size=jobs))
     return Problem(
         job_of=np.repeat(np.arange(jobs, dtype=np.int32), counts),
-        size=units.astype(np.int32),
-        level=np.zeros(total, dtype=np.int32),
         units=units,
         power_uw=integers(0, 400_000_001),
         value=integers(1, 10_000) / 16.0 * np.repeat(factor, counts),

@@ -34,8 +34,6 @@ def repeated(problem: Problem, kind_of: list[int]) -> Problem:
     return replace(
         problem,
         job_of=np.repeat(np.arange(len(own), dtype=np.int32), [part.size for part in own]),
-        size=problem.size[pick],
-        level=problem.level[pick],
         units=problem.units[pick],
         power_uw=problem.power_uw[pick],
         value=problem.value[pick],

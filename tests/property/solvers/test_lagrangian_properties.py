@@ -196,8 +196,6 @@ def test_identical_jobs(jobs: int, units_max: int, must: bool) -> None:
     """Ties everywhere: as many run at the better size as fit, counted by hand."""
     problem = Problem(
         job_of=np.repeat(np.arange(jobs, dtype=np.int32), 2),
-        size=np.tile(np.asarray([1, 2], dtype=np.int32), jobs),
-        level=np.zeros(2 * jobs, dtype=np.int32),
         units=np.tile(np.asarray([1, 2]), jobs),
         power_uw=np.tile(np.asarray([10, 20]), jobs),
         value=np.tile(np.asarray([1.0, 1.5]), jobs),

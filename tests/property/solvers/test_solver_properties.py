@@ -35,8 +35,6 @@ def test_an_option_that_fits_only_by_rounding_is_not_worth_anything(presolve: bo
     one = np.ones(1, dtype=np.int64)
     problem = Problem(
         job_of=np.zeros(1, dtype=np.int32),
-        size=np.ones(1, dtype=np.int32),
-        level=np.zeros(1, dtype=np.int32),
         units=0 * one,
         power_uw=10_000_000 * one,
         value=np.full(1, 0.0625),

@@ -90,8 +90,8 @@ class Play:
     Of equal jobs an earlier one is of a little more priority, so that no two weigh the same.
     """
 
-    def __init__(self, site: LiveSite, stretch: int) -> None:
-        self._site, self._gate = site, Gate(site.work)
+    def __init__(self, site: LiveSite, stretch: int = 1, **spec: object) -> None:
+        self._site, self._gate, self._spec = site, Gate(site.work), spec
         self._stretch = stretch
         self._jobs: dict[str, str] = {}
         self._submitted = 0
@@ -118,6 +118,7 @@ class Play:
             size_max=wish.nodes,
             time_ns=wish.time_s * self._stretch * S,
             priority=wish.priority * 0.97**self._submitted,
+            **self._spec,
         )
         self._jobs[job_id] = gate
         wait_until(f"{gate} to be planned", lambda: self._planned(job_id))

@@ -53,7 +53,7 @@ def undisturbed() -> int:
     return value
 
 
-def submit(site: LauncherSite, chain: Path, gate: Path) -> str:
+def submit(site: LauncherSite, chain: Path, gate: Path, grace_s: int = 20) -> str:
     mpirun = f"mpirun.openmpi --map-by ppr:1:node {chain} {STEPS} {PAUSE} {gate}"
     # The shell in between has no handler, as in scripts of people.
     return site.submit(
@@ -67,7 +67,7 @@ def submit(site: LauncherSite, chain: Path, gate: Path) -> str:
         size_max=3,
         own_launcher=True,
         snapshot_signal=signal.SIGUSR1,
-        snapshot_grace_ns=20_000_000_000,
+        snapshot_grace_ns=grace_s * 1_000_000_000,
     )
 
 
@@ -123,6 +123,29 @@ def test_it_does_so_while_agents_and_the_coordinator_are_killed(
     site.restart_coordinator()
     begun(site, job_id, 4, 3)
     finish(site, job_id, tmp_path / "gate")
+
+
+@pytest.mark.parametrize("away", [0, 2], ids=["of the launcher", "of a step host"])
+def test_an_order_that_an_agent_did_not_live_to_hear_is_given_to_the_next_one(
+    site: LauncherSite, chain: Path, tmp_path: Path, away: int
+) -> None:
+    # Nobody waits that long: it comes by being told again, or not at all.
+    job_id = submit(site, chain, tmp_path / "gate", grace_s=3600)
+    begun(site, job_id, 1, 3)
+    # Stopped, it still counts as there: the order is on its way before anybody misses it.
+    os.kill(site.agent(away).pid, signal.SIGSTOP)
+    site.client.resize(job_id, 1)
+    saved = site.work / f"wattfold-{job_id}.snapshot" / "state"
+    wait_until("a snapshot, for the order on other nodes", saved.exists)
+    site.kill_agent(away)
+    site.start_agent(away)
+    # Not over, though its launcher has ended with success before anybody asked it where it ran.
+    _, step = begun(site, job_id, 2, 1)
+    assert step == int(saved.read_text().split()[0]), "on from what it has saved"
+    job = finish(site, job_id, tmp_path / "gate")
+    (before,) = job.attempts
+    assert before.why.startswith("3 -> 1 nodes")
+    assert ("not known" in before.why) is (away == 0)
 
 
 def nodes(site: LauncherSite) -> list[pb.Node]:

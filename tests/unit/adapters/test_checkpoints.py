@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.service import CHECKPOINT_EVERY, replay
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import State
+from wattfold.coordinator.models.forecast import Asked
 
 N0 = NodeId("n0")
 
@@ -45,6 +46,8 @@ def test_a_checkpoint_beside_the_loop_is_the_state_with_all_that_travels(tmp_pat
             for name in "abc":
                 await site.service.request(submitted(name))
             await site.service.request(ev.JobCancelRequested(job_id=JobId("b")))
+            ran = Asked(user="ann", app="a", size=1, time_ns=0)
+            state.history.learn(ran, state.history.known(ran), 7_000_000_000)
             made.begin()
             made.begin()
             await made.done()

@@ -46,6 +46,7 @@ def test_everything(tmp_path: Path) -> None:
         state_dir = "~/x"
         budget_w = 100
         policy = "parm-nose"
+        predict = "last-two"
         lease_s = 5
         dram_cap_w = 18.5
         [parm]
@@ -65,6 +66,7 @@ def test_everything(tmp_path: Path) -> None:
     assert config.dram_cap_uw == 18_500_000
     assert config.state_dir == Path("~/x").expanduser()
     assert config.lease_s == 5.0
+    assert config.predict == "last-two"
     assert config.policy == Parm(
         variant=Variant.NOSE,
         alpha=1.0,
@@ -144,7 +146,7 @@ def test_fifo(tmp_path: Path) -> None:
         (
             'policy = "magic"',
             "c.toml, line 1: policy = 'magic'; choose one of parm-wse, parm-nose, parm-nomm, "
-            "fifo-easy, fifo, conservative, easy-uniform, slowdown-driven",
+            "fifo-easy, fifo, conservative, easy-uniform, slowdown-driven, equipartition",
         ),
         ("parm = 3", "c.toml, line 1: parm must be a table, as in [parm]"),
         (
@@ -181,6 +183,10 @@ def test_fifo(tmp_path: Path) -> None:
         (
             torus_of_two("[0, 1]", "[0, 1]"),
             "c.toml, line 11: node b has the place [0, 1] of node a",
+        ),
+        (
+            'predict = "mean"',
+            "c.toml, line 1: predict = 'mean'; choose one of user, last-two, regression",
         ),
         ("[node]\nid = 'a'", "c.toml, line 1: nodes are given as [[node]] with id and address"),
         ("node = ['a']", "c.toml, line 1: node.... must be a table"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.core.stage import job_spec, node_spec, on, planning_round, reading
+from unit.core.stage import job_spec, node_spec, on, package, planning_round, reading
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.clock import Clock
@@ -18,7 +18,9 @@ from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Assignment, JobSpec
+from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.node import ZoneKind
 from wattfold.coordinator.core.plan import Plan
 from wattfold.coordinator.models.fitting import FitResult
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
@@ -165,6 +167,32 @@ async def measured(site: Site) -> None:
     await regions(site)
 
 
+async def levelled(site: Site, dram_w: int) -> None:
+    """As `regions`, under a DRAM level on a node whose DRAM stands at its greatest, 20 W."""
+    drams = replace(package("dram-0", floor_w=5, max_w=20), kind=ZoneKind.DRAM)
+    spec = node_spec(zones=(package(), drams))
+    post = site.service.post
+    post(ev.NodeRegistered(node_id=N0, address="x"))
+    post(ev.NodeConnected(spec=spec, caps=(reading(10), reading(5, "dram-0")), processes=()))
+    post(ev.JobSubmitted(job_id=A, spec=site.spec))
+    await site.settle()
+    levels = Levels(dram_uw=dram_w * 10**6)
+    await site.plan(replace(on("a", "n0:0-3", cap_w=40), levels=levels))
+    post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+    await site.settle()
+    for second in range(6):
+        site.learner.take(sample(second, regions=100 * second))
+    await site.end()
+
+
+async def low_level(site: Site) -> None:
+    await levelled(site, 12)
+
+
+async def full_level(site: Site) -> None:
+    await levelled(site, 20)
+
+
 async def change_of_measure(site: Site) -> None:
     await site.start()
     for second in range(3):
@@ -187,7 +215,11 @@ async def progress(site: Site) -> None:
 
 
 SCENARIOS = {
-    f.__name__: f for f in (regions, stood_still, short, measured, change_of_measure, progress)
+    f.__name__: f
+    for f in (
+        *(regions, stood_still, short, measured, change_of_measure, progress),
+        *(low_level, full_level),
+    )
 }
 
 
@@ -209,6 +241,13 @@ def test_a_glimpse_teaches_nothing(tmp_path: Path) -> None:
 
 def test_a_measured_profile_stays(tmp_path: Path) -> None:
     assert run(tmp_path, "measured").core.state.profiles["app/cores"].source == "measured"
+
+
+@pytest.mark.parametrize(("scenario", "teaches"), [("low_level", False), ("full_level", True)])
+def test_what_was_done_with_less_dram_teaches_nothing(
+    tmp_path: Path, scenario: str, teaches: bool
+) -> None:
+    assert ("app/cores" in run(tmp_path, scenario).core.state.profiles) is teaches
 
 
 def test_two_measures_are_not_mixed(tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ import pytest
 from unit.adapters.test_config import complaint, read
 from unit.core.stage import Stage, job_spec
 
+from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
 from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, SizeUnit
+from wattfold.coordinator.core.job import CoreSharing, JobKind, SizeUnit
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.v1 import coordinator_pb2 as pb
 
 S = 1_000_000_000
 SHORT = Queue(
@@ -91,6 +93,27 @@ def test_queues_of_the_configuration(tmp_path: Path) -> None:
     assert read(tmp_path, text).queues == tuple(BOTH.values())
 
 
+def test_a_queue_says_what_its_jobs_share_that_do_not_say_it(tmp_path: Path) -> None:
+    text = "[[queue]]\nname = 'a'\nshare = 'both'\nsharing_factor = 0.25\nmax_slowdown = 0\n"
+    text += "[[queue]]\nname = 'b'"
+    one, other = read(tmp_path, text).queues
+    assert (one.sharing, one.sharing_factor, one.max_slowdown) == (CoreSharing.BOTH, 0.25, 0.0)
+    assert (other.sharing, other.sharing_factor) == (CoreSharing.AS_KIND, None)
+    nodes = job_spec(2, 2, unit=SizeUnit.NODES)
+    assert queued(nodes, one).lends
+    assert queued(nodes, one).borrows
+    assert not queued(nodes, one).alone
+    assert queued(nodes, other).alone
+    assert queued(replace(nodes, sharing=CoreSharing.NO), one).alone
+    assert queued(replace(nodes, kind=JobKind.RIGID), one).alone, "of no effect"
+    stage = Stage()
+    stage.send(ev.QueuesConfigured(queues=(one, other)))
+    told = [queue.sharing for queue in queue_messages(stage.core.state)]
+    assert told == [pb.CORE_SHARING_BOTH, pb.CORE_SHARING_UNSPECIFIED]
+    loaded = codec.load_state(codec.dump_state(stage.core.state))
+    assert loaded.queues == {"a": one, "b": other}
+
+
 def test_queues_that_pre_empt_others(tmp_path: Path) -> None:
     text = "[[queue]]\nname = 'a'\npreempts = ['b', 'c', 'b']\n[[queue]]\nname = 'b'\n"
     text += "preempts = ['c']\n[[queue]]\nname = 'c'"
@@ -112,6 +135,8 @@ def test_queues_that_pre_empt_others(tmp_path: Path) -> None:
         ),
         ("[[queue]]\nname = 'a'\npriorty = 2", "did you mean queue.priority?"),
         ("[[queue]]\nname = 'a'\npriority = 0", "queue.priority = 0 is outside"),
+        ("[[queue]]\nname = 'a'\nshare = 'some'", "choose one of no, lend, borrow, both"),
+        ("[[queue]]\nname = 'a'\nsharing_factor = 2", "queue.sharing_factor = 2 is outside"),
         (
             "[[queue]]\nname = 'a'\ntime_limit_s = 9\ntime_limit_max_s = 3",
             "time_limit_s = 9 s is above time_limit_max_s = 3 s",
@@ -128,3 +153,21 @@ def test_queues_that_pre_empt_others(tmp_path: Path) -> None:
 )
 def test_mistakes_in_queues_are_refused(tmp_path: Path, text: str, why: str) -> None:
     assert why in complaint(tmp_path, text)
+
+
+def test_jobs_and_queues_of_older_journals_share_as_they_did() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.send(ev.QueuesConfigured(queues=(SHORT,)))
+    stage.submit("a", job_spec(unit=SizeUnit.NODES))
+    stage.submit("b", job_spec())
+    text = codec.dump_state(stage.core.state)
+    for new in ('"sharing":"as-kind"', '"sharing_factor":null', '"max_slowdown":null'):
+        for written in (new, new.replace(":", ": ")):
+            text = text.replace(f", {written}", "").replace(f",{written}", "")
+    assert "sharing" not in text
+    loaded = codec.load_state(text)
+    assert loaded.jobs == stage.core.state.jobs
+    assert [job.spec.alone for job in loaded.jobs.values()] == [True, False]
+    assert loaded.jobs[JobId("b")].spec.lends
+    assert loaded.queues == {"short": SHORT}

@@ -93,6 +93,7 @@ def test_everything_comes_back() -> None:
         gpus=2,
         features=["a", "b"],
         weight=3.5,
+        sharing=pb.CORE_SHARING_NO,
     )
     assert launch_data(sent).env == (("A", "1"), ("B", "2"))
     spec = job_spec(sent)
@@ -129,6 +130,31 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
         ({"kind": 99}, "kind, size unit or resize mode is of a newer version"),
         ({"unit": 99}, "kind, size unit or resize mode is of a newer version"),
         ({"mode": 99}, "kind, size unit or resize mode is of a newer version"),
+        ({"sharing": 99}, "what it says of sharing cores is of a newer version"),
+        (
+            {"sharing": pb.CORE_SHARING_BORROW},
+            "a rigid job has all cores it asks for: to borrow it must be moldable or malleable",
+        ),
+        (
+            {"sharing": pb.CORE_SHARING_LEND, "kind": pb.JOB_KIND_MOLDABLE},
+            "a moldable job keeps its cores while it runs: to lend it must be malleable",
+        ),
+        (
+            {
+                "sharing": pb.CORE_SHARING_BOTH,
+                "kind": pb.JOB_KIND_MALLEABLE,
+                "mode": common_pb2.RESIZE_MODE_FIXED,
+            },
+            "in mode fixed a job keeps its cores while it runs: to lend it needs mode mask or team",
+        ),
+        (
+            {
+                "sharing": pb.CORE_SHARING_BOTH,
+                "kind": pb.JOB_KIND_MALLEABLE,
+                "exclusive": True,
+            },
+            "an exclusive job shares its nodes with nobody",
+        ),
     ],
 )
 def test_a_refusal_says_why(fields: dict[str, Any], text: str) -> None:

@@ -34,6 +34,11 @@ def test_power(wattfold: Command, fake: FakeCoordinator) -> None:
     assert wattfold.json("power")["energy_uj"] == 12_345_678_901_234_567
     fake.power.committed_uw = 300 * W
     assert "150%" in wattfold("power").stdout
+    assert "by levels" not in text
+    fake.power.levelled_jobs, fake.power.dram_beyond_uw = 2, -12 * W
+    assert "DRAM -12.0 W (2 jobs)" in wattfold("power").stdout
+    fake.power.gpu_beyond_uw = -300 * W
+    assert "DRAM -12.0 W, GPUs -300.0 W (2 jobs)" in wattfold("power").stdout
 
 
 def test_budget_up_and_down(wattfold: Command, fake: FakeCoordinator) -> None:

@@ -281,3 +281,23 @@ def test_long_maps_are_counted(wattfold: Command, fake: FakeCoordinator) -> None
     fake.add(a_charm_job(processor_map="1" * 40 + "0" * 24, map_applied=True))
     assert "PEs 40 of 64\n" in wattfold("queue").stdout
     assert "1111" not in wattfold("show", "p").stdout
+
+
+def test_levels_are_told_where_there_are_any(wattfold: Command, fake: FakeCoordinator) -> None:
+    assert "DRAM" not in wattfold("show", "a").stdout + wattfold("queue").stdout
+    spec = pb.JobSpec(name="l", gpus=1, gpu_cap_uw=150 * W)
+    held = {"size": 1, "cap_uw": 45 * W, "dram_cap_uw": 11 * W, "gpu_cap_uw": 150 * W}
+    fake.add(
+        pb.Job(
+            job_id="l",
+            spec=spec,
+            state=pb.JOB_STATE_RUNNING,
+            shares=[pb.NodeShare(node_id="n1", cpus="0")],
+            **held,
+        )
+    )
+    assert "n1:0 (DRAM 11.0 W, GPU 150.0 W)" in wattfold("queue").stdout
+    sheet = wattfold("show", "l").stdout
+    assert "11.0 W a node" in sheet
+    assert "150.0 W a GPU, fixed" in sheet
+    assert wattfold.json("show", "l")["dram_cap_uw"] == 11 * W

@@ -1,4 +1,4 @@
-"""`wattfold reproduce parm`: its output, files and failures."""
+"""`wattfold reproduce`: its output, files and failures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from unit.cli.command import Command
 
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+
+EQUIPARTITION = "wattfold.coordinator.simulation.experiments.equipartition"
 
 
 @pytest.fixture
@@ -65,3 +67,29 @@ def test_no_dask_scheduler_is_one_line(wattfold: Command, tmp_path: Path) -> Non
     result = wattfold("reproduce", "parm", "cluster", "--dask", "bad://x", "--out", str(tmp_path))
     assert result.exit_code == ExitCode.REFUSED
     assert "no Dask scheduler at bad://x" in result.output
+
+
+def test_equipartition_is_run_judged_and_resumed(
+    wattfold: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("case", "evaluation"):
+        monkeypatch.setattr(f"{EQUIPARTITION}.{module}.LOADS", (0.3, 0.8))
+    monkeypatch.setattr("wattfold.coordinator.figures.equipartition_evaluation.LOADS", (0.3, 0.8))
+    arguments = ["reproduce", "equipartition", "--quick", "--seeds", "2", "--jobs", "1"]
+    arguments += ["--out", str(tmp_path / "out")]
+    result = wattfold(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "mean response is shorter with adaptive jobs" in result.output
+    assert "24 cases, 0 of them from before" in result.output
+    document = wattfold.json(*arguments)
+    assert document["cases_stored"] == 24
+    pictures = [path for path in document["files"] if path.endswith(".png")]
+    assert [Path(path).read_bytes()[1:4] for path in pictures] == [b"PNG", b"PNG"]
+
+
+def test_equipartition_of_an_impossible_program_is_refused(
+    wattfold: Command, tmp_path: Path
+) -> None:
+    result = wattfold("reproduce", "equipartition", "--sigma", "2", "--out", str(tmp_path))
+    assert result.exit_code == ExitCode.USAGE
+    assert "sigma between 0 and 1" in result.output

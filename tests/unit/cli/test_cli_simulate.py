@@ -256,6 +256,8 @@ def test_a_bad_budget_file_is_one_line(
         ("--log SMALL --nodes 0", ExitCode.USAGE, "not in the range"),
         ("--log SMALL --nodes 1000000000000", ExitCode.USAGE, "not in the range"),
         ("--log SMALL --gamma nan", ExitCode.USAGE, "not a finite number"),
+        ("--log SMALL --predict mean", ExitCode.USAGE, "is not one of 'user', 'last-two'"),
+        ("--log SMALL --policy parm-wse --predict last-two", ExitCode.USAGE, "leave --predict out"),
         ("--log SMALL --gamma 1e300", ExitCode.USAGE, "goes no further"),
         ("--log SMALL --first 9", ExitCode.USAGE, "the selection has no jobs"),
         ("--log SMALL --seeds 2", ExitCode.USAGE, "every run would be the same"),
@@ -450,3 +452,38 @@ def test_in_a_pool_a_resize_costs_what_its_restart_takes(wattfold: Command, tmp_
     rows = list(csv.DictReader((tmp_path / "parm-wse-seed0" / "jobs.csv").open()))
     assert any(int(row["resizes"]) for row in rows)
     assert all(float(row["stalled_s"]) == 5 * int(row["resizes"]) for row in rows)
+
+
+def test_each_policy_is_run_with_each_predictor(wattfold: Command, small: Path) -> None:
+    predict = ("--predict", "user", "--predict", "last-two", "--predict", "user")
+    policies = ("--policy", "easy", "--policy", "fcfs")
+    result = wattfold(
+        *("simulate", "--log", str(small), "--nodes", "10", *policies, *predict, "--json")
+    )
+    assert result.exit_code == 0, result.output
+    runs = json.loads(result.stdout)["runs"]
+    assert [run["policy"] for run in runs] == ["easy", "easy+last-two", "fcfs", "fcfs+last-two"]
+
+
+@pytest.mark.parametrize("policy", ["easy", "slowdown-driven"])
+def test_limited_passes_are_for_pools_that_count(
+    wattfold: Command, small: Path, policy: str
+) -> None:
+    base = ["simulate", "--log", str(small), "--nodes", "10", "--policy", policy]
+    family = "fifo" if policy == "easy" else policy
+    result = wattfold(*base, "--set", f"{family}.every=23", "--set", f"{family}.looked=5")
+    assert result.exit_code == 0, result.output
+    result = wattfold(*base, "--level", "messages", "--set", f"{family}.every=23")
+    assert result.exit_code != 0
+    assert "not at the level of messages" in result.output
+
+
+def test_a_pass_at_the_end_of_its_interval_lets_a_job_past_the_first(
+    wattfold: Command, small: Path
+) -> None:
+    base = ["simulate", "--log", str(small), "--nodes", "10", "--policy", "easy"]
+    at_once = wattfold.json(*base)
+    later = wattfold.json(*base, "--set", "fifo.every=50")
+    assert later["runs"][0]["wait_s_mean"] > at_once["runs"][0]["wait_s_mean"]
+    checked = wattfold.json(*base[:-1], "slowdown-driven", "--set", "slowdown-driven.check=yes")
+    assert checked["runs"][0]["jobs_unfinished"] == 0

@@ -69,6 +69,23 @@ def test_a_range_is_malleable_and_resized_by_mask(wattfold: Command, fake: FakeC
     assert spec_of(fake).mode == common.RESIZE_MODE_MASK
 
 
+def test_what_it_shares_and_that_such_a_job_is_malleable(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    assert wattfold("submit", "--nodes", "2", "--share", "both", "true").exit_code == 0
+    spec = spec_of(fake)
+    assert (spec.sharing, spec.kind) == (pb.CORE_SHARING_BOTH, pb.JOB_KIND_MALLEABLE)
+    assert (spec.size_min, spec.size_max, spec.mode) == (2, 2, common.RESIZE_MODE_MASK)
+    assert wattfold("submit", "--nodes", "2", "--share", "no", "true").exit_code == 0
+    assert (spec_of(fake).sharing, spec_of(fake).kind) == (pb.CORE_SHARING_NO, pb.JOB_KIND_RIGID)
+    moldable = ("--kind", "moldable", "--share", "borrow")
+    assert wattfold("submit", "--nodes", "2", *moldable, "true").exit_code == 0
+    assert spec_of(fake).kind == pb.JOB_KIND_MOLDABLE
+    assert wattfold("submit", "true").exit_code == 0
+    assert spec_of(fake).sharing == pb.CORE_SHARING_UNSPECIFIED
+    assert wattfold("submit", "--share", "some", "true").exit_code == 2
+
+
 def test_the_same_key_gives_the_same_job(wattfold: Command, fake: FakeCoordinator) -> None:
     first = wattfold("submit", "--idempotency-key", "k", "true")
     second = wattfold("submit", "--idempotency-key", "k", "true")

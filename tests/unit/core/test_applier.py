@@ -10,9 +10,12 @@ from unit.core.stage import NODES, Stage, caps, job_spec, on, running
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core.applier import Accepted, accept
-from wattfold.coordinator.core.job import Assignment, JobKind, JobState, Share
+from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind, JobState, Share
 from wattfold.coordinator.core.plan import Plan
+
+BOTH = CoreSharing.BOTH
 
 
 def decide(stage: Stage, *assignments: Assignment) -> Accepted:
@@ -113,6 +116,48 @@ def test_a_job_that_is_being_started_keeps_its_place() -> None:
     assert stage.job("a").state is JobState.STARTING
     assert reason(stage, on("a", "n0:0-2")) == "it is being started"
     assert reason(stage, on("a", "n0:0-1", cap_w=20)) == ""
+
+
+def test_part_of_a_whole_node_is_for_jobs_that_share_it() -> None:
+    stage = stage_with(unit=NODES, high=2)
+    assert reason(stage, on("a", "n0")) == ""
+    part = replace(on("a", "n0:0-1"), size=1)
+    assert reason(stage, part) == "cores 0-1 are not the whole node n0"
+    stage.submit("b", job_spec(unit=NODES, high=2, sharing=BOTH, tasks_per_node=2))
+    two = replace(on("b", "n0:0-1", "n1:2-3"), size=2)
+    assert reason(stage, two) == ""
+    one = replace(on("b", "n0:0"), size=1)
+    assert reason(stage, one) == "1 cores of n0 are too few for 2 tasks"
+    assert reason(stage, on("a", "n0"), two) == "cores 0-1 of n0 are given to another job"
+
+
+def test_two_jobs_on_a_node_of_which_one_asked_for_all_of_it() -> None:
+    """The guest starts when the mate has confirmed to be off its cores; the charge is the sum."""
+    stage = Stage(1000)
+    stage.up("n0", "n1")
+    both = {"unit": NODES, "low": 2, "high": 2, "sharing": BOTH}
+    stage.submit("mate", job_spec(**both))
+    stage.plan(on("mate", "n0", "n1"))
+    for name in ("n0", "n1"):
+        stage.launched(name, "mate")
+    stage.submit("guest", job_spec(**both))
+    shrunk = replace(on("mate", "n0:0-1", "n1:0-1"), size=2)
+    guest = replace(on("guest", "n0:2-3", "n1:2-3", cap_w=30), size=2)
+    did = stage.plan(shrunk, guest)
+    assert not any(isinstance(action, act.Launch) for action in did)
+    stage.mask_is("n0", "mate", "0-1")
+    assert stage.job("guest").ranks == {}, "one node is not enough"
+    did = stage.mask_is("n1", "mate", "0-1")
+    starts = [action for action in did if isinstance(action, act.Launch)]
+    assert [(one.node_id, str(one.cpus), one.launch_cpus) for one in starts] == [
+        ("n0", "2-3", 4),
+        ("n1", "2-3", 4),
+    ]
+    for name in ("n0", "n1"):
+        spec = stage.core.state.nodes[NodeId(name)].spec
+        assert spec is not None
+        # Half at 50 W and half at 30 W, over a floor of 10 W.
+        assert set(stage.core.state.cap_sums.caps(spec).values()) == {40_000_000}
 
 
 def test_power_that_is_not_left() -> None:

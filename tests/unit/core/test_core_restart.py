@@ -223,6 +223,36 @@ def test_a_program_that_ends_with_success_and_saves_nothing_has_finished(
     assert job(stage).following is None
 
 
+@pytest.mark.parametrize(
+    ("of_host", "state"),
+    [
+        (Saving.UNASKED, JobState.COMPLETED),
+        # The order reached the program by way of that host: the launcher's agent was away.
+        (Saving.UNSAVED, JobState.STARTING),
+        (Saving.KILLED, JobState.STARTING),
+        (Saving.UNKNOWN, JobState.STARTING),
+    ],
+)
+def test_a_launcher_that_was_not_asked_has_finished_only_if_nobody_was(
+    of_host: Saving, state: JobState
+) -> None:
+    stage = site("n0", "n1", own_launcher=True, snapshot_signal=10)
+    to(stage, "n0")
+    ends(stage, "n0", Saving.UNASKED)
+    ends(stage, "n1", of_host)
+    assert job(stage).state is state
+    if state is JobState.STARTING:
+        assert "whether it has saved is not known" in job(stage).attempts[0].why
+
+
+def test_ranks_of_which_one_was_not_asked_may_have_saved() -> None:
+    stage = site("n0", "n1")
+    to(stage, "n0")
+    ends(stage, "n0", Saving.UNASKED)
+    ends(stage, "n1", Saving.UNSAVED)
+    assert job(stage).state is JobState.STARTING
+
+
 def test_only_what_is_saved_counts_as_done() -> None:
     stage = site("n0")
     to(stage, "n0", total_s=100)  # The same nodes: no restart.
@@ -291,7 +321,7 @@ def test_a_launcher_that_has_saved_takes_its_step_hosts_along() -> None:
     stage = site("n0", "n1", own_launcher=True, snapshot_signal=10, snapshot_grace_ns=600 * S)
     to(stage, "n1")
     (again,) = of(act.Terminate, ends(stage, "n0"))
-    assert (again.node_id, again.signal, again.grace_ns) == ("n1", 0, 0)
+    assert (again.node_id, again.signal, again.grace_ns, again.saves) == ("n1", 0, 0, False)
     assert of(act.Launch, ends(stage, "n1", Saving.UNSAVED))
     assert job(stage).attempts[0].why == "2 -> 1 nodes"
 

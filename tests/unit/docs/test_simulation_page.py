@@ -49,7 +49,7 @@ def test_the_commands_of_the_page_work(words: list[str]) -> None:
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 9
+    assert len(COMMANDS) == 10
 
 
 def test_the_page_names_every_column_and_option() -> None:

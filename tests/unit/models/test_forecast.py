@@ -76,8 +76,10 @@ def test_a_run_beyond_its_prediction_is_given_more_step_by_step_up_to_the_reques
     assert grown_ns(10 * MIN, 10 * MIN - 1, 2 * H) == 10 * MIN
     assert grown_ns(10 * MIN, 10 * MIN, 2 * H) == 11 * MIN
     assert grown_ns(10 * MIN, 11 * MIN, 2 * H) == 16 * MIN
-    assert grown_ns(10 * MIN, 16 * MIN, 2 * H) == 31 * MIN
-    assert grown_ns(10 * MIN, 100 * MIN, 2 * H) == 2 * H
+    assert grown_ns(10 * MIN, 16 * MIN, 2 * H) == 2 * H, "31 min are more than twice as much"
+    assert grown_ns(20 * MIN, 37 * MIN, 2 * H) == 2 * H
+    assert grown_ns(60 * MIN, 70 * MIN, 4 * H) == 81 * MIN
+    assert grown_ns(10 * MIN, 16 * MIN, 0) == 31 * MIN, "without a request"
     assert grown_ns(10 * MIN, 3 * H, 2 * H) == 2 * H
     assert grown_ns(0, 5 * MIN, 2 * H) == 2 * H, "without a prediction the request counts"
 

@@ -3,12 +3,12 @@
 import math
 
 import pytest
-
-from wattfold.coordinator.policies.node_selection.fragmentation import (
+from unit.node_selection.churn import (
     Churn,
     Fragmentation,
     fragmentation,
 )
+
 from wattfold.coordinator.policies.node_selection.selector import Strategy
 from wattfold.coordinator.policies.node_selection.strategies import node_selector
 

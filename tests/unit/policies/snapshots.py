@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
@@ -14,6 +15,8 @@ from wattfold.coordinator.models.pass_model import PassProfile
 
 S = 1_000_000_000
 W = 1_000_000
+DRAM_CAP_W = 6
+"""Standing cap of each DRAM zone."""
 CURVE = Curve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)
 
 
@@ -51,6 +54,25 @@ def node(
         fixed_uw=fixed_uw(spec, 0),
         blocked=CpuSet.parse(blocked),
         features=features,
+    )
+
+
+def with_dram(view: NodeView, *ranges_w: tuple[int, int]) -> NodeView:
+    """The same node with DRAM zones between these watts, which stand at `DRAM_CAP_W`."""
+    drams = tuple(
+        Zone(
+            name=ZoneName(f"dram-{number}"),
+            kind=ZoneKind.DRAM,
+            cap_uw_min=low * W,
+            cap_uw_max=high * W,
+            floor_uw=low * W,
+            window_ns=S,
+        )
+        for number, (low, high) in enumerate(ranges_w)
+    )
+    spec = replace(view.spec, zones=(*view.spec.zones, *drams))
+    return replace(
+        view, spec=spec, fixed_uw=fixed_uw(spec, DRAM_CAP_W * W), dram_cap_uw=DRAM_CAP_W * W
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from unit.policies.snapshots import held, job, node, snapshot
+from unit.policies.snapshots import held, job, node, snapshot, with_dram
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import JobKind
+from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.policies.explain import explain
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
+from wattfold.coordinator.policies.parm_dram import DramChoice
 
 A = JobId("a")
 
@@ -73,3 +77,18 @@ def test_what_a_program_asks_for() -> None:
     view = job("a", 2, 4, current=current, started_s=0, wanted=3)
     out = explain(snapshot([node("n0")], [view], now_s=1), A, Parm(), "")
     assert any("only the wishes of evolving jobs count" in line for line in out.lines)
+
+
+def test_levels_of_a_running_job_and_what_others_would_do() -> None:
+    current = replace(held("a", "n0:0-1", cap_w=44.75), levels=Levels(dram_uw=11_375_000))
+    (n0,) = [with_dram(node("n0"), (4, 9), (4, 9))]
+    view = job("a", current=current, started_s=0)
+    policy = Parm(dram_choice=DramChoice.of(3, 8.0, 10.0))
+    out = explain(snapshot([n0], [view], now_s=1), A, policy, "")
+    assert out.summary == "Runs on 2 cores at 44.8 W per node, 11.4 W for its DRAM."
+    neighbours = [line for line in out.lines if line.startswith("With ")]
+    assert any("With 2 cores at 44.8 W, DRAM at 14.6 W: +" in line for line in neighbours)
+    on_gpus = replace(current, levels=Levels(gpu_uw=150_000_000))
+    seen = snapshot([n0], [replace(view, current=on_gpus)], now_s=1)
+    summary = explain(seen, A, FifoEasy(), "").summary
+    assert summary == "Runs on 2 cores at 44.8 W per node, 150.0 W for each GPU."

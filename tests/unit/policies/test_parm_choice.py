@@ -225,7 +225,7 @@ def test_the_problem_holds_every_option_at_its_weight() -> None:
     )
     assert problem.job_of.tolist() == [0] * 6 + [2] * 3
     assert problem.value.tolist() == [*(2 * first.speedup), *(5 * second.speedup)]
-    assert problem.size.tolist() == problem.units.tolist() == [2, 2, 2, 4, 4, 4, 3, 3, 3]
+    assert problem.units.tolist() == [2, 2, 2, 4, 4, 4, 3, 3, 3]
     assert problem.must_run.tolist() == [False, False, True]
     assert problem.rows[0].option_indices.tolist() == list(range(9))
     assert problem.rows[0].coefficients.tolist() == problem.units.tolist()

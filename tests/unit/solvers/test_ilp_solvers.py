@@ -35,8 +35,6 @@ def problem(
     units = np.asarray([option[1] for option in options], dtype=np.int64)
     return Problem(
         job_of=np.asarray([option[0] for option in options], dtype=np.int32),
-        size=units.astype(np.int32),
-        level=np.zeros(len(options), dtype=np.int32),
         units=units,
         power_uw=np.asarray([option[2] for option in options], dtype=np.int64),
         value=np.asarray([option[3] for option in options], dtype=np.float64),

@@ -128,8 +128,6 @@ def test_thousands_of_identical_jobs() -> None:
     jobs = 3000
     case = Problem(
         job_of=np.repeat(np.arange(jobs, dtype=np.int32), 2),
-        size=np.tile(np.asarray([1, 2], dtype=np.int32), jobs),
-        level=np.zeros(2 * jobs, dtype=np.int32),
         units=np.tile(np.asarray([1, 2]), jobs),
         power_uw=np.tile(np.asarray([70, 130]), jobs),
         value=np.tile(np.asarray([1.0, 1.6]), jobs),

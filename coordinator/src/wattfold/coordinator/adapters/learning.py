@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from wattfold.contract.ids import JobId
 from wattfold.contract.log_text import line
 from wattfold.contract.units import uw_from_w, w_from_uw
+from wattfold.coordinator.adapters.level_effects import held_back
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample
 from wattfold.coordinator.adapters.profiles import LEARNT
 from wattfold.coordinator.adapters.service import Service
@@ -110,8 +111,7 @@ class ProgressLearner:
         trace = self._traces.setdefault(job.job_id, _Trace())
         key = (job.target.size, job.target.cap_uw) if job.target else (0, 0)
         count = seen.done if seen.total > 0 else float(seen.regions)
-        # A profile says nothing of DRAM: what was done under a level of it would teach it wrongly.
-        settled = _on_target(job) and not (job.target and job.target.levels)
+        settled = _on_target(job) and not held_back(self._service.core.state, job)
         if trace.attempt != job.attempt:
             # What it goes on from it has not done since the last sample.
             trace.attempt, trace.key = job.attempt, (0, 0)

@@ -7,7 +7,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.level_views import add_levels
+from wattfold.coordinator.adapters.level_effects import add_levels
 from wattfold.coordinator.adapters.map_views import add_map
 from wattfold.coordinator.adapters.node_views import (
     add_amounts,

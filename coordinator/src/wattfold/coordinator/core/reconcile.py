@@ -278,7 +278,7 @@ def _terminate(
                     attempt=job.attempt,
                     signal=order.signal if order else 0,
                     grace_ns=order.grace_ns if order else 0,
-                    saves=job.following is not None,
+                    saves=order is not None and job.following is not None,
                 ),
             )
     return out

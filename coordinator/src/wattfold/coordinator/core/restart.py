@@ -24,12 +24,20 @@ _ENDED_BY_ITSELF = (Saving.UNASKED, Saving.UNSAVED)
 def finished(job: Job) -> bool:
     """Whether a job of which nothing is alive has done its work, though it was told to save.
 
-    In doubt it has not: a program that resumes from its last word ends at once.
+    In doubt it has not: a program that resumes from its last word ends at once. So one that was
+    not asked where it ended may have been told by way of a process on another node that was.
     """
     ends = _own_ends(job)
-    return bool(ends) and all(
-        not (end.exit_code or end.lost) and end.saving in _ENDED_BY_ITSELF for end in ends
-    )
+    if not ends or any(
+        end.exit_code or end.lost or end.saving not in _ENDED_BY_ITSELF for end in ends
+    ):
+        return False
+    return not _asked(job) or all(end.saving is Saving.UNSAVED for end in ends)
+
+
+def _asked(job: Job) -> bool:
+    """Whether a process of it, step hosts too, may have been told to save."""
+    return any(rank.end and rank.end.saving is not Saving.UNASKED for rank in job.ranks.values())
 
 
 def _own_ends(job: Job) -> list[RankEnd]:
@@ -76,6 +84,8 @@ def _remark(ends: list[RankEnd]) -> str:
     if savings == {Saving.SAVED} or Saving.SAVED in savings or Saving.UNKNOWN in savings:
         return ""
     code = next((end.exit_code for end in ends if end.exit_code), 0)
+    if Saving.UNASKED in savings and not code:
+        return "; whether it has saved is not known: on from its last snapshot"
     return f"; it has saved nothing (exit status {code}): on from its last snapshot"
 
 

@@ -31,6 +31,8 @@ LEAST_NS = 1_000_000_000
 _MINUTE_NS = 60_000_000_000
 STEPS_NS = tuple(_MINUTE_NS * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000))
 """What a job that exceeds its prediction is given, one after the other, by Tsafrir et al."""
+WRONG = 2
+"""A prediction says no more of a job that is given so many times as much: its user's word does."""
 ENTRIES_MAX = 10_000
 """Users, and as many pairs of user and application, that are remembered; those seen last."""
 
@@ -167,8 +169,8 @@ def predicted_ns(method: str, known: Known, time_ns: int) -> int:
 def grown_ns(predicted: int, spent: int, time_ns: int) -> int:
     """What a job that has run for ``spent`` is taken to run in all.
 
-    Its prediction, and once it has run for that, more by one step after the other, up to what its
-    user asked for.
+    Its prediction, and once it has run for that, more by one step after the other; beyond twice
+    its prediction what its user asked for, and never more.
     """
     planned = predicted
     if not planned:
@@ -177,6 +179,8 @@ def grown_ns(predicted: int, spent: int, time_ns: int) -> int:
     while planned <= spent and not (time_ns and planned >= time_ns):
         planned += STEPS_NS[min(step, len(STEPS_NS) - 1)]
         step += 1
+        if planned > WRONG * predicted:
+            planned = max(planned, time_ns)
     return min(planned, time_ns) if time_ns else planned
 
 

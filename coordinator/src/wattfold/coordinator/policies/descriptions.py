@@ -88,6 +88,7 @@ class Pool(enum.Enum):
     EASY_UNIFORM = "easy-uniform"
     PARM = "parm"
     SLOWDOWN_DRIVEN = "slowdown-driven"
+    EQUIPARTITION = "equipartition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

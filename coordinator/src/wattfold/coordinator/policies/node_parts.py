@@ -62,17 +62,11 @@ class NodeJobs(Jobs, Protocol):
     def parts(self, job: int) -> Mapping[int, int]:
         """Cores of a running job by node; of a job placed in this instant by count none yet."""
 
-    def jobs_on(self, node: int) -> Mapping[int, int]:
-        """Cores by job of a node; job -1 has all of one that is out of use."""
-
     def free_cores(self, node: int) -> int:
         """Cores of a node that nobody has; 0 while it is out of use."""
 
     def out_of_use(self) -> frozenset[int]:
         """Nodes that nobody may use now, for maintenance or a reservation."""
-
-    def free_until_ns(self, node: int, now_ns: int) -> int:
-        """When the next such time begins on a node; far away if there is none."""
 
     def has_room(self, job: int, node: int, cores: int) -> bool:
         """Whether so many cores of a node are free, and what a unit of the job asks beside them."""

@@ -108,7 +108,6 @@ class Offers(Columns):
     """The options of some jobs, one job after the other; ``counts`` says how many each has."""
 
     counts: Ints
-    size: Ints
     units: Ints
     power_uw: Ints
     speedup: Floats
@@ -122,7 +121,6 @@ class Offers(Columns):
         by_kind = [own.units_by_kind for own in layouts if own.units_by_kind is not None]
         return cls(
             counts=np.asarray([len(own) for own in options], dtype=np.int64),
-            size=_joined([own.size for own in layouts]),
             units=_joined([own.units for own in layouts]),
             power_uw=_joined([own.power_uw for own in layouts]),
             speedup=np.concatenate([np.zeros(0), *(own.speedup for own in options)]),
@@ -143,8 +141,6 @@ def assemble(offers: Offers, weight: Floats, must_run: ArrayLike, limits: Limits
     counts = offers.counts
     return Problem(
         job_of=np.repeat(np.arange(counts.size, dtype=np.int32), counts),
-        size=offers.size.astype(np.int32),
-        level=np.zeros(offers.size.size, dtype=np.int32),
         units=offers.units,
         power_uw=offers.power_uw,
         value=offers.speedup * np.repeat(weight, counts),

@@ -28,8 +28,8 @@ from wattfold.coordinator.policies.parm_options import DramLevels
 class DramChoice:
     """So many levels, evenly spaced from what DRAM draws at rest to what it can need; 0 = none."""
 
-    levels: int
-    model: DramModel
+    levels: int = 0
+    model: DramModel = DramModel()  # noqa: RUF009 - immutable
 
     @classmethod
     def of(cls, levels: int, rest_w: float, work_w: float) -> DramChoice:
@@ -46,10 +46,13 @@ class DramChoice:
         return tuple(level for level in held if level > uw_from_w(rest_w) and level >= least_uw)
 
 
+NO_LEVELS = DramChoice()
+
+
 class DramOffers:
     """What nodes of each kind can be offered. They are looked at when first asked for."""
 
-    def __init__(self, nodes: Iterable[NodeView], choice: DramChoice | None) -> None:
+    def __init__(self, nodes: Iterable[NodeView], choice: DramChoice) -> None:
         self._nodes = tuple(nodes)
         self._choice = choice
         self._specs: dict[NodeKind, list[NodeSpec]] | None = None
@@ -57,7 +60,7 @@ class DramOffers:
 
     def of(self, kind: NodeKind, asked_uw: int) -> DramLevels | None:
         """The levels of a job on nodes of a kind; None leaves DRAM to its standing caps."""
-        if not asked_uw and not (self._choice and self._choice.levels):
+        if not asked_uw and not self._choice.levels:
             return None
         key = kind, asked_uw
         if key not in self._found:
@@ -73,11 +76,10 @@ class DramOffers:
         beyond_uw = max(dram_beyond_uw(spec, asked_uw, dram_cap_uw) for spec in able)
         if len(able) < len(specs):
             beyond_uw = max(beyond_uw, 0)
-        model = self._choice.model if self._choice else DramModel()
-        return DramLevels(caps_uw=(asked_uw,), standing_uw=asked_uw - beyond_uw, model=model)
+        standing_uw = asked_uw - beyond_uw
+        return DramLevels(caps_uw=(asked_uw,), standing_uw=standing_uw, model=self._choice.model)
 
     def _chosen(self, kind: NodeKind) -> DramLevels | None:
-        assert self._choice is not None
         dram_cap_uw, specs = self._known(kind)
         if not specs:
             return None

@@ -86,7 +86,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         self._jobs: Jobs
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
         self._nodes: Nodes | None = None
-        self._drams = DramOffers((), None)
+        self._drams = DramOffers((), settings.dram_choice)
         self._entries: dict[int, Entry] = {}
         self._running: dict[int, Entry] = {}
         self._queued = Queue()

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from wattfold.contract.units import NS_PER_S, w_from_uw
-from wattfold.coordinator.policies.parm_dram import DramChoice
+from wattfold.coordinator.policies.parm_dram import NO_LEVELS, DramChoice
 from wattfold.coordinator.policies.parm_options import DramLevels
 
 
@@ -52,7 +52,7 @@ class ParmSettings:
     caps_uw: tuple[int, ...] | None = None
     resize_price: ResizePrice | None = None
     dram: DramLevels | None = None
-    dram_choice: DramChoice | None = None
+    dram_choice: DramChoice = NO_LEVELS
     """The same where nodes have names, each kind with its own standing caps (`parm_dram`)."""
 
     def __post_init__(self) -> None:

@@ -79,7 +79,8 @@ def _on_other_nodes(moving: Sequence[Wanted], room: Room) -> dict[str, tuple[Sha
         room.give_back(held, 0, alone=True)
         least = min(one.size, len(held))
         sizes = range(one.size, least - 1, -1)
-        like = room.of_kind(one.placing.kinds[0]) if one.placing else None
+        kinds = one.placing.kinds if one.placing else ()
+        like = room.of_kind(kinds[0]) if kinds else None
         tries = (places(one.view, size, one.cap_uw, room, like) for size in sizes)
         own = found[one.view.job_id] = next((shares for shares in tries if shares), held)
         room.take(own, 0, alone=True)
@@ -134,7 +135,7 @@ def _placed(one: Wanted, room: Room, finds: Finds) -> Assignment | None:
 def _of_its_kind(one: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
     """Nodes of the kind, or as many of each kind, as decided."""
     spec, placing = one.view.spec, one.placing
-    if placing is None:
+    if placing is None or not placing.kinds:
         return _anywhere(one, size, room)
     takes_ns = room.takes_ns_at_most(one.view)
     if not placing.nodes:

@@ -19,6 +19,7 @@ MODULES = (
     "described.conservative",
     "easy_uniform",
     "described.slowdown_driven",
+    "described.equipartition",
 )
 """Modules beside this one with a ``DESCRIPTION``."""
 

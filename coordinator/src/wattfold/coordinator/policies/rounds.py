@@ -160,6 +160,7 @@ class Rounds(NamedJobs):
             resizable=self._resizable(view),
             promise=view.promise,
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
+            due_ns=spec.due_ns,
             dram_uw=spec.levels.dram_uw,
         )
 

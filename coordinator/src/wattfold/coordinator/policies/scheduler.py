@@ -56,6 +56,8 @@ class Ask(NamedTuple):
     """The start it was promised."""
     restart_s: float = 0.0
     """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
+    due_ns: int = -1
+    """When it is to have ended; -1 = no matter."""
     dram_uw: int = 0
     """The DRAM level it must have; 0 leaves it to the policy."""
 

@@ -191,11 +191,11 @@ class SlowdownRounds(AssigningScheduler):
     def _note(self, job: int, view: JobView) -> None:
         spec = view.spec
         if job in self._places:
-            asked = (spec.node_amounts, spec.features)
+            asked = (spec.node_amounts, spec.features, spec.levels)
             sizes = (spec.least_size, view.greatest_size)
             self._shapes[job] = (spec.unit, spec.exclusive, *sizes, spec.cap_uw, *asked)
         whole = spec.unit is SizeUnit.NODES and not (spec.requests or spec.reservation)
-        if whole and not spec.cap_uw and not view.yields_to:
+        if whole and not (spec.cap_uw or spec.levels or view.yields_to):
             self._odd.discard(job)
         else:
             self._odd.add(job)

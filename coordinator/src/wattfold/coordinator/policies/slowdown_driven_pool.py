@@ -127,6 +127,8 @@ class SlowdownScheduler(NodeScheduler):
         if not started and not queue.changed:
             return ()
         decisions: list[Decision | Parts] = []
+        # From the other end than those that are taken by their number.
+        spare: list[int] | None = None
         for job in started:
             pick = queue.shared.get(job)
             if pick is None:
@@ -140,7 +142,8 @@ class SlowdownScheduler(NodeScheduler):
                 nodes += self._own[mate]
             cores = [pick.cores] * len(nodes)
             if pick.free:
-                own = self._own[job] = self._jobs.empty(pick.free)
+                spare = self._jobs.empty(self._units) if spare is None else spare
+                own = self._own[job] = [spare.pop() for _ in range(pick.free)]
                 nodes += own
                 cores += [queue.cores_of(job)[0]] * len(own)
             decisions.append(Parts(job, nodes, cores, self._cap_uw))

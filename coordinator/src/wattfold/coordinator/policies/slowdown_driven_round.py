@@ -28,6 +28,13 @@ from wattfold.coordinator.policies.slowdown_driven_mates import Mates, Search, T
 from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules
 from wattfold.coordinator.policies.slowdown_driven_runs import Ground, Run
 
+TRIED = 8
+"""So many nodes are tried for a job on cores, the best ones first, where the first or power forbid
+what mates do not."""
+
+LOOKS_MAX = 20_000
+"""Of jobs on cores so many are looked at that no more nodes are, over all of them."""
+
 Shape = tuple[object, ...]
 """What the place of a job depends on."""
 
@@ -92,6 +99,7 @@ class Round:
         self._most_uw = max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
         self._blocked = any(node.blocked for node in site.nodes)
+        self._tested_on_nodes = max(LOOKS_MAX // len(site.nodes), 1)
         self._heads: dict[str, _Head] = {}
         self._waiting: list[Waiter] = []
         """Those looked at that wait, in order."""
@@ -237,7 +245,6 @@ class Round:
             starts=True,
         )
         self.ground.start(run)
-        self._starts_ns.clear()
         self._map = None
         self._without_mates.clear()
         return run
@@ -257,8 +264,7 @@ class Round:
             for run in runs:
                 if run.ends_ns > time_ns:
                     break
-                power_uw = room.given_uw(run.given)
-                room.give_back(run.given.shares, power_uw, run.view.spec.alone)
+                room.give_back(run.given.shares, run.power_uw, run.view.spec.alone)
             return room
 
         def fits(time_ns: int) -> bool:
@@ -277,9 +283,10 @@ class Round:
     def _start_beside(self, one: Waiter, head: _Head | None) -> bool:
         """Starts a job on cores that running jobs lend, if it gains by it."""
         spec = one.view.spec
-        if not spec.borrows or len(self._waiting) >= self._rules.tested or self._mates.none:
-            return False
         whole = spec.unit is SizeUnit.NODES
+        tested = self._rules.tested if whole else min(self._rules.tested, self._tested_on_nodes)
+        if not spec.borrows or len(self._waiting) >= tested or self._mates.none:
+            return False
         asked_ns = duration_ns(one.view, self._kinds[:1], one.size, one.cap_uw)
         alike = (one.shape, asked_ns, spec.least_on_node)
         if alike in self._without_mates or not asked_ns:
@@ -321,7 +328,7 @@ class Round:
     def _beside_cores(self, one: Waiter, search: Search, head: _Head | None) -> bool:
         asked_ns = search.guest.asked
         search = replace(search, latest_ns=self._latest_ns(one, asked_ns))
-        for node_id, pick in self._mates.picks_on_nodes(search):
+        for node_id, pick in self._mates.picks_on_nodes(search)[:TRIED]:
             before = self._as_they_are(job for job, _ in pick.gives)
             shares = self._mates.lend_on_node(one.view.spec, one.view.job_id, node_id, pick)
             if self._share(one, head, shares, (asked_ns, pick.takes), before):
@@ -346,28 +353,32 @@ class Round:
             run = self._begin(one, shares, asked_ns, takes_ns)
             for mate, _, _ in before:
                 mate.ends_ns = ground.predicted_ns(mate)
-            if self._mates_may_stay(before) and self._keeps(head, run, before):
+            late = self._late(head, run, before)
+            kept = head is None or not self._rules.protects or _fits_beside(head, late)
+            if kept and self._mates_may_stay(before):
                 for mate, _, _ in before:
                     self._mates.lends_no_more(mate.job)
                 if head is not None:
-                    self._look_ahead_again(head)
+                    self._look_ahead_again(head, late)
                 return True
             ground.undo_start(run)
         for mate, given, ends_ns in before:
             ground.restore(mate, given, ends_ns)
         return False
 
-    def _look_ahead_again(self, head: _Head) -> None:
-        again = self._ahead(head.waiter)
-        if not self._rules.protects:
-            head.shadow_ns = again.shadow_ns
-        head.future = again.future
+    def _look_ahead_again(self, head: _Head, late: Sequence[_Part]) -> None:
+        """What is free when the first starts, now that these are not."""
+        if self._rules.protects:
+            for part in late:
+                part.take(head.future)
+            return
+        head.shadow_ns, head.future = self._by_turn(head.waiter)
         self._delaying.clear()
 
-    def _keeps(self, head: _Head | None, run: Run, before: _Before) -> bool:
-        """Whether the first that waits still starts when it was to."""
-        if head is None or not self._rules.protects:
-            return True
+    def _late(self, head: _Head | None, run: Run, before: _Before) -> list[_Part]:
+        """What a job and its mates hold at the shadow time that would have been free then."""
+        if head is None:
+            return []
         late = [
             _held(given, mate.view)
             for mate, given, ends_ns in before
@@ -377,7 +388,7 @@ class Round:
             lent = {share.node_id for _, given, _ in before for share in given.shares}
             free = tuple(share for share in run.given.shares if share.node_id not in lent)
             late.append(_held(replace(run.given, shares=free), run.view))
-        return _fits_beside(head, late)
+        return late
 
     def _mates_may_stay(self, before: _Before) -> bool:
         return all(
@@ -437,11 +448,39 @@ class Round:
         return None if start_ns is None else start_ns + asked_ns
 
     def _free_start(self, one: Waiter) -> int:
-        """By what runs alone, as if no other waited."""
+        """By what runs alone, as if no other waited; the same for all of a shape in this round."""
         if one.shape not in self._starts_ns:
-            fits = one.shape not in self._nowhere and one.place(self.ground.room) is not None
-            self._starts_ns[one.shape] = self._now_ns if fits else self._by_turn(one)[0]
+            spec, room = one.view.spec, self.ground.room
+            if one.shape not in self._nowhere and one.place(room) is not None:
+                start_ns = self._now_ns
+            elif spec.unit is SizeUnit.CORES and not self._restricted(one):
+                start_ns = self._free_on_a_node(one.size)
+            else:
+                start_ns = self._by_turn(one)[0]
+            self._starts_ns[one.shape] = start_ns
         return self._starts_ns[one.shape]
+
+    def _restricted(self, one: Waiter) -> bool:
+        """Whether more than cores may keep a job from a node."""
+        spec, room = one.view.spec, self.ground.room
+        needed_uw = max(
+            room.cores_uw(node_id, one.size, one.cap_uw, spec.levels) for node_id in room.specs
+        )
+        asks = spec.requests or spec.exclusive or room.windows.concern(spec)
+        return bool(asks) or needed_uw > room.power_uw
+
+    def _free_on_a_node(self, size: int) -> int:
+        """When a node has so many cores free, by what runs there; else when all has ended."""
+        found: list[int] = []
+        for node_id, cpus in self.ground.room.free.items():
+            free = len(cpus)
+            for run in sorted(self.ground.on(node_id), key=lambda run: run.ends_ns):
+                free += len(run.given.on(node_id))
+                if free >= size:
+                    found.append(max(run.ends_ns, self._now_ns))
+                    break
+        last_ns = max((run.ends_ns for run in self.ground.runs.values()), default=self._now_ns)
+        return min(found, default=last_ns)
 
     def _mapped_start(self, one: Waiter, asked_ns: int) -> int | None:
         """By the reservations of those that wait before it as well; None = never."""

@@ -44,6 +44,8 @@ class Run:
     left_ns: int
     """What it has to do yet, as long as that takes on all of them."""
     ends_ns: int = 0
+    power_uw: int = 0
+    """Above the floors."""
     starts: bool = False
     """Now, in this round."""
 
@@ -170,8 +172,8 @@ class Ground:
 
     def _put(self, run: Run) -> None:
         given = run.given
-        power_uw = self.room.given_uw(given)
-        self.room.take(given.shares, power_uw, run.view.spec.alone)
+        run.power_uw = self.room.given_uw(given)
+        self.room.take(given.shares, run.power_uw, run.view.spec.alone)
         self.runs[run.job] = run
         for share in given.shares:
             self._on.setdefault(share.node_id, {})[run.job] = run
@@ -185,8 +187,7 @@ class Ground:
     def undo_start(self, run: Run) -> None:
         """Undoes `start`."""
         given = run.given
-        power_uw = self.room.given_uw(given)
-        self.room.give_back(given.shares, power_uw, run.view.spec.alone)
+        self.room.give_back(given.shares, run.power_uw, run.view.spec.alone)
         del self.runs[run.job]
         for share in given.shares:
             del self._on[share.node_id][run.job]
@@ -199,8 +200,9 @@ class Ground:
             for share in before.shares
         )
         alone = run.view.spec.alone
-        self.room.give_back(before.shares, self.room.given_uw(before), alone)
-        self.room.take(shares, self.room.given_uw(replace(before, shares=shares)), alone)
+        self.room.give_back(before.shares, run.power_uw, alone)
+        run.power_uw = self.room.given_uw(replace(before, shares=shares))
+        self.room.take(shares, run.power_uw, alone)
         whole = run.view.spec.unit is SizeUnit.NODES
         size = before.size if whole else sum(len(share.cpus) for share in shares)
         run.given = replace(before, size=size, shares=shares)

@@ -140,7 +140,7 @@ def group(full: Table) -> Grouped:
     place[order] = np.arange(order.size)
     members = members[np.argsort(np.repeat(place, np.diff(begins)), kind="stable")]
     return Grouped(
-        table=rows_of(full, heads, sizes),
+        table=full.rows(heads, sizes),
         members=members,
         begins=np.append(0, np.cumsum(sizes)),
         full=full,
@@ -180,31 +180,9 @@ def loosened(table: Table, mix: Tally) -> Loose:
     row = np.repeat(np.arange(table.jobs), (table.count - taken).astype(np.int64))
     if row.size == table.jobs and not settled.row.size:
         return Loose(table=table, row=row, settled=settled)
-    singles = rows_of(table, row, np.ones(row.size))
+    singles = table.rows(row, np.ones(row.size))
     limit = table.limit - settled.used(table)
     return Loose(table=replace(singles, limit=limit), row=row, settled=settled)
-
-
-def rows_of(table: Table, rows: Ints64, count: NDArray[np.generic]) -> Table:
-    """Some rows of a table, which may repeat, with these counts."""
-    ends = np.append(table.firsts, table.owner.size)
-    lengths = ends[rows + 1] - ends[rows]
-    owner = np.repeat(np.arange(rows.size), lengths)
-    firsts = np.cumsum(lengths) - lengths
-    pick = np.arange(owner.size) + (ends[rows] - firsts)[owner]
-    return Table(
-        option=table.option[pick],
-        job=table.job[rows],
-        owner=owner,
-        firsts=firsts,
-        forced=table.forced[rows],
-        value=table.value[pick],
-        top=table.top[rows],
-        cost=tuple(cost[pick] for cost in table.cost),
-        where=tuple(where[rows] for where in table.where),
-        limit=table.limit,
-        count=count.astype(np.float64),
-    )
 
 
 def groups_of(

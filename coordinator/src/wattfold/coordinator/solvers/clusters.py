@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wattfold.coordinator.solvers.classes import Tally, groups_of, rows_of
+from wattfold.coordinator.solvers.classes import Tally, groups_of
 from wattfold.coordinator.solvers.resources import Table
 
 Ints64 = NDArray[np.int64]
@@ -98,7 +98,7 @@ def cluster(table: Table) -> Clusters:
     members = tuple(np.sort(part) for part in own)
     heads = np.array([part[0] for part in members], dtype=np.int64)
     count = np.bincount(label, weights=table.count)
-    merged = rows_of(table, heads, count)
+    merged = table.rows(heads, count)
     place = np.arange(table.owner.size) - table.firsts[table.owner]
     place += merged.firsts[label[table.owner]]
     worth = np.bincount(place, weights=table.value * table.count[table.owner])

@@ -95,19 +95,16 @@ def draw(variant: Variant, rng: np.random.Generator) -> Problem:
     drawn = [_options_of_job(variant, int(limit), rng) for limit in kind_size_max]
     if variant.equal_values:
         worth = max((own[2] for own in drawn), key=len)
-        drawn = [(size, power, worth[: size.size], level) for size, power, _, level in drawn]
+        drawn = [(size, power, worth[: size.size]) for size, power, _ in drawn]
     columns = [drawn[kind] for kind in kind_of.tolist()]
     sizes = np.concatenate([c[0] for c in columns])
     power_uw = np.concatenate([c[1] for c in columns])
     value = np.concatenate([c[2] for c in columns])
-    levels = np.concatenate([c[3] for c in columns])
     job_of = np.repeat(np.arange(jobs, dtype=np.int32), [c[0].size for c in columns])
     units_max = math.ceil(size_max.sum() / variant.contention)
     watts = units_max * variant.power_share * (CAPS_W[-1] + BASE_W)
     problem = Problem(
         job_of=job_of,
-        size=sizes.astype(np.int32),
-        level=levels,
         units=sizes,
         power_uw=power_uw,
         value=value,
@@ -151,8 +148,6 @@ def _on_kinds(problem: Problem, kinds: int) -> Problem:
     )
     return Problem(
         job_of=job_of,
-        size=problem.size[source],
-        level=problem.level[source],
         units=problem.units[source],
         power_uw=np.round(problem.power_uw[source] * factor).astype(np.int64),
         value=problem.value[source] * factor**KIND_SPEED,
@@ -179,9 +174,8 @@ def _options_of_job(
     np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    np.ndarray[tuple[int, ...], np.dtype[np.int32]],
 ]:
-    """Sizes, powers, values and levels of all options of one drawn job."""
+    """Sizes, powers and values of all options of one drawn job."""
     app = sorted(APPLICATIONS)[int(rng.integers(len(APPLICATIONS)))]
     profile = replace(
         APPLICATIONS[app],
@@ -202,7 +196,6 @@ def _options_of_job(
         np.repeat(sizes, caps.size),
         np.round(power_w * 1e6).astype(np.int64).ravel(),
         (weight * times[0, 0] / times).ravel(),
-        np.tile(np.arange(caps.size, dtype=np.int32), sizes.size),
     )
 
 

@@ -169,8 +169,6 @@ def _assembled(problem: Problem, nodes: list[Node], left: list[CapacityRow]) -> 
         job_of=np.concatenate(
             [number[problem.job_of[kept]], np.repeat(jobs.size + np.arange(len(nodes)), counts)]
         ).astype(np.int32),
-        size=np.zeros(sizes.size, dtype=np.int32),
-        level=np.zeros(sizes.size, dtype=np.int32),
         units=sizes,
         power_uw=np.concatenate([problem.power_uw[kept], *(node.power_uw for node in nodes)]),
         value=np.concatenate([problem.value[kept], *(node.value for node in nodes)]),

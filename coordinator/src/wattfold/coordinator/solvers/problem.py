@@ -42,9 +42,6 @@ class Problem:
 
     job_of: Ints32
     """Job of each option, 0..J-1, ascending. A job may have no option."""
-    size: Ints32
-    level: Ints32
-    """Index of the option's cap; carried for the caller, not interpreted."""
     units: Ints64
     """What the option takes of ``units_max`` (Eq. 4), at least zero."""
     power_uw: Ints64
@@ -59,7 +56,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         count = self.option_count
-        for name in ("size", "level", "units", "power_uw", "value"):
+        for name in ("units", "power_uw", "value"):
             if getattr(self, name).shape != (count,):
                 raise ValueError(
                     f"{name} has shape {getattr(self, name).shape} for {count} options"
@@ -113,8 +110,6 @@ class Problem:
             )
         return Problem(
             job_of=self.job_of[options],
-            size=self.size[options],
-            level=self.level[options],
             units=self.units[options],
             power_uw=self.power_uw[options],
             value=self.value[options],
@@ -130,8 +125,6 @@ def one_job() -> Problem:
     one = np.ones(1, dtype=np.int64)
     return Problem(
         job_of=np.zeros(1, dtype=np.int32),
-        size=np.ones(1, dtype=np.int32),
-        level=np.zeros(1, dtype=np.int32),
         units=one,
         power_uw=one,
         value=np.ones(1),

@@ -105,27 +105,32 @@ class Table:
             if end > begin
         ]
 
+    def rows(self, rows: Ints64, count: NDArray[np.generic]) -> Table:
+        """Some jobs, which may repeat, with these counts."""
+        ends = np.append(self.firsts, self.owner.size)
+        lengths = ends[rows + 1] - ends[rows]
+        owner = np.repeat(np.arange(rows.size), lengths)
+        firsts = np.cumsum(lengths) - lengths
+        pick = np.arange(owner.size) + (ends[rows] - firsts)[owner]
+        return Table(
+            option=self.option[pick],
+            job=self.job[rows],
+            owner=owner,
+            firsts=firsts,
+            forced=self.forced[rows],
+            value=self.value[pick],
+            top=self.top[rows],
+            cost=tuple(cost[pick] for cost in self.cost),
+            where=tuple(where[rows] for where in self.where),
+            limit=self.limit,
+            count=count.astype(np.float64),
+        )
+
     def sample(self, stride: int) -> Table:
         """Every stride-th job, under limits reduced in proportion. An estimate, not a bound."""
         jobs = np.arange(stride // 2, self.jobs, stride)
-        ends = np.append(self.firsts, self.owner.size)
-        counts = ends[jobs + 1] - ends[jobs]
-        owner = np.repeat(np.arange(jobs.size), counts)
-        firsts = np.cumsum(counts) - counts
-        pick = np.arange(owner.size) + (ends[jobs] - firsts)[owner]
-        return Table(
-            option=self.option[pick],
-            job=self.job[jobs],
-            owner=owner,
-            firsts=firsts,
-            forced=self.forced[jobs],
-            value=self.value[pick],
-            top=self.top[jobs],
-            cost=tuple(cost[pick] for cost in self.cost),
-            where=tuple(where[jobs] for where in self.where),
-            limit=self.limit * float(self.count[jobs].sum() / self.count.sum()),
-            count=self.count[jobs],
-        )
+        share = float(self.count[jobs].sum() / self.count.sum())
+        return replace(self.rows(jobs, self.count[jobs]), limit=self.limit * share)
 
     def used(self, choice: Ints64) -> Floats:
         """Use of every resource by a choice of local options, -1 = none. Exact.

@@ -17,6 +17,7 @@ class _ReproduceGroup(LazyGroup):
     COMMANDS: ClassVar[Mapping[str, str]] = {
         "parm": "simulation.reproduce_parm:parm",
         "slowdown-driven": "simulation.reproduce_slowdown:slowdown_driven",
+        "equipartition": "simulation.reproduce_equipartition:equipartition",
     }
 
 

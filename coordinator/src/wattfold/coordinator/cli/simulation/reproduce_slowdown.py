@@ -145,7 +145,7 @@ def slowdown_driven(
     EXPERIMENT is a (MAX_SLOWDOWN on four workloads), b (the log of Curie by category and by day) or
     c (models of run times), each against ideal EASY and against one limited like Slurm's. Workloads
     1 and 2 are drawn; 3 and 4 need the logs of RICC and Curie, and are left out without. A run that
-    was stopped goes on where it was.
+    was stopped goes on where it was. Experiment d, real programs, is run by scripts/demo_sharing.
     """
     chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
     if not chosen:

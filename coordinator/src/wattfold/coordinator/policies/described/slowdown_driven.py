@@ -35,6 +35,9 @@ def _made(values: Values) -> Policy:
         sharing_factor=float(values["sharing_factor"]),
         benefit=values["benefit"] == "yes",
         protects=values["protects"] == "yes",
+        free_nodes=values["free_nodes"] == "yes",
+        mapped=int(values["mapped"]),
+        tested=int(values["tested"]),
     )
 
 
@@ -115,7 +118,6 @@ DESCRIPTION = Description(
             default="no",
             choices=YES_NO,
             help="whether free nodes may complete a combination of mates",
-            places=_SIMULATOR,
         ),
         PolicySetting(
             key="contiguous",
@@ -130,7 +132,6 @@ DESCRIPTION = Description(
             low=0,
             high=10_000,
             help="waiting jobs whose reservations count for when a later one would start",
-            places=_SIMULATOR,
         ),
         PolicySetting(
             key="tested",
@@ -138,7 +139,6 @@ DESCRIPTION = Description(
             low=0,
             high=100_000,
             help="waiting jobs that are looked at for mates in each decision",
-            places=_SIMULATOR,
         ),
         PolicySetting(
             key="cores",

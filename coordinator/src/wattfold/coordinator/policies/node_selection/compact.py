@@ -9,22 +9,14 @@ consecutive; nothing is known of a network.
 from __future__ import annotations
 
 from wattfold.coordinator.models.torus import NodeArray
-from wattfold.coordinator.policies.node_selection.holes import Holes, Run, nodes_of, runs_of
+from wattfold.coordinator.policies.node_selection.holes import HoleSelector, Run, nodes_of, runs_of
 from wattfold.coordinator.policies.node_selection.selector import check_released, check_wanted
 
 
-class CompactSelector:
-    """Free nodes as holes, filled best fit; hands out sorted int32 arrays."""
+class CompactSelector(HoleSelector):
+    """Holes filled best fit."""
 
-    __slots__ = ("_holes",)
-
-    def __init__(self, nodes: int) -> None:
-        self._holes = Holes(nodes)
-
-    @property
-    def free(self) -> int:
-        """Number of free nodes."""
-        return self._holes.free
+    __slots__ = ()
 
     def take(self, count: int) -> NodeArray:
         """The fewest runs that hold so many. Raises NotEnoughFreeNodes."""
@@ -71,11 +63,6 @@ class CompactSelector:
         for run in released:
             self._holes.open(*run)
         return nodes_of(kept), nodes_of(released)
-
-    def give_back(self, nodes: NodeArray) -> None:
-        """A job's nodes are free again. Raises ValueError if one already was."""
-        for start, stop in runs_of(nodes):
-            self._holes.open(start, stop)
 
     def _take(self, count: int) -> list[Run]:
         runs: list[Run] = []

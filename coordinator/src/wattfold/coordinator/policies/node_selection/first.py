@@ -8,22 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from wattfold.coordinator.models.torus import NodeArray
-from wattfold.coordinator.policies.node_selection.holes import Holes, Run, nodes_of, runs_of
+from wattfold.coordinator.policies.node_selection.holes import HoleSelector, Run, nodes_of
 from wattfold.coordinator.policies.node_selection.selector import check_released, check_wanted
 
 
-class FirstSelector:
-    """Free nodes as holes, filled from the lowest; hands out sorted int32 arrays."""
+class FirstSelector(HoleSelector):
+    """Holes filled from the lowest."""
 
-    __slots__ = ("_holes",)
-
-    def __init__(self, nodes: int) -> None:
-        self._holes = Holes(nodes)
-
-    @property
-    def free(self) -> int:
-        """Number of free nodes."""
-        return self._holes.free
+    __slots__ = ()
 
     def take(self, count: int) -> NodeArray:
         """The lowest free nodes. Raises NotEnoughFreeNodes."""
@@ -49,8 +41,3 @@ class FirstSelector:
         kept, released = np.split(ordered, [len(ordered) - count])
         self.give_back(released)
         return kept, released
-
-    def give_back(self, nodes: NodeArray) -> None:
-        """A job's nodes are free again. Raises ValueError if one already was."""
-        for start, stop in runs_of(nodes):
-            self._holes.open(start, stop)

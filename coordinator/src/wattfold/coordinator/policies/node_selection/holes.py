@@ -116,3 +116,22 @@ def nodes_of(runs: Iterable[Run]) -> NodeArray:
     if len(pieces) == 1:
         return pieces[0]
     return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int32)
+
+
+class HoleSelector:
+    """What strategies have in common that keep free nodes as holes and hand out sorted arrays."""
+
+    __slots__ = ("_holes",)
+
+    def __init__(self, nodes: int) -> None:
+        self._holes = Holes(nodes)
+
+    @property
+    def free(self) -> int:
+        """Number of free nodes."""
+        return self._holes.free
+
+    def give_back(self, nodes: NodeArray) -> None:
+        """A job's nodes are free again. Raises ValueError if one already was."""
+        for start, stop in runs_of(nodes):
+            self._holes.open(start, stop)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core.events import ProfileStored
-from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode
+from wattfold.coordinator.core.job import CoreSharing, JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.simulation.cluster.restarts import GRACE_NS, RestartTimes
@@ -123,6 +123,8 @@ def _submission(
             time_ns=int(jobs.estimate_ns[index]) if stated or profile is None else 0,
             priority=float(jobs.priority[index]),
             user=str(jobs.users[index]),
+            # As in pools, where malleable jobs share whole nodes under a policy that does.
+            sharing=CoreSharing.BOTH if kind is JobKind.MALLEABLE else CoreSharing.AS_KIND,
         ),
         work=Work(
             run_ns=max(int(jobs.run_ns[index]), 1),

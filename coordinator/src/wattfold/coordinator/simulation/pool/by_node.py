@@ -73,7 +73,6 @@ class NodeHoldings:
             self._ground,
             self._stocks,
             self._held,
-            self._windows,
         )
 
     @property

@@ -8,7 +8,9 @@ of PARM charges them nothing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.core.charge import node_uw
@@ -18,14 +20,39 @@ from wattfold.coordinator.policies.scheduler import Site
 UNLIMITED_UW = 1 << 62
 
 
+class Watts(TypedDict, total=False):
+    """`NodePowers` in watts, as far as they are not the usual ones."""
+
+    base_w: float
+    dram_w: float
+    cap_w_min: float
+    cap_w_max: float
+    idle_w: float | None
+    """None: as at its floor."""
+
+
+def uw_of(
+    base_w: float = 38.0,
+    dram_w: float = 18.0,
+    cap_w_min: float = 25.0,
+    cap_w_max: float = 60.0,
+    idle_w: float | None = None,
+) -> dict[str, int]:
+    """The fields of `NodePowers`."""
+    base_uw, dram_uw, least_uw = uw_from_w(base_w), uw_from_w(dram_w), uw_from_w(cap_w_min)
+    return {
+        "base_uw": base_uw,
+        "dram_uw": dram_uw,
+        "cap_uw_min": least_uw,
+        "cap_uw_max": uw_from_w(cap_w_max),
+        "idle_uw": base_uw + dram_uw + least_uw if idle_w is None else uw_from_w(idle_w),
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """Like nodes. ``torus`` are the sides of the network, () where there is none.
+class NodePowers:
+    """What a node draws."""
 
-    A torus may have more places than there are nodes.
-    """
-
-    nodes: int
     base_uw: int = 38_000_000
     """Power of a node outside packages and DRAM, in use."""
     dram_uw: int = 18_000_000
@@ -36,6 +63,45 @@ class Machine:
     """Greatest package cap of a node; what a power-unaware policy runs with."""
     idle_uw: int = 81_000_000
     """Charge of a node without a job."""
+
+    def check_powers(self, where: str = "") -> None:
+        """Raises ValueError, which begins with this, unless they fit each other."""
+        if not 0 < self.cap_uw_min <= self.cap_uw_max:
+            raise ValueError(
+                f"{where}package caps need 0 < min <= max, got {w_from_uw(self.cap_uw_min):g} and "
+                f"{w_from_uw(self.cap_uw_max):g} W"
+            )
+        least_uw = self.busy_uw(self.cap_uw_min)
+        if self.base_uw < 0 or self.dram_uw < 0 or not 0 <= self.idle_uw <= least_uw:
+            raise ValueError(
+                f"{where}an idle node draws between 0 and what a busy one does at its least cap "
+                f"({w_from_uw(least_uw):g} W), got {w_from_uw(self.idle_uw):g} W"
+            )
+
+    def busy_uw(self, cap_uw: int) -> int:
+        """Charge of a node all of which has jobs at a package cap."""
+        return self.base_uw + self.dram_uw + cap_uw
+
+    def kind_of(self, cores: int) -> NodeKind:
+        """Such a node of so many cores, for `core.charge`.
+
+        Its floor is the cap at which a node with a job draws what an idle one is charged.
+        """
+        floor_uw = self.idle_uw - self.base_uw - self.dram_uw
+        least_uw, most_uw = self.cap_uw_min, self.cap_uw_max
+        return interned(
+            NodeKind(cores=cores, floor_uw=floor_uw, most_uw=most_uw, least_uw=least_uw)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine(NodePowers):
+    """Like nodes. ``torus`` are the sides of the network, () where there is none.
+
+    A torus may have more places than there are nodes.
+    """
+
+    nodes: int
     memory_mb: float = 2048.0
     """Memory of a node."""
     link_mb_per_s: float = 425.0
@@ -45,20 +111,8 @@ class Machine:
     def __post_init__(self) -> None:
         if self.nodes < 1:
             raise ValueError(f"a machine needs at least one node, got {self.nodes}")
-        if not 0 < self.cap_uw_min <= self.cap_uw_max:
-            raise ValueError(
-                f"package caps need 0 < min <= max, got {w_from_uw(self.cap_uw_min):g} and "
-                f"{w_from_uw(self.cap_uw_max):g} W"
-            )
-        if not 0 <= self.idle_uw <= self.busy_uw(self.cap_uw_min):
-            raise ValueError(
-                f"an idle node draws between 0 and what a busy one does at its least cap "
-                f"({w_from_uw(self.busy_uw(self.cap_uw_min)):g} W), got "
-                f"{w_from_uw(self.idle_uw):g} W"
-            )
-        size = 1
-        for side in self.torus:
-            size *= side
+        self.check_powers()
+        size = math.prod(self.torus)
         if self.torus and size < self.nodes:
             raise ValueError(
                 f"a torus of {self.torus} has {size} places, too few for {self.nodes} nodes"
@@ -69,44 +123,25 @@ class Machine:
         cls,
         nodes: int,
         *,
-        base_w: float = 38.0,
-        dram_w: float = 18.0,
-        cap_w_min: float = 25.0,
-        cap_w_max: float = 60.0,
-        idle_w: float | None = None,
         memory_mb: float = 2048.0,
         link_mb_per_s: float = 425.0,
         torus: tuple[int, ...] = (),
+        **watts: Unpack[Watts],
     ) -> Machine:
         """A machine in watts; an idle node is charged like one at its floor unless said."""
-        base_uw, dram_uw, least_uw = uw_from_w(base_w), uw_from_w(dram_w), uw_from_w(cap_w_min)
+        powers_uw = uw_of(**watts)
         return cls(
             nodes=nodes,
-            base_uw=base_uw,
-            dram_uw=dram_uw,
-            cap_uw_min=least_uw,
-            cap_uw_max=uw_from_w(cap_w_max),
-            idle_uw=base_uw + dram_uw + least_uw if idle_w is None else uw_from_w(idle_w),
             memory_mb=memory_mb,
             link_mb_per_s=link_mb_per_s,
             torus=torus,
+            **powers_uw,
         )
-
-    def busy_uw(self, cap_uw: int) -> int:
-        """Charge of a node with a job at a package cap."""
-        return self.base_uw + self.dram_uw + cap_uw
 
     @property
     def kind(self) -> NodeKind:
-        """One of its nodes, for `core.charge`: taken whole, so it has one core.
-
-        Its floor is the cap at which a node with a job draws what an idle one is charged.
-        """
-        beside_uw = self.base_uw + self.dram_uw
-        floor_uw = self.idle_uw - beside_uw
-        return interned(
-            NodeKind(cores=1, floor_uw=floor_uw, most_uw=self.cap_uw_max, least_uw=self.cap_uw_min)
-        )
+        """One of its nodes: taken whole, so it has one core."""
+        return self.kind_of(1)
 
     def site(self, spendable_uw: int, nodes: int | None = None) -> Site:
         """Its nodes, or so many, and what jobs may add to their charge. Budgets may rise again."""

@@ -28,6 +28,7 @@ from wattfold.coordinator.policies.node_parts import Parts
 from wattfold.coordinator.policies.rounds import Rounds
 from wattfold.coordinator.policies.scheduler import Jobs, Scheduled, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.machine import NodePowers
 from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
 from wattfold.coordinator.simulation.pool.stocks import request_of
@@ -54,7 +55,7 @@ class NamedPolicyScheduler:
         self._changed: dict[int, None] = {}
         self._gone: list[JobId] = []
         self._nodes = tuple(
-            _node(f"{one.name}-{number}", one)
+            node_view(f"{one.name}-{number}", one, one)
             for one in machine.classes
             for number in range(one.count)
         )
@@ -212,8 +213,8 @@ def _cores(table: JobTable, job: int) -> int:
     return int(table.units.cores[job]) if table.units is not None else 0
 
 
-def _node(name: str, one: NodeClass) -> NodeView:
-    """A node as a policy sees it."""
+def node_view(name: str, one: NodePowers, has: NodeClass | None = None) -> NodeView:
+    """A node as a policy sees it; of one core and nothing else where it is not said what it has."""
     package = Zone(
         name=ZoneName("package-0"),
         kind=ZoneKind.PACKAGE,
@@ -224,11 +225,11 @@ def _node(name: str, one: NodeClass) -> NodeView:
     )
     spec = NodeSpec(
         node_id=NodeId(name),
-        cpus=CpuSet.of(range(one.cores)),
+        cpus=CpuSet.of(range(has.cores if has else 1)),
         zones=(package,),
         base_power_uw=one.base_uw + one.dram_uw,
-        memory_bytes=one.memory_bytes,
-        gpus=tuple(f"gpu{number}" for number in range(one.gpus)),
-        features=one.features,
+        memory_bytes=has.memory_bytes if has else 0,
+        gpus=tuple(f"gpu{number}" for number in range(has.gpus if has else 0)),
+        features=has.features if has else (),
     )
-    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0), features=one.features)
+    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0), features=spec.features)

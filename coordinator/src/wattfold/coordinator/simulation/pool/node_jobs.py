@@ -12,7 +12,6 @@ from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.part_running import PartRunning
 from wattfold.coordinator.simulation.pool.stocks import Stocks
 from wattfold.coordinator.simulation.pool.table_jobs import TableJobs
-from wattfold.coordinator.simulation.pool.windows import Windows
 
 
 class NodeTableJobs(TableJobs, NodeJobs):
@@ -26,12 +25,10 @@ class NodeTableJobs(TableJobs, NodeJobs):
         ground: Ground,
         stocks: Stocks,
         held: Mapping[int, Held],
-        windows: Windows,
     ) -> None:
         super().__init__(table, running)
         self._kinds = tuple(one.kind for one in machine.classes)
         self._ground, self._stocks, self._parts = ground, stocks, held
-        self._windows = windows
 
     @property
     def kinds(self) -> Sequence[NodeKind]:
@@ -54,10 +51,6 @@ class NodeTableJobs(TableJobs, NodeJobs):
         """Cores of a running job by node; of a job placed in this instant by count none yet."""
         return self._parts[job]
 
-    def jobs_on(self, node: int) -> Mapping[int, int]:
-        """Cores by job of a node."""
-        return self._ground.on[node]
-
     def free_cores(self, node: int) -> int:
         """Cores of a node that nobody has."""
         return self._ground.free[node]
@@ -65,10 +58,6 @@ class NodeTableJobs(TableJobs, NodeJobs):
     def out_of_use(self) -> frozenset[int]:
         """Nodes that are in a window now."""
         return frozenset(self._ground.out)
-
-    def free_until_ns(self, node: int, now_ns: int) -> int:
-        """When the next window begins on a node; far away if there is none."""
-        return self._windows.next_on_ns(node, now_ns)
 
     def has_room(self, job: int, node: int, cores: int) -> bool:
         """Whether so many cores of a node are free, and what a unit of the job asks beside them."""

@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Unpack
 
-from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.core.charge import share_uw
-from wattfold.coordinator.core.node import NodeKind, interned
+from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.policies.scheduler import Site
-from wattfold.coordinator.simulation.pool.machine import UNLIMITED_UW, Machine
+from wattfold.coordinator.simulation.pool.machine import (
+    UNLIMITED_UW,
+    Machine,
+    NodePowers,
+    Watts,
+    uw_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeClass:
+class NodeClass(NodePowers):
     """So many like nodes."""
 
     name: str
     count: int
     cores: int
-    base_uw: int = 38_000_000
-    """Power of a node outside packages and DRAM, in use."""
-    dram_uw: int = 18_000_000
-    """DRAM cap of a node in use."""
-    cap_uw_min: int = 25_000_000
-    """Floor of the packages of a node."""
-    cap_uw_max: int = 60_000_000
-    idle_uw: int = 81_000_000
-    """Charge of a node without a job."""
     memory_bytes: int = 0
     """What jobs may use together; 0 = not known: jobs that ask for memory do not go there."""
     gpus: int = 0
@@ -43,17 +40,7 @@ class NodeClass:
             raise ValueError(
                 f"{where} needs at least one node of one core, got {self.count} of {self.cores}"
             )
-        if not 0 < self.cap_uw_min <= self.cap_uw_max:
-            raise ValueError(
-                f"{where}: package caps need 0 < min <= max, got {w_from_uw(self.cap_uw_min):g} "
-                f"and {w_from_uw(self.cap_uw_max):g} W"
-            )
-        least_uw = self.busy_uw(self.cap_uw_min)
-        if self.base_uw < 0 or self.dram_uw < 0 or not 0 <= self.idle_uw <= least_uw:
-            raise ValueError(
-                f"{where}: an idle node draws between 0 and what a busy one does at its least cap "
-                f"({w_from_uw(least_uw):g} W), got {w_from_uw(self.idle_uw):g} W"
-            )
+        self.check_powers(f"{where}: ")
         if self.memory_bytes < 0 or self.gpus < 0:
             raise ValueError(f"{where}: memory and GPUs are not below zero")
 
@@ -64,47 +51,27 @@ class NodeClass:
         count: int,
         cores: int,
         *,
-        base_w: float = 38.0,
-        dram_w: float = 18.0,
-        cap_w_min: float = 25.0,
-        cap_w_max: float = 60.0,
-        idle_w: float | None = None,
         memory_bytes: int = 0,
         gpus: int = 0,
         features: tuple[str, ...] = (),
+        **watts: Unpack[Watts],
     ) -> NodeClass:
         """A class in watts; an idle node is charged like one at its floor unless said."""
-        base_uw, dram_uw, least_uw = uw_from_w(base_w), uw_from_w(dram_w), uw_from_w(cap_w_min)
+        powers_uw = uw_of(**watts)
         return cls(
             name=name,
             count=count,
             cores=cores,
-            base_uw=base_uw,
-            dram_uw=dram_uw,
-            cap_uw_min=least_uw,
-            cap_uw_max=uw_from_w(cap_w_max),
-            idle_uw=base_uw + dram_uw + least_uw if idle_w is None else uw_from_w(idle_w),
             memory_bytes=memory_bytes,
             gpus=gpus,
             features=features,
+            **powers_uw,
         )
-
-    def busy_uw(self, cap_uw: int) -> int:
-        """Charge of a node all of whose cores have jobs at a package cap."""
-        return self.base_uw + self.dram_uw + cap_uw
 
     @property
     def kind(self) -> NodeKind:
-        """One of its nodes, for `core.charge`; the floor is as that of `Machine.kind`."""
-        floor_uw = self.idle_uw - self.base_uw - self.dram_uw
-        return interned(
-            NodeKind(
-                cores=self.cores,
-                floor_uw=floor_uw,
-                most_uw=self.cap_uw_max,
-                least_uw=self.cap_uw_min,
-            )
-        )
+        """One of its nodes."""
+        return self.kind_of(self.cores)
 
     def above_idle_uw(self, cap_uw: int) -> int:
         """What a node with jobs on all cores draws at a cap beyond what an idle one is charged."""

@@ -7,7 +7,6 @@ class.
 
 from __future__ import annotations
 
-import heapq
 from array import array
 from dataclasses import replace
 
@@ -69,25 +68,6 @@ class PartRunning(Progress):
         self.total_ns[job] = self.times.total_ns(job, mix, cap_uw)
         self._renew_end(job, now_ns)
 
-    def pop_ended(self, now_ns: int) -> int | None:
-        """A job that ends at this time, those that started first first."""
-        if self.next_end_ns() != now_ns:
-            return None
-        job = heapq.heappop(self.ends)[3]
-        self._book(job, now_ns)
-        self._release(job)
-        del self.mix[job]
-        self._finish(job, now_ns)
-        return job
-
-    def preempt(self, job: int, now_ns: int) -> None:
-        """A running job is ended and waits again."""
-        self._advance(job, now_ns)
-        self._book(job, now_ns)
-        self._release(job)
-        del self.mix[job]
-        self._put_back(job, now_ns)
-
     def power_uw(self, job: int, cap_uw: int) -> int:
         """What a running job adds to the charge of idle nodes at a level."""
         return sum(
@@ -138,7 +118,7 @@ class PartRunning(Progress):
 
     def _release(self, job: int) -> None:
         """Takes a job's parts from the sums."""
-        for (kind, cores, _), nodes in self.mix[job].items():
+        for (kind, cores, _), nodes in self.mix.pop(job).items():
             self.held_cores[kind] -= nodes * cores
         self.committed_uw -= self._committed_uw[job]
         self.drawn_uw -= self._drawn_uw[job]

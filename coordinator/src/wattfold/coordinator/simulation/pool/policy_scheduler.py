@@ -14,16 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.charge import fixed_uw
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.contract.ids import JobId
+from wattfold.coordinator.core.job import Assignment, JobSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy, Snapshot
 from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.simulation.pool.named_scheduler import node_view, spec_of
 from wattfold.coordinator.simulation.pool.table_jobs import TableJobs
 
 DEADLINE_S = 20.0
@@ -59,26 +56,12 @@ class PolicyScheduler:
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
-        self._nodes = tuple(_node(f"n{number}", self._machine) for number in range(site.count))
+        self._nodes = tuple(node_view(f"n{number}", self._machine) for number in range(site.count))
         self._budget_uw = site.spendable_uw + site.count * self._machine.idle_uw
 
     def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - the table has its time
         """A job enters the queue."""
-        table = self._table
-        low, high = int(table.size_min[job]), int(table.size_max[job])
-        self._jobs[job] = _Job(
-            JobSpec(
-                name=str(table.job_ids[job]),
-                app=str(table.job_ids[job]),
-                argv=("simulated",),
-                kind=JobKind.MOLDABLE if low < high else JobKind.RIGID,
-                size_min=low,
-                size_max=high,
-                unit=SizeUnit.NODES,
-                priority=float(table.priority[job]),
-                time_ns=int(table.estimate_ns[job]),
-            )
-        )
+        self._jobs[job] = _Job(spec_of(self._table, job))
 
     def end(self, job: int, now_ns: int) -> None:  # noqa: ARG002
         """A job has ended."""
@@ -128,22 +111,3 @@ class PolicyScheduler:
             profile=profiles[number] if profiles else None,
             planned_ns=self._known.foretold_ns(number),
         )
-
-
-def _node(name: str, machine: Machine) -> NodeView:
-    """A node of the pool as a policy sees it: one core, since it is given whole."""
-    package = Zone(
-        name=ZoneName("package-0"),
-        kind=ZoneKind.PACKAGE,
-        cap_uw_min=machine.cap_uw_min,
-        cap_uw_max=machine.cap_uw_max,
-        floor_uw=machine.cap_uw_min,
-        window_ns=NS_PER_S,
-    )
-    spec = NodeSpec(
-        node_id=NodeId(name),
-        cpus=CpuSet.of(range(1)),
-        zones=(package,),
-        base_power_uw=machine.base_uw + machine.dram_uw,
-    )
-    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0))

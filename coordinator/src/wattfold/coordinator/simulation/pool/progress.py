@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
@@ -56,7 +57,7 @@ class Preemption:
     restart_ns: int = 0
 
 
-class Progress:
+class Progress(ABC):
     """State of every job by its position in the table; sums over the running ones.
 
     ``committed_uw`` and ``drawn_uw`` are above the charge of idle nodes, ``nodes`` those with a
@@ -139,6 +140,31 @@ class Progress:
         self._cut.add(job)
         return self.start_ns[job] + limit_ns
 
+    def pop_ended(self, now_ns: int) -> int | None:
+        """A job that ends at this time, those that started first first."""
+        if self.next_end_ns() != now_ns:
+            return None
+        job = heapq.heappop(self.ends)[3]
+        self._book(job, now_ns)
+        self._release(job)
+        self._finish(job, now_ns)
+        return job
+
+    def preempt(self, job: int, now_ns: int) -> None:
+        """A running job is ended and waits again."""
+        self._advance(job, now_ns)
+        self._book(job, now_ns)
+        self._release(job)
+        self._put_back(job, now_ns)
+
+    @abstractmethod
+    def _book(self, job: int, now_ns: int) -> None:
+        """Adds what a job held and drew since it was booked last."""
+
+    @abstractmethod
+    def _release(self, job: int) -> None:
+        """Takes what a job holds from the sums."""
+
     def _finish(self, job: int, now_ns: int) -> None:
         """It has ended."""
         self._ticket[job] = 0
@@ -151,7 +177,7 @@ class Progress:
             self.stalled_until_ns.pop(job, None)
 
     def _put_back(self, job: int, now_ns: int) -> None:
-        """It waits again, with what it keeps. For `preempt` of the subclasses, after booking."""
+        """It waits again, with what it keeps."""
         if self._preemption is None:
             raise SimulationError("a job is pre-empted in a run that has no rule for it")
         began_ns, kept = self.start_ns[job], self._kept.get(job, 0.0)

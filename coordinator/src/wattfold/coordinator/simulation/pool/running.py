@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.progress import Preemption, Progress
@@ -44,23 +42,6 @@ class Running(Progress):
         self.nodes += size
         self.first_size[job], self.first_cap_uw[job] = size, cap_uw
         self._begin(job, total_ns, now_ns)
-
-    def pop_ended(self, now_ns: int) -> int | None:
-        """A job that ends at this time, those that started first first."""
-        if self.next_end_ns() != now_ns:
-            return None
-        job = heapq.heappop(self.ends)[3]
-        self._book(job, now_ns)
-        self._release(job)
-        self._finish(job, now_ns)
-        return job
-
-    def preempt(self, job: int, now_ns: int) -> None:
-        """A running job is ended and waits again."""
-        self._advance(job, now_ns)
-        self._book(job, now_ns)
-        self._release(job)
-        self._put_back(job, now_ns)
 
     def _release(self, job: int) -> None:
         """Takes what a job holds from the sums."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 
-FAR_NS = 1 << 62
-
 
 class Windows:
     """Windows of numbered nodes in time of the log."""
@@ -32,11 +30,6 @@ class Windows:
         closed = {node for _, end, nodes in self.spans if end == now_ns for node in nodes}
         still = {node for node in closed if self._in_one(node, now_ns)}
         return sorted(opened), sorted(closed - still)
-
-    def next_on_ns(self, node: int, now_ns: int) -> int:
-        """When the next window begins on a node: now while it is in one."""
-        spans = self._on.get(node, ())
-        return min((max(start, now_ns) for start, end in spans if end > now_ns), default=FAR_NS)
 
     def _in_one(self, node: int, now_ns: int) -> bool:
         return any(start <= now_ns < end for start, end in self._on[node])

@@ -37,6 +37,7 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
     """
     if case.source.ends_at_limit:
         raise ValueError("--end-at-limit is for the pool")
+    case.policy.check_unlimited("not at the level of messages")
     _check_deadlines(case, level)
     _check_floors(case)
     first_ns = int(table.submit_ns.min()) if len(table) else 0

@@ -114,6 +114,15 @@ class PolicyChoice:
             values |= {key: value for key, value in self._fields().items() if key in values}
         return values | dict(self.settings)
 
+    def check_unlimited(self, where: str) -> None:
+        """Raises ValueError where passes of backfilling cannot be limited and are to be."""
+        for key in ("looked", "every"):
+            if self.values().get(key):
+                raise ValueError(
+                    f"{self.name}.{key} limits passes in a pool of like nodes that are counted: "
+                    f"{where}"
+                )
+
     def _fields(self) -> dict[str, Value]:
         return {
             "size": self.size,

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.policies.backfill import Passes
 from wattfold.coordinator.policies.descriptions import Pool, Values
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import AnyScheduler
-from wattfold.coordinator.policies.scheduler import DramScheduler
 from wattfold.coordinator.simulation.pool.foretelling import ForetellingScheduler, Replans
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -61,7 +61,7 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
     made = _made(case, table)
     if not case.predict:
         return made
-    if isinstance(made, DramScheduler):
+    if case.policy.entry.variant.pool is Pool.PARM and not isinstance(case.machine, NodeMachine):
         raise ValueError(
             f"{case.policy.name} in a pool of counted nodes plans with profiles and not with the "
             "times of users: leave --predict out, or describe its --machine"
@@ -179,6 +179,18 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     )
 
 
+def _equipartition(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    choice = case.policy
+    from wattfold.coordinator.policies.equipartition import Equipartition
+
+    settings = choice.entry.service(choice.values())
+    assert isinstance(settings, Equipartition), "a policy of this family"
+    machine = case.counted
+    least_uw = machine.cap_uw_max if settings.power == "fewer" else machine.cap_uw_min
+    _check_fed(case, table.size_min, table, least_uw)
+    return settings.scheduler()
+
+
 def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> AnyScheduler:
     """The service's policy, which knows nodes by their names."""
     choice = case.policy
@@ -186,6 +198,7 @@ def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> Any
         raise ValueError("--machine is for the pool, and chooses nodes without --placement")
     if choice.cap_uw is not None or choice.caps_uw is not None or choice.price_resizes:
         raise ValueError("--cap, --caps and --price-resizes are for counted pools")
+    choice.check_unlimited("not on this --machine")
     if choice.dram_levels_uw:
         raise ValueError("--dram-levels is for counted pools")
     if case.budget.least_uw <= machine.floors_uw:
@@ -217,6 +230,7 @@ MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
     Pool.EASY_UNIFORM: _uniform,
     Pool.PARM: _parm,
     Pool.SLOWDOWN_DRIVEN: _slowdown_driven,
+    Pool.EQUIPARTITION: _equipartition,
 }
 COUNTING = frozenset(MAKERS) - {Pool.SLOWDOWN_DRIVEN}
 
@@ -232,10 +246,16 @@ def _spare_uw(case: SimulationCase) -> int:
 
 def _check_sizes(case: SimulationCase, table: JobTable, cap_uw: int) -> None:
     """A job that the cap can never feed would keep the queue waiting for ever."""
+    asks_least = case.policy.values().get("size") == "min"
+    _check_fed(case, table.size_min if asks_least else table.size_max, table, cap_uw)
+
+
+def _check_fed(
+    case: SimulationCase, sizes: npt.NDArray[np.int64], table: JobTable, cap_uw: int
+) -> None:
     machine = case.counted
     each_uw = max(machine.dynamic_uw(cap_uw), 1)
     fed = min(machine.nodes, _spare_uw(case) // each_uw)
-    sizes = table.size_min if case.policy.values().get("size") == "min" else table.size_max
     large = np.flatnonzero(sizes > fed)
     if len(large):
         raise ValueError(

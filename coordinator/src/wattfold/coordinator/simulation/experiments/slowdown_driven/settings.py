@@ -8,7 +8,7 @@ from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 
 SEEDS = 3
 QUICK_SEEDS = 2
-QUICK_JOBS = {"cirne": 400, "cirne-exact": 400, "ricc": 1000, "curie": 10_000}
+QUICK_JOBS = {"cirne": 400, "cirne-exact": 400, "ricc": 1000, "curie": 3000}
 """The first jobs of each workload, in a quick run."""
 RICC_FIRST_ID = 415_556
 RICC_JOBS = 10_000

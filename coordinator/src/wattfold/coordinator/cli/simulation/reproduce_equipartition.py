@@ -1,0 +1,157 @@
+"""`wattfold reproduce equipartition`: the simulated experiments of Kale et al. (CCGrid 2002)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.reproduce_tables import (
+    print_counts,
+    stand_in_table,
+    verdict_table,
+)
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
+from wattfold.coordinator.figures.equipartition_evaluation import draw
+from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
+from wattfold.coordinator.simulation.experiments.equipartition.evaluation import (
+    Evaluation,
+    evaluate,
+)
+from wattfold.coordinator.simulation.experiments.equipartition.report import (
+    QUICK_NOTE,
+    document,
+    write_report,
+)
+from wattfold.coordinator.simulation.experiments.equipartition.settings import (
+    LONG_SEEDS,
+    SHORT_SEEDS,
+    Settings,
+    stand_ins,
+)
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+from wattfold.coordinator.simulation.sweep.local import LocalCores
+from wattfold.coordinator.simulation.sweep.progress import progress_on
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+_DEFAULTS = Settings()
+
+
+@click.command("equipartition")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help=f"Seeds of both experiments. Default: {SHORT_SEEDS} of the short runs, {LONG_SEEDS} of "
+    "the long ones.",
+)
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("reproduce-equipartition"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for report, figures and the results of single cases.",
+)
+@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@click.option(
+    "--quick", is_flag=True, help="Short runs and few seeds, for a look. Everything is labelled so."
+)
+@click.option(
+    "--parallelism",
+    type=float,
+    default=_DEFAULTS.parallelism,
+    show_default=True,
+    metavar="A",
+    help="Average parallelism of the program (Downey).",
+)
+@click.option(
+    "--sigma",
+    type=float,
+    default=_DEFAULTS.sigma,
+    show_default=True,
+    metavar="S",
+    help="Its coefficient of variation: 0 = linear up to its average parallelism.",
+)
+@click.option(
+    "--stall",
+    "stall_s",
+    type=float,
+    default=_DEFAULTS.stall_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="What a change of size costs a job, in the runs that count it.",
+)
+@session_command
+def equipartition(
+    session: Session,
+    folder: Path,
+    jobs: int | None,
+    seeds: int | None,
+    quick: bool,
+    **options: Any,
+) -> None:
+    """Run the evaluation of the adaptive job scheduler again (CCGrid 2002) and judge its claims.
+
+    Malleable jobs under equipartition against rigid ones under first fit, at loads from 0.1 to 1,
+    50 jobs and 10,000 jobs a run. A run that was stopped goes on where it was.
+    """
+    with expected_failures():
+        settings = Settings(**options)
+    plan = Plan(settings=settings, seeds=seeds or 0, quick=quick)
+    known = stand_ins(settings)
+    progress = progress_on(session.console(stderr=True))
+    try:
+        with progress, expected_failures():
+            evaluation = evaluate(
+                plan,
+                store=ResultStore(folder / "cases"),
+                backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+                progress=progress,
+            )
+            written = write_report(evaluation, known, folder, draw)
+    except KeyboardInterrupt:
+        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
+        raise
+    except OSError as error:
+        raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    if session.json:
+        session.print_json(
+            {**document(evaluation, known), "files": [str(path) for path in written]}
+        )
+    else:
+        _print(session, evaluation, known, folder)
+    if evaluation.failures:
+        first = evaluation.failures[0]
+        raise CliError(
+            f"{len(evaluation.failures)} of {evaluation.cases} cases failed, the first of them "
+            f"{first.label}: {first.reason}"
+        )
+
+
+def _print(
+    session: Session, evaluation: Evaluation, known: tuple[StandIn, ...], folder: Path
+) -> None:
+    """Verdicts, stand-ins, and where the files are."""
+    for findings in evaluation.findings:
+        title = findings.experiment.title
+        if evaluation.plan.quick:
+            title += f" -- {QUICK_NOTE.upper()}"
+        session.print(verdict_table(title, findings.judgements))
+        session.print(Text())
+    session.print(stand_in_table(known))
+    session.print(Text())
+    print_counts(session, [j for f in evaluation.findings for j in f.judgements])
+    session.print(
+        Text(
+            f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
+            f"{evaluation.core_s:.0f} s of processor time."
+        )
+    )
+    session.print(Text(f"Report, figures, measures and single results: {folder}/report.md"))

@@ -1,0 +1,218 @@
+"""SD-Policy's evaluation: its cases, jobs, single runs, judgements and files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wattfold.coordinator.figures.slowdown_evaluation import draw
+from wattfold.coordinator.simulation.experiments.slowdown_driven import curie
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
+    DYNAMIC,
+    IDEAL,
+    LIMITED,
+    STATIC,
+    WORTH,
+    Log,
+    Plan,
+    SlowdownCase,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import (
+    EXPERIMENTS,
+    Evaluation,
+    evaluate,
+    version,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.jobs import jobs_of
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import (
+    MEASURES,
+    measure,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.report import write_report
+from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
+    Settings,
+    stand_ins,
+)
+from wattfold.coordinator.simulation.experiments.verdicts import Verdict
+from wattfold.coordinator.simulation.sweep.case import Case, Done, Measure, Outcome
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+from wattfold.coordinator.simulation.sweep.worker import outcome_of
+from wattfold.coordinator.simulation.workloads.cirne import generate_cirne
+from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+
+BOTH_LOGS = {name: Log(path=Path("/none"), sha256=name) for name in ("ricc", "curie")}
+
+
+class Here:
+    """Runs cases in this process."""
+
+    def outcomes(self, measure: Measure, cases: Sequence[Case]) -> Iterator[tuple[int, Outcome]]:
+        for place, case in enumerate(cases):
+            yield place, outcome_of(measure, case)
+
+
+class Known:
+    """Knows what each case gives by its workload, passes, policy and model."""
+
+    def __init__(self, slowdowns: Mapping[tuple[str, str], float]) -> None:
+        self._slowdowns = slowdowns
+
+    def outcomes(self, measure: Measure, cases: Sequence[Case]) -> Iterator[tuple[int, Outcome]]:
+        for place, case in enumerate(cases):
+            assert isinstance(case, SlowdownCase)
+            value = self._slowdowns.get((case.passes, case.policy), 1.0)
+            values = dict.fromkeys(MEASURES, value) | {
+                "jobs": 1000.0,
+                "guests": 103.0,
+                "mates": 86.0,
+            }
+            for row, column, slowdown in ((3, 2, value), (11, 6, 1.0)):
+                values[f"cell.{row}.{column}.jobs"] = 10.0
+                values[f"cell.{row}.{column}.slowdown"] = slowdown
+            values |= {"day.0.jobs": 5.0, "day.0.slowdown": value, "day.0.guests": 2.0}
+            yield place, Done(values=values, cpu_s=0.0)
+
+
+def curie_log(folder: Path) -> Log:
+    """Jobs of a small log, in processors of 16 a node."""
+    drawn = generate_cirne(200, 3)
+    path = folder / "curie.swf"
+    write_swf(drawn.changed(procs=drawn.procs * 16, requested_procs=drawn.procs * 16), path)
+    return Log(path=path, sha256="small")
+
+
+def of(evaluation: Evaluation, key: str) -> Verdict:
+    [found] = [
+        judgement.verdict
+        for findings in evaluation.findings
+        for judgement in findings.judgements
+        if judgement.claim.key == key
+    ]
+    return found
+
+
+def judged(tmp_path: Path, slowdowns: Mapping[tuple[str, str], float], name: str) -> Evaluation:
+    plan = Plan(settings=Settings(), logs=BOTH_LOGS)
+    store = ResultStore(tmp_path / "cases")
+    return evaluate(plan, [EXPERIMENTS[name]], store=store, backend=Known(slowdowns))
+
+
+def test_a_case_is_what_decides_its_result() -> None:
+    plan = Plan(settings=Settings(), logs=BOTH_LOGS)
+    cases = [case for one in EXPERIMENTS.values() for case in one.cases(plan)]
+    assert len({json.dumps(case.identity(), sort_keys=True) for case in cases}) == len(
+        {case.label for case in cases}
+    )
+    other = Plan(settings=Settings(looked=5, least_gain=3.0), logs=BOTH_LOGS)
+
+    def changed(passes: str, policy: str) -> bool:
+        one, two = (p.cases("ricc", passes, policy)[0].identity() for p in (plan, other))
+        return one != two
+
+    assert not changed(IDEAL, STATIC)
+    assert not changed(IDEAL, "10")
+    assert changed(LIMITED, STATIC)
+    assert changed(IDEAL, WORTH)
+
+
+def test_logs_are_one_workload_and_drawn_ones_have_seeds() -> None:
+    plan = Plan(settings=Settings(), logs={"curie": BOTH_LOGS["curie"]})
+    assert plan.workloads == ("cirne", "cirne-exact", "curie")
+    assert plan.missing == ("ricc",)
+    assert len(plan.cases("curie", IDEAL, STATIC)) == 1
+    assert [case.seed for case in plan.cases("cirne", IDEAL, STATIC)] == [0, 1, 2]
+
+
+def test_exact_requests_are_run_times() -> None:
+    plan = Plan(settings=Settings(), logs={}, quick=True)
+    [exact, _, _] = plan.cases("cirne-exact", IDEAL, STATIC)
+    [loose, _, _] = plan.cases("cirne", IDEAL, STATIC)
+    ours, theirs = jobs_of(exact), jobs_of(loose)
+    assert np.array_equal(ours.estimate_ns, ours.run_ns)
+    assert np.array_equal(ours.run_ns, theirs.run_ns)
+    assert (theirs.estimate_ns > theirs.run_ns).any()
+
+
+def test_a_small_log_is_run_by_every_policy(tmp_path: Path) -> None:
+    log = curie_log(tmp_path)
+    plan = Plan(settings=Settings(), logs={"curie": log}, only=("curie",))
+    [case] = plan.cases("curie", LIMITED, "10")
+    table = jobs_of(case)
+    assert len(table) == 200
+    assert table.size_max.max() <= 128
+    values = {
+        policy: measure(plan.cases("curie", IDEAL, policy)[0])
+        for policy in (STATIC, "10", DYNAMIC, WORTH)
+    }
+    for found in values.values():
+        assert found["jobs"] == 200
+        assert sum(v for name, v in found.items() if name.endswith(".jobs")) == 400
+    assert values[STATIC]["guests"] == 0
+
+
+def test_claims_hold_where_the_numbers_are_the_papers(tmp_path: Path) -> None:
+    slowdowns = {(LIMITED, STATIC): 1.0, (LIMITED, "10"): 0.3, (IDEAL, STATIC): 1.0}
+    result = judged(tmp_path, slowdowns, "a")
+    assert of(result, "a.slowdown.curie") is Verdict.REPRODUCED
+    assert of(result, "a.ten.curie") is Verdict.REPRODUCED
+    assert of(result, "a.ideal.published.curie") is Verdict.NOT
+    assert of(result, "a.grows.ricc") is Verdict.NOT
+
+
+def test_claims_fail_where_sharing_does_harm(tmp_path: Path) -> None:
+    harm = {(passes, STATIC): 0.5 for passes in (IDEAL, LIMITED)}
+    result = judged(tmp_path, harm, "a")
+    for workload in ("cirne", "ricc", "curie"):
+        assert of(result, f"a.slowdown.{workload}") is Verdict.NOT
+        assert of(result, f"a.ideal.our.{workload}") is Verdict.NOT
+
+
+def test_curie_is_judged_by_guests_categories_and_days(tmp_path: Path) -> None:
+    result = judged(tmp_path, {(LIMITED, "10"): 0.3}, "b")
+    for key in ("b.guests", "b.mates", "b.small", "b.peaks"):
+        assert of(result, key) is Verdict.REPRODUCED
+    harm = judged(tmp_path / "harm", {(LIMITED, "10"): 3.0}, "b")
+    assert of(harm, "b.small") is Verdict.NOT
+    assert of(harm, "b.peaks") is Verdict.NOT
+
+
+def test_models_are_judged_by_the_greater_of_both_passes(tmp_path: Path) -> None:
+    result = judged(tmp_path, {}, "c")
+    assert of(result, "c.slowdown.curie") is Verdict.REPRODUCED
+
+
+def test_categories_come_back_as_they_were(tmp_path: Path) -> None:
+    plan = Plan(settings=Settings(), logs={"curie": curie_log(tmp_path)}, only=("curie",))
+    result = evaluate(
+        plan, [EXPERIMENTS["b"]], store=ResultStore(tmp_path / "cases"), backend=Here()
+    )
+    [findings] = result.findings
+    [case] = plan.cases("curie", IDEAL, STATIC)
+    held = curie.categories_of(findings.samples, case)
+    assert held.jobs.sum() == 200
+    assert np.isnan(held.slowdown[held.jobs == 0]).all()
+    days = curie.day_series(findings.samples, case)
+    assert len(days["day"]) == len(days["slowdown"]) == len(days["guests"])
+    files = write_report(result, stand_ins(Settings(), quick=False), tmp_path / "out", draw)
+    names = {path.name for path in files}
+    assert {"report.md", "verdicts.json", "measures.csv"} <= names
+    assert {"figures-4-to-6-ideal.png", "figure-7-limited.png"} <= names
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "20,476 jobs" in report
+    assert "(b/figure-7-ideal.png)" in report
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"looked": 0}, {"every_s": 0.0}, {"sharing_factor": 1.0}, {"tested": 0}]
+)
+def test_stand_ins_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="got"):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+def test_results_know_the_code_they_are_made_by() -> None:
+    assert len(version()) == 16

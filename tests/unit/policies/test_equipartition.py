@@ -1,0 +1,148 @@
+"""Equipartition in the service: who starts, who shrinks, at what level, and why somebody waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from unit.policies.snapshots import S, W, caps_w, faults, held, job, node, reasons, sizes, snapshot
+
+from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.policies.equipartition import Equipartition
+
+NODES: dict[str, Any] = {"unit": SizeUnit.NODES}
+RESTART: dict[str, Any] = {**NODES, "mode": ResizeMode.RESTART}
+
+
+def planned(seen: Snapshot, policy: Equipartition | None = None) -> Plan:
+    plan = (policy or Equipartition()).propose(seen, seen.now_ns, 1.0)
+    assert faults(plan, seen) == []
+    return plan
+
+
+def running(name: str, least: int, most: int, *cores: str, **fields: Any) -> JobView:
+    return job(name, least, most, current=held(name, *cores), started_s=0, **fields)
+
+
+def test_who_comes_makes_the_others_smaller_down_to_equal_parts() -> None:
+    seen = snapshot(
+        [node("n0", 8)],
+        [running("a", 1, 8, "n0:0-7"), job("b", 1, 8, submitted_s=1)],
+        now_s=2,
+    )
+    assert sizes(planned(seen)) == {"a": 4, "b": 4}
+
+
+def test_what_somebody_does_not_take_the_others_share() -> None:
+    jobs = [
+        running("a", 1, 2, "n0:0-1"),
+        running("b", 1, 8, "n0:2-7"),
+        job("c", 1, 8, submitted_s=1),
+    ]
+    assert sizes(planned(snapshot([node("n0", 8)], jobs, now_s=2))) == {"a": 2, "b": 3, "c": 3}
+
+
+def test_a_least_size_that_does_not_fit_waits_and_a_later_one_that_does_starts() -> None:
+    jobs = [
+        running("a", 6, 8, "n0:0-7"),
+        job("b", 4, 8, submitted_s=1),
+        job("c", 2, 8, submitted_s=2),
+    ]
+    plan = planned(snapshot([node("n0", 8)], jobs, now_s=3))
+    assert sizes(plan) == {"a": 6, "c": 2}
+    assert "does not fit beside those of all others" in reasons(plan)["b"]
+
+
+def test_in_order_nobody_starts_before_one_that_came_earlier() -> None:
+    jobs = [
+        running("a", 6, 8, "n0:0-7"),
+        job("b", 4, 8, submitted_s=1),
+        job("c", 2, 8, submitted_s=2),
+    ]
+    plan = planned(snapshot([node("n0", 8)], jobs, now_s=3), Equipartition(order="fifo"))
+    assert sizes(plan) == {"a": 8}
+    assert reasons(plan)["c"] == "one that came earlier has to start first"
+
+
+def test_a_job_that_asks_for_more_than_there_is_is_told_so() -> None:
+    plan = planned(snapshot([node("n0", 4)], [job("a", 5, 8)]))
+    assert [(waiting.job_id, waiting.never) for waiting in plan.waiting] == [("a", True)]
+
+
+def test_a_job_that_cannot_change_keeps_its_size() -> None:
+    jobs = [
+        running("a", 6, 6, "n0:0-5", kind=JobKind.RIGID),
+        job("b", 1, 8, submitted_s=1),
+    ]
+    assert sizes(planned(snapshot([node("n0", 8)], jobs, now_s=2))) == {"a": 6, "b": 2}
+
+
+def restartable(view: JobView) -> JobView:
+    return replace(view, nodes_may_change=True)
+
+
+def test_whole_nodes_are_shared_by_jobs_that_start_again_at_another_size() -> None:
+    nodes = [node(f"n{i}") for i in range(4)]
+    first = restartable(running("a", 1, 4, "n0", "n1", "n2", "n3", **RESTART))
+    second = restartable(job("b", 1, 4, submitted_s=1, **RESTART))
+    seen = snapshot(nodes, [first, second], now_s=2)
+    plan = Equipartition().propose(seen, seen.now_ns, 1.0)
+    assert sizes(plan) == {"a": 2, "b": 2}
+    assert len({share.node_id for one in plan.assignments for share in one.shares}) == 4
+
+
+def test_a_job_on_cores_does_not_go_where_one_on_whole_nodes_is() -> None:
+    nodes = [node("n0"), node("n1")]
+    whole = running("a", 1, 1, "n0", kind=JobKind.RIGID, **NODES)
+    seen = snapshot(nodes, [whole, job("b", 1, 4, submitted_s=1)], now_s=2)
+    plan = planned(seen)
+    assert sizes(plan) == {"a": 1, "b": 4}
+    assert {share.node_id for one in plan.assignments for share in one.shares} == {"n0", "n1"}
+
+
+def test_a_job_on_whole_nodes_leaves_one_for_a_job_on_cores() -> None:
+    nodes = [node("n0"), node("n1")]
+    whole = restartable(running("a", 1, 2, "n0", "n1", **RESTART))
+    seen = snapshot(nodes, [whole, job("b", 1, 4, submitted_s=1)], now_s=2)
+    plan = Equipartition().propose(seen, seen.now_ns, 1.0)
+    assert sizes(plan) == {"a": 1}
+    assert list(reasons(plan)) == ["b"]
+
+
+def test_all_have_one_level_that_the_budget_feeds() -> None:
+    nodes = [node(f"n{i}", 4, base_w=20, floor_w=20, max_w=60) for i in range(2)]
+    jobs = [job("a", 1, 1, **NODES), job("b", 1, 1, submitted_s=1, **NODES)]
+    fixed_w = sum(n.fixed_uw for n in nodes) / W
+    plan = planned(snapshot(nodes, jobs, budget_w=fixed_w + 50, now_s=2))
+    assert caps_w(plan) == {"a": 45.0, "b": 45.0}
+
+
+def test_fewer_nodes_at_the_greatest_level_instead() -> None:
+    nodes = [node(f"n{i}", 4, base_w=20, floor_w=20, max_w=60) for i in range(2)]
+    jobs = [job("a", 1, 1, **NODES), job("b", 1, 1, submitted_s=1, **NODES)]
+    fixed_w = sum(n.fixed_uw for n in nodes) / W
+    seen = snapshot(nodes, jobs, budget_w=fixed_w + 50, now_s=2)
+    assert caps_w(planned(seen, Equipartition(power="fewer"))) == {"a": 60.0}
+
+
+def test_a_due_date_is_met_before_the_rest_is_shared() -> None:
+    urgent = job("b", 1, 8, submitted_s=1, time_s=100, due_ns=115 * S)
+    seen = snapshot([node("n0", 8)], [job("a", 1, 8, time_s=100), urgent], now_s=2)
+    assert sizes(planned(seen)) == {"a": 4, "b": 4}
+    found = sizes(planned(seen, Equipartition(due=True)))
+    assert found["b"] > found["a"] >= 1
+
+
+@pytest.mark.parametrize(("resized_s", "size"), [(0, 8), (95, 4)])
+def test_a_job_that_was_resized_lately_grows_no_more_yet(resized_s: float, size: int) -> None:
+    one = running("a", 1, 8, "n0:0-3", resized_s=resized_s)
+    seen = snapshot([node("n0", 8)], [one], now_s=100)
+    assert sizes(planned(seen, Equipartition(interval_ns=20 * S))) == {"a": size}
+
+
+def test_weights_share_what_is_left_over() -> None:
+    jobs = [job("a", 1, 8, priority=3.0), job("b", 1, 8, submitted_s=1, priority=1.0)]
+    seen = snapshot([node("n0", 10)], jobs, now_s=2)
+    assert sizes(planned(seen, Equipartition(by_priority=True))) == {"a": 7, "b": 3}
