@@ -245,6 +245,43 @@ def test_a_launcher_that_was_not_asked_has_finished_only_if_nobody_was(
         assert "whether it has saved is not known" in job(stage).attempts[0].why
 
 
+def lost(stage: Stage, node: str) -> None:
+    """Whether the process there was told to end is not known; it is told again."""
+    stage.send(
+        ev.TerminateFailed(
+            node_id=NodeId(node), job_id=JobId("a"), attempt=stage.attempt("a"), reason="no answer"
+        )
+    )
+    stage.after(60)
+
+
+def test_an_order_told_again_may_have_come_after_the_snapshot_it_asks_for() -> None:
+    # By way of n1 the program was told at once: n0's agent looked at what had been saved by then.
+    stage = site("n0", "n1", own_launcher=True, snapshot_signal=10)
+    to(stage, "n0")
+    lost(stage, "n0")
+    assert job(stage).ranks[NodeId("n0")].orders == 2
+    ends(stage, "n0", Saving.UNSAVED)
+    ends(stage, "n1", Saving.UNSAVED)
+    assert job(stage).state is JobState.STARTING
+
+
+def test_alone_on_its_node_nobody_else_has_told_it() -> None:
+    stage = site("n0", snapshot_signal=10)
+    to(stage, "n0", "n1")
+    lost(stage, "n0")
+    ends(stage, "n0", Saving.UNSAVED)
+    assert job(stage).state is JobState.COMPLETED
+
+
+def test_what_one_agent_saw_saved_another_may_have_looked_at_too_late() -> None:
+    stage = site("n0", "n1", own_launcher=True, snapshot_signal=10)
+    to(stage, "n0")
+    ends(stage, "n0", Saving.UNSAVED)
+    ends(stage, "n1", Saving.SAVED)
+    assert job(stage).state is JobState.STARTING
+
+
 def test_ranks_of_which_one_was_not_asked_may_have_saved() -> None:
     stage = site("n0", "n1")
     to(stage, "n0")

@@ -298,6 +298,8 @@ class Rank:
     pid: int = 0
     confined: bool = False
     signalled: bool = False
+    orders: int = 0
+    """Times its agent was told to end it, as answers may be lost."""
     retry_ns: int = 0
     end: RankEnd | None = None
     stopped: bool = False

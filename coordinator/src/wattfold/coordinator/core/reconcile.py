@@ -269,6 +269,7 @@ def _terminate(
         asks = alive and not rank.signalled and now_ns >= rank.retry_ns
         if asks and state.nodes[rank.node_id].reachable:
             rank.signalled = True
+            rank.orders += 1
             out.append(
                 act.Terminate(
                     node_id=rank.node_id,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.following import lacks
-from wattfold.coordinator.core.job import Assignment, Job, JobState, RankEnd, SizeUnit
+from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd, SizeUnit
 from wattfold.coordinator.core.requeue import back_to_queue
 from wattfold.coordinator.core.restart_cost import learnt
 from wattfold.coordinator.core.state import State, profile_key
@@ -24,26 +24,32 @@ _ENDED_BY_ITSELF = (Saving.UNASKED, Saving.UNSAVED)
 def finished(job: Job) -> bool:
     """Whether a job of which nothing is alive has done its work, though it was told to save.
 
-    In doubt it has not: a program that resumes from its last word ends at once. So one that was
-    not asked where it ended may have been told by way of a process on another node that was.
+    In doubt it has not: a program that resumes from its last word ends at once. So the order may
+    have reached one by way of a process on another node, before the agent of the node where it
+    ended looked at its snapshot, or had heard of the order at all.
     """
-    ends = _own_ends(job)
+    own = _own_ranks(job)
+    ends = [rank.end for rank in own if rank.end]
     if not ends or any(
         end.exit_code or end.lost or end.saving not in _ENDED_BY_ITSELF for end in ends
     ):
         return False
-    return not _asked(job) or all(end.saving is Saving.UNSAVED for end in ends)
+    told = {rank.end.saving for rank in job.ranks.values() if rank.end}
+    if told == {Saving.UNASKED}:
+        return True
+    late = len(job.ranks) > 1 and any(rank.orders > 1 for rank in own)
+    unsaved = all(end.saving is Saving.UNSAVED for end in ends)
+    return unsaved and not late and Saving.SAVED not in told
 
 
-def _asked(job: Job) -> bool:
-    """Whether a process of it, step hosts too, may have been told to save."""
-    return any(rank.end and rank.end.saving is not Saving.UNASKED for rank in job.ranks.values())
+def _own_ranks(job: Job) -> list[Rank]:
+    """Those of its program that have ended; a step host has no result of its own."""
+    ranks = [rank for rank in job.ranks.values() if rank.end]
+    return ranks[:1] if job.spec.own_launcher else ranks
 
 
 def _own_ends(job: Job) -> list[RankEnd]:
-    """Ends of its program; a step host has no result of its own."""
-    ends = [rank.end for rank in job.ranks.values() if rank.end]
-    return ends[:1] if job.spec.own_launcher else ends
+    return [rank.end for rank in _own_ranks(job) if rank.end]
 
 
 def go_on(state: State, job: Job, now_ns: int) -> None:
@@ -84,7 +90,7 @@ def _remark(ends: list[RankEnd]) -> str:
     if savings == {Saving.SAVED} or Saving.SAVED in savings or Saving.UNKNOWN in savings:
         return ""
     code = next((end.exit_code for end in ends if end.exit_code), 0)
-    if Saving.UNASKED in savings and not code:
+    if not code:
         return "; whether it has saved is not known: on from its last snapshot"
     return f"; it has saved nothing (exit status {code}): on from its last snapshot"
 
