@@ -274,11 +274,12 @@ def test_alone_on_its_node_nobody_else_has_told_it() -> None:
     assert job(stage).state is JobState.COMPLETED
 
 
-def test_what_one_agent_saw_saved_another_may_have_looked_at_too_late() -> None:
+@pytest.mark.parametrize("of_host", [Saving.SAVED, Saving.UNKNOWN])
+def test_what_one_agent_saw_saved_another_may_have_looked_at_too_late(of_host: Saving) -> None:
     stage = site("n0", "n1", own_launcher=True, snapshot_signal=10)
     to(stage, "n0")
     ends(stage, "n0", Saving.UNSAVED)
-    ends(stage, "n1", Saving.SAVED)
+    ends(stage, "n1", of_host)
     assert job(stage).state is JobState.STARTING
 
 

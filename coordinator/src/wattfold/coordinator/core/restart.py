@@ -39,7 +39,7 @@ def finished(job: Job) -> bool:
         return True
     late = len(job.ranks) > 1 and any(rank.orders > 1 for rank in own)
     unsaved = all(end.saving is Saving.UNSAVED for end in ends)
-    return unsaved and not late and Saving.SAVED not in told
+    return unsaved and not late and told <= set(_ENDED_BY_ITSELF)
 
 
 def _own_ranks(job: Job) -> list[Rank]:
