@@ -9,14 +9,14 @@ from typing import Any
 import click
 from rich.text import Text
 
-from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.reproduce_run import check_complete, running
 from wattfold.coordinator.cli.simulation.reproduce_tables import (
     print_counts,
     stand_in_table,
     verdict_table,
 )
-from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures
 from wattfold.coordinator.figures.equipartition_evaluation import draw
 from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
 from wattfold.coordinator.simulation.experiments.equipartition.evaluation import (
@@ -36,7 +36,6 @@ from wattfold.coordinator.simulation.experiments.equipartition.settings import (
 )
 from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 from wattfold.coordinator.simulation.sweep.local import LocalCores
-from wattfold.coordinator.simulation.sweep.progress import progress_on
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DEFAULTS = Settings()
@@ -106,33 +105,21 @@ def equipartition(
         settings = Settings(**options)
     plan = Plan(settings=settings, seeds=seeds or 0, quick=quick)
     known = stand_ins(settings)
-    progress = progress_on(session.console(stderr=True))
-    try:
-        with progress, expected_failures():
-            evaluation = evaluate(
-                plan,
-                store=ResultStore(folder / "cases"),
-                backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
-                progress=progress,
-            )
-            written = write_report(evaluation, known, folder, draw)
-    except KeyboardInterrupt:
-        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
-        raise
-    except OSError as error:
-        raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    with running(session, folder) as progress:
+        evaluation = evaluate(
+            plan,
+            store=ResultStore(folder / "cases"),
+            backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+            progress=progress,
+        )
+        written = write_report(evaluation, known, folder, draw)
     if session.json:
         session.print_json(
             {**document(evaluation, known), "files": [str(path) for path in written]}
         )
     else:
         _print(session, evaluation, known, folder)
-    if evaluation.failures:
-        first = evaluation.failures[0]
-        raise CliError(
-            f"{len(evaluation.failures)} of {evaluation.cases} cases failed, the first of them "
-            f"{first.label}: {first.reason}"
-        )
+    check_complete(evaluation)
 
 
 def _print(

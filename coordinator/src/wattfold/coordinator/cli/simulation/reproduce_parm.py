@@ -12,13 +12,13 @@ import click
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
 from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.reproduce_run import check_complete, running
 from wattfold.coordinator.cli.simulation.reproduce_tables import print_evaluation
-from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range, warn
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range
 from wattfold.coordinator.figures.parm_evaluation import draw
 from wattfold.coordinator.simulation.experiments.parm.case import Log
 from wattfold.coordinator.simulation.experiments.parm.evaluation import (
     EXPERIMENTS,
-    Evaluation,
     evaluate,
 )
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
@@ -26,7 +26,6 @@ from wattfold.coordinator.simulation.experiments.parm.report import document, wr
 from wattfold.coordinator.simulation.experiments.parm.settings import Settings, stand_ins
 from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
-from wattfold.coordinator.simulation.sweep.progress import progress_on
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
 
@@ -142,9 +141,8 @@ def parm(
         for name in chosen
     ]
     backend = DaskCluster(address=dask) if dask else LocalCores(processes=jobs or _cores())
-    progress = progress_on(session.console(stderr=True))
     try:
-        with progress, expected_failures():
+        with running(session, folder) as progress:
             evaluation = evaluate(
                 plans, store=ResultStore(folder / "cases"), backend=backend, progress=progress
             )
@@ -152,28 +150,13 @@ def parm(
             written = write_report(evaluation, known, folder, draw)
     except DaskUnavailableError as error:
         raise CliError(str(error)) from error
-    except KeyboardInterrupt:
-        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
-        raise
-    except OSError as error:
-        raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
     if session.json:
         session.print_json(
             {**document(evaluation, known), "files": [str(path) for path in written]}
         )
     else:
         print_evaluation(session, evaluation, known, folder)
-    _end(evaluation)
-
-
-def _end(evaluation: Evaluation) -> None:
-    """Cases without a result make the command fail, after everything else is shown."""
-    if evaluation.failures:
-        first = evaluation.failures[0]
-        raise CliError(
-            f"{len(evaluation.failures)} of {evaluation.cases} cases failed, the first of them "
-            f"{first.label}: {first.reason}"
-        )
+    check_complete(evaluation)
 
 
 def _settings(options: dict[str, Any]) -> Settings:

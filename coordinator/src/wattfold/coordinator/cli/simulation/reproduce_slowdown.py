@@ -11,8 +11,9 @@ from typing import Any
 import click
 from rich.text import Text
 
-from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
+from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.reproduce_run import check_complete, running
 from wattfold.coordinator.cli.simulation.reproduce_tables import (
     print_counts,
     stand_in_table,
@@ -43,7 +44,6 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import
 )
 from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 from wattfold.coordinator.simulation.sweep.local import LocalCores
-from wattfold.coordinator.simulation.sweep.progress import progress_on
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DEFAULTS = Settings()
@@ -161,34 +161,22 @@ def slowdown_driven(
     )
     _check(plan, chosen)
     known = stand_ins(settings, quick=quick)
-    progress = progress_on(session.console(stderr=True))
-    try:
-        with progress, expected_failures():
-            evaluation = evaluate(
-                plan,
-                [EXPERIMENTS[name] for name in chosen],
-                store=ResultStore(folder / "cases"),
-                backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
-                progress=progress,
-            )
-            written = write_report(evaluation, known, folder, draw)
-    except KeyboardInterrupt:
-        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
-        raise
-    except OSError as error:
-        raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    with running(session, folder) as progress:
+        evaluation = evaluate(
+            plan,
+            [EXPERIMENTS[name] for name in chosen],
+            store=ResultStore(folder / "cases"),
+            backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+            progress=progress,
+        )
+        written = write_report(evaluation, known, folder, draw)
     if session.json:
         session.print_json(
             {**document(evaluation, known), "files": [str(path) for path in written]}
         )
     else:
         _print(session, evaluation, known, folder)
-    if evaluation.failures:
-        first = evaluation.failures[0]
-        raise CliError(
-            f"{len(evaluation.failures)} of {evaluation.cases} cases failed, the first of them "
-            f"{first.label}: {first.reason}"
-        )
+    check_complete(evaluation)
 
 
 def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:
