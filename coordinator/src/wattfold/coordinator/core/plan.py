@@ -102,6 +102,11 @@ class Snapshot:
     """Jobs that wait and for which others, that were pre-empted, are being ended."""
     leaving_uw: int = 0
     """What of ``reserved_uw`` is of jobs on their way out."""
+    away: tuple[NodeView, ...] = ()
+    """Nodes that do not answer for a moment: to be expected back, with nothing free until then."""
+    away_uw: int = 0
+    """What of ``reserved_uw`` is theirs; ``away_held_uw`` of that is for the jobs there."""
+    away_held_uw: int = 0
 
     @property
     def spendable_uw(self) -> int:

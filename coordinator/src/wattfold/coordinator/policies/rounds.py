@@ -86,7 +86,9 @@ class Rounds(NamedJobs):
             self._names = frozenset(site.names)
         if site.nodes != self._site.nodes:
             self._cores = {node.spec.node_id: len(node.spec.cpus) for node in site.nodes}
-        if site != self._site or site.kind is None or site.nodes != self._site.nodes:
+        before = self._site
+        seen_before = before.nodes, before.away
+        if site != before or site.kind is None or (site.nodes, site.away) != seen_before:
             self._scheduler.site(site)
         self._site = site
         self._named.clear()
@@ -368,6 +370,9 @@ def site_of(world: Snapshot) -> Site:
         queues=world.queues,
         clearing=world.clearing,
         leaving_uw=world.leaving_uw,
+        away=world.away,
+        away_uw=world.away_uw,
+        away_held_uw=world.away_held_uw,
     )
 
 

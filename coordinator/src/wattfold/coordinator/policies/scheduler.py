@@ -146,6 +146,12 @@ class Site:
     """Jobs that wait and for which others are being ended."""
     leaving_uw: int = 0
     """What `spendable_uw` will be more when jobs have ended that are on their way out."""
+    away: tuple[NodeView, ...] = field(default=(), compare=False)
+    """Nodes that do not answer for a moment, for those who think ahead. They are not among
+    ``nodes``, nor is their power, ``away_uw``, with ``away_held_uw`` of jobs there, part of
+    `spendable_uw`."""
+    away_uw: int = 0
+    away_held_uw: int = 0
 
 
 class Scheduler(Protocol):
