@@ -79,6 +79,9 @@ class JobView:
     planned_ns: int = 0
     """How long all of it is predicted to run at its greatest size and full power, in place of its
     user's word; 0 = that counts."""
+    serial_ppm: int = -1
+    """The share of its time that fewer cores do not stretch (`models.amdahl`), as measured in its
+    run; -1 = it was not."""
 
     @property
     def greatest_size(self) -> int:
