@@ -81,6 +81,9 @@ class JobView:
     user's word; 0 = that counts."""
     waits: Waits = NO_WAITS
     """What its queue says of the time until its start."""
+    serial_ppm: int = -1
+    """The share of its time that fewer cores do not stretch (`models.amdahl`), as measured in its
+    run; -1 = it was not."""
 
     @property
     def greatest_size(self) -> int:

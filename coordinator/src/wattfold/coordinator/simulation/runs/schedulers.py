@@ -118,7 +118,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     from wattfold.coordinator.policies.slowdown_driven_check import CheckedSlowdownScheduler
     from wattfold.coordinator.policies.slowdown_driven_choice import Limits
     from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-    from wattfold.coordinator.policies.slowdown_driven_queue import Sharing, SharingRules
+    from wattfold.coordinator.policies.slowdown_driven_rules import Power, Sharing, SharingRules
 
     values = case.policy.values()
     cap_uw = case.policy.cap_uw
@@ -148,6 +148,8 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
             free_nodes=values["free_nodes"] == "yes",
             mapped=int(values["mapped"]),
             tested=int(values["tested"]),
+            power=Power(str(values["power"])),
+            energy_weight=float(values["energy_weight"]),
         ),
         sharing=(
             Sharing(lends=False, borrows=False, least=ranks),
@@ -159,6 +161,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
         contiguous=values["contiguous"] == "yes",
         kills_at_limit=_kills_at_limit(case, table),
         passes=_passes(values),
+        profiles=table.profiles,
     )
 
 
