@@ -239,8 +239,12 @@ def _sleep_without_chares(array: Any) -> None:
     first = not _arrays
     _arrays.add(array)
     if first:
-        here = _charm().arrays
-        nap_when_idle(_library(), lambda: not any(here.get(array) for array in _arrays))
+        charm, here = _charm(), _charm().arrays
+        nap_when_idle(
+            _library(),
+            lambda: not any(here.get(array) for array in _arrays),
+            lambda: bool(charm.sched_callables),
+        )
 
 
 _registered: list[object] = []
