@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, foresight, requeue, restart
+from wattfold.coordinator.core import adoption, foresight, reach, requeue, restart
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
@@ -242,6 +242,16 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
         rank.retry_ns = now_ns + state.settings.retry_ns
         job.reason = f"its threads do not leave CPUs {kept} of {rank.node_id}"
     rank.held, rank.moving_to, rank.confined = asked | kept, None, event.confined
+    if job.reach:
+        reach.confirmed(
+            state,
+            job,
+            rank,
+            resident=event.resident,
+            pe_map=event.processor_map,
+            applied=event.map_applied,
+            now_ns=now_ns,
+        )
     return []
 
 
@@ -252,6 +262,8 @@ def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Act
         rank.held, rank.moving_to = rank.held | rank.moving_to, None
         rank.retry_ns = now_ns + state.settings.retry_ns
         job.reason = f"resize is tried again: {event.reason}"
+        if job.reach:
+            reach.failed(state, job, rank)
     return []
 
 
@@ -355,7 +367,8 @@ def _judged(job: Job, rank: Rank, end: RankEnd) -> RankEnd:
     if first.end is not None or rank.signalled or job.state is JobState.ENDING:
         return replace(end, exit_code=0, lost=False, message="")
     told = f": {end.message}" if end.message else ""
-    message = f"the step host on {rank.node_id} ended before the launcher{told}"
+    what = "residual processes" if rank.resident else "step host"
+    message = f"the {what} on {rank.node_id} ended before the launcher{told}"
     return replace(end, exit_code=end.exit_code or 1, message=message)
 
 
