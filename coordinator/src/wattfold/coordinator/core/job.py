@@ -313,6 +313,8 @@ class Rank:
     gpus: tuple[str, ...] = ()
     resident: bool = False
     """Of a job with a reach: it holds no core here, as far as was confirmed."""
+    unsure: bool = False
+    """Likewise: whether it has the cores of ``held`` to itself is not confirmed."""
     pe_map: bytes = b""
     """Of its first rank: the processor map it was started with or that was confirmed last; empty =
     which one is in force is not known."""

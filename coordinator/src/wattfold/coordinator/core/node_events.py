@@ -214,7 +214,7 @@ def _adopt(job: Job, node_id: NodeId, reading: ev.ProcessReading) -> None:
     job.attempt = max(job.attempt, reading.attempt)
     rank.stopped, rank.stopping = reading.suspended, False
     rank.held, rank.moving_to, rank.signalled, rank.retry_ns = reading.cpus, None, False, 0
-    rank.resident = reading.resident
+    rank.resident, rank.unsure = reading.resident, False
     if job.reach:
         rank.pe_map = b""  # What came of a map on its way is not known: it is sent again.
 

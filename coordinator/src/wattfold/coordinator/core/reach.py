@@ -126,7 +126,7 @@ def map_of_all(job: Job) -> bytes:
     parts = []
     for rank in job.ranks.values():
         own = job.target.on(rank.node_id) if job.target else CpuSet()
-        enabled = 0 if rank.resident else len(rank.held & own)
+        enabled = 0 if rank.resident or rank.unsure else len(rank.held & own)
         parts.append(first_pes(rank.launch_cpus, enabled) if enabled else bytes(rank.launch_cpus))
     return b"".join(parts)
 
@@ -150,8 +150,7 @@ def due_steps(state: State, job: Job, ranks: Iterable[Rank], now_ns: int) -> Ite
             if rank.held != own or not (settled or waits):
                 yield Step(rank=rank, cpus=own, pe_map=wanted)
         elif own:
-            # Resident until it was confirmed otherwise, whatever it may hold already.
-            if rank.resident or rank.held != own:
+            if rank.unsure or rank.held != own:
                 yield Step(rank=rank, cpus=own)
         elif settled and not rank.resident:
             yield Step(rank=rank, cpus=CpuSet(), resident=True)
@@ -173,7 +172,7 @@ def confirmed(
             rank.retry_ns = now_ns + state.settings.retry_ns
             job.reason = "its program has not followed its processor map yet"
         return
-    rank.resident = resident and not rank.held
+    rank.resident, rank.unsure = resident and not rank.held, False
     if resident:
         state.plan_needed = state.plan_needed or "node vacated"
 
@@ -182,3 +181,5 @@ def failed(state: State, job: Job, rank: Rank) -> None:
     """Whether an agent has done a step is not known."""
     state.index.touch_job(job)
     rank.pe_map = b""
+    if rank is not next(iter(job.ranks.values())) and rank.held:
+        rank.resident, rank.unsure = False, True
