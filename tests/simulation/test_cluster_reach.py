@@ -132,7 +132,9 @@ def test_a_policy_takes_nodes_for_a_newcomer_and_gives_them_back(policy: object)
 def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     rng = random.Random(seed)
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000)
-    policy = (FifoEasy(), Parm(solver="greedy", resize_interval_ns=3 * S), Equipartition())[seed % 3]
+    policy = (FifoEasy(), Parm(solver="greedy", resize_interval_ns=3 * S), Equipartition())[
+        seed % 3
+    ]
     one = cluster(policy, nodes=4, seed=seed, faults=faults)
     for index in range(5):
         job = spec(rng.randint(20, 90), rng.randint(2, 4))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,8 +21,10 @@ from wattfold.v1 import coordinator_pb2 as pb
 RUN = [sys.executable, "-m", "wattfold.shims.charm_start", "--charm4py"]
 ROOT = Path(__file__).resolve().parents[3]
 RODS = ROOT / "runtime_shims/examples/blocks.py"
+GATED = Path(__file__).with_name("blocks.py")
 BLOCKS = 16
 NODES = 3
+ENDLESS = ["1000000", str(BLOCKS), "300"]
 PATH = ":".join(entry for entry in sys.path if entry)
 
 pytestmark = [
@@ -50,7 +53,7 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 class NodesJob:
-    """A job of mode map on one to three nodes of two cores; its program counts what is on its PEs."""
+    """A job of mode map on up to three nodes of two cores, which counts what is on its PEs."""
 
     def __init__(self, site: LiveSite, *arguments: str, program: Path = RODS) -> None:
         self.site = site
@@ -71,7 +74,9 @@ class NodesJob:
 
     def counted(self) -> list[int]:
         """What the program itself found last on its PEs."""
-        lines = re.findall(r"(?:blocks|moved(?: to)?) \[(.*)\]$", self.text(), re.MULTILINE)
+        lines = re.findall(
+            r"(?:blocks|moved(?: to| \d+)?|start \d+) \[(.*)\]$", self.text(), re.MULTILINE
+        )
         return [int(count) for count in lines[-1].split(",")] if lines else []
 
     def nodes(self) -> tuple[list[str], list[str]]:
@@ -103,14 +108,94 @@ class NodesJob:
 
 
 def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite) -> None:
-    job = NodesJob(site, "1000000", str(BLOCKS), "300")
+    job = NodesJob(site, *ENDLESS)
     job.on(3)
     job.resize(1)
     job.on(1)
     guest = site.submit(["sleep", "1000"], unit=pb.SIZE_UNIT_NODES, size_min=2, size_max=2)
     site.running(guest)
     assert {share.node_id for share in site.job(guest).shares} == {"n1", "n2"}
-    print(site.wattfold("show", job.id).stdout, site.wattfold("nodes").stdout)
+    sheet = site.wattfold("show", job.id).stdout
+    assert "PEs 2 of 6: 110000" in sheet
+    assert "residual on    n1, without cores of its own" in sheet
+    assert site.node(1).job_ids == [guest]
+    assert site.node(1).resident_job_ids == [job.id]
+    assert f"residual: {job.id}" in site.wattfold("nodes").stdout
+    # What is left of it there counts as residual, all of it.
+    used = wait_until("residual work", lambda: site.job(job.id).residual_cpu_ns)
+    assert used < site.job(job.id).cpu_ns
+    refused = site.wattfold("resize", job.id, "4", check=None)
+    assert refused.returncode
     job.resize(3)
     site.client.cancel(guest)
     job.on(3)
+    assert "Unknown CCS handler" not in job.text()
+
+
+def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveSite) -> None:
+    stop = site.work / "stop"
+    job = NodesJob(site, str(stop), program=GATED)
+    job.on(3)
+    job.resize(2)
+    site.kill_agent(2)
+    site.start_agent(2)
+    job.on(2)
+    # Of the node where the map is told, before it is.
+    site.kill_agent(0)
+    job.resize(1)
+    site.start_agent(0)
+    job.on(1)
+    # Of a node where it is resident: the next agent knows that it holds nothing there.
+    site.kill_agent(1)
+    site.start_agent(1)
+    guest = site.submit(["sleep", "1000"], unit=pb.SIZE_UNIT_NODES, size_min=2, size_max=2)
+    site.running(guest)
+    site.coordinator.kill()
+    site.coordinator.wait()
+    site.restart_coordinator()
+    job.on(1)
+    site.client.cancel(guest)
+    job.resize(3)
+    job.on(3)
+    stop.touch()
+    ended = site.ended(job.id)
+    assert (ended.state, ended.exit_code) == (pb.JOB_STATE_COMPLETED, 0)
+    found = re.search(r"^end (\d+) (\d+)$", job.text(), re.MULTILINE)
+    assert found is not None
+    # What it comes to wherever its blocks were.
+    assert int(found[2]) == BLOCKS * sum(sum(range(2000)) + step for step in range(int(found[1])))
+    wait_until("no process of it is left", lambda: not [*_named(site, GATED.name)])
+
+
+def test_a_node_lost_under_residual_processes_fails_the_job_with_its_name(site: LiveSite) -> None:
+    job = NodesJob(site, *ENDLESS)
+    job.on(3)
+    job.resize(2)
+    job.on(2)
+    site.kill_agent(2)
+    for pid in _of_node(site, "n2"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until("its end is on its way", lambda: site.job(job.id).state != pb.JOB_STATE_RUNNING)
+    site.start_agent(2)
+    ended = site.ended(job.id)
+    assert ended.state in (pb.JOB_STATE_LOST, pb.JOB_STATE_FAILED)
+    assert "residual processes on n2" in ended.message
+    wait_until("no process of it is left", lambda: not [*_named(site, "blocks.py")])
+
+
+def _named(site: LiveSite, word: str) -> Iterator[int]:
+    for pid in site.processes():
+        with contextlib.suppress(OSError):
+            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                yield pid
+
+
+def _of_node(site: LiveSite, node_id: str) -> Iterator[int]:
+    """Processes of jobs on a node, their keepers included."""
+    run_dir = os.fsencode(site.folder / node_id)
+    for pid in site.processes():
+        with contextlib.suppress(OSError):
+            told = Path(f"/proc/{pid}/environ").read_bytes()
+            if b"WATTFOLD_JOB_ID=" in told and b"SHIM_ENDPOINT=ipc://" + run_dir in told:
+                yield pid

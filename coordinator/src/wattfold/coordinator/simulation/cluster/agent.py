@@ -95,7 +95,7 @@ class Process:
 
     @property
     def map_fits(self) -> bool:
-        """Whether its map has one enabled PE for each of its cores; one over nodes is not judged."""
+        """Whether its map has one enabled PE for each of its cores, if it is of this node."""
         if self.spans:
             return self.steps_only or len(self.processor_map) == self.pes
         return not self.pes or (
