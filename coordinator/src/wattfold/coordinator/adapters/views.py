@@ -162,6 +162,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
             cpus=str(rank.held),
             memory_bytes=rank.memory_bytes,
             gpus=rank.gpus,
+            resident=rank.resident,
         )
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
@@ -270,8 +271,9 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
     for job_id, found in sample.jobs.items() if sample else ():
         message.residual.extend(r for r in residuals(node.node_id, job_id, found) if r.load > 0)
     for job in state.on_node(node.node_id):
-        if node.node_id in job.ranks and job.ranks[node.node_id].end is None:
-            message.job_ids.append(job.job_id)
+        rank = job.ranks.get(node.node_id)
+        if rank is not None and rank.end is None:
+            (message.resident_job_ids if rank.resident else message.job_ids).append(job.job_id)
     spec = node.spec
     if spec is None:
         return message

@@ -260,6 +260,8 @@ class ProcessReading:
     attempt: int = 0
     suspended: bool = False
     saving: Saving = Saving.UNKNOWN
+    resident: bool = False
+    """It holds no core of the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +357,11 @@ class MaskConfirmed:
     cpus: CpuSet
     confined: bool
     attempt: int = 0
+    resident: bool = False
+    """It was to hold none, and is confined to where others may be."""
+    processor_map: bytes = b""
+    map_applied: bool = False
+    """Whether the map that was sent is in force, with no object outside of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

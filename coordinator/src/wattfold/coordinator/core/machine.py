@@ -271,7 +271,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         job = state.index.open.get(assignment.job_id)
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
-            job.expected_start_ns = 0
+            job.expected_start_ns, job.reach = 0, assignment.reach
             if job.promise is not None:
                 nodes = tuple(share.node_id for share in assignment.shares)
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)

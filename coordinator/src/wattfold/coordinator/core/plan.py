@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import Assignment, JobSpec, Share
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.place import Place
@@ -65,8 +65,11 @@ class JobView:
     wanted_ns: int = -1
     over_ns: int = 0
     nodes_may_change: bool = False
-    """Another size, or other nodes, make it start again from its snapshot, which takes it about
-    ``restart_ns``: it runs, and may get any number of nodes it was submitted for."""
+    """It runs, and may get any number of nodes it was submitted for, within its ``reach`` if it has
+    one. Else another size, or other nodes, make it start again from its snapshot, which takes it
+    about ``restart_ns``."""
+    reach: tuple[NodeId, ...] = ()
+    """Nodes it has processes on; it keeps the first, and may hold the others."""
     restart_ns: int = 0
     size_asked: int = 0
     """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""

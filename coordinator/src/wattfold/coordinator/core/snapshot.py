@@ -190,7 +190,7 @@ def _waits(state: State, job: Job) -> bool:
 
 def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     waits = _waits(state, job)
-    nodes = [state.nodes[rank.node_id] for rank in job.ranks.values()]
+    nodes = [state.nodes[rank.node_id] for rank in job.ranks.values() if not rank.resident]
     movable = job.state is JobState.RUNNING and all(
         node.takes_jobs and not node.dead_zones for node in nodes
     )
@@ -210,7 +210,8 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         wanted_ns=job.wanted_ns,
         over_ns=job.over_ns(now_ns),
         movable=movable,
-        nodes_may_change=movable and job.restarted and not immovable(job),
+        nodes_may_change=movable and (bool(job.reach) or (job.restarted and not immovable(job))),
+        reach=job.reach,
         restart_ns=expected_ns(state.restarts, key) if job.restarted else 0,
         size_asked=job.size_asked,
         preemptable=not waits and not preemption.victim_refusal(job),

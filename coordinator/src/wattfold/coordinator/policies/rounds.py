@@ -176,10 +176,10 @@ class Rounds(NamedJobs):
         return any(len(s.cpus) != self._cores.get(s.node_id, 0) for s in current.shares)
 
     def _resizable(self, view: JobView) -> bool:
-        """Whether its size may change while it runs; of whole nodes by a restart, and among nodes
-        of the one kind that it is on."""
+        """Whether its size may change while it runs; of whole nodes by a restart or its map, and
+        among nodes of the one kind that it is on."""
         spec, cores = view.spec, view.spec.unit is SizeUnit.CORES
-        if spec.mode is ResizeMode.RESTART:
+        if spec.mode is ResizeMode.RESTART or view.reach:
             shares = view.current.shares if view.current else ()
             under = {self._kinds[s.node_id] for s in shares if s.node_id in self._kinds}
             return view.nodes_may_change and (cores or len(under) <= 1)
