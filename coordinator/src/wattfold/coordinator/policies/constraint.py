@@ -36,7 +36,7 @@ from wattfold.coordinator.policies.scheduler import (
     Scheduled,
     Site,
 )
-from wattfold.coordinator.solvers.lists.planner import DEPTH, Effort
+from wattfold.coordinator.solvers.lists.planner import Effort
 from wattfold.coordinator.solvers.lists.problem import Weights
 
 

@@ -85,7 +85,7 @@ class ConstraintSearch(Search):
 
     def _counted(self, queue: Sequence[Candidate]) -> Ground | None:
         """The nodes as a number, where that says all there is to say of them."""
-        specs = [one.view.spec for one in (*queue, *self._running)]
+        specs = [one.view.spec for one in queue] + [run.view.spec for run in self._running]
         if self._site.kind is None or any(
             spec.unit is not SizeUnit.NODES or spec.requests or spec.levels or not spec.alone
             for spec in specs

@@ -2,9 +2,9 @@
 
 Each order is judged by the whole plan it becomes. A change is kept if the plan is no worse than the
 present one, or than that of some evaluations ago (late acceptance; E. K. Burke, Y. Bykov: The Late
-Acceptance Hill-Climbing Heuristic. EJOR 258(1), 2017), so that the search leaves small hollows; what
-it returns is the best it has seen. It is bounded by evaluations and not by time: equal arguments
-give equal plans on any machine.
+Acceptance Hill-Climbing Heuristic. EJOR 258(1), 2017), so that the search leaves small hollows;
+what it returns is the best it has seen. It is bounded by evaluations and not by time: equal
+arguments give equal plans on any machine.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from wattfold.coordinator.solvers.lists.arrays import (
     FLEXIBLE,
     Arrays,
     Ints,
+    List,
     Schedule,
     objective_of,
 )
@@ -33,7 +34,7 @@ EARLY = 2.0
 class Lister(Protocol):
     """A scheduler of lists."""
 
-    def schedule(self, order: Ints, choice: Ints, depth: int) -> Schedule:
+    def schedule(self, order: List, choice: List, depth: int) -> Schedule:
         """See `reference.Lists`."""
 
 
