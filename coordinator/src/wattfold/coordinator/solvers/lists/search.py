@@ -66,9 +66,9 @@ def listed(
 
 
 def searched(
-    lists: Lister, arrays: Arrays, start: Listed, *, evaluations: int, seed: int
+    lists: Lister, arrays: Arrays, start: Listed, maker: str, *, evaluations: int, seed: int
 ) -> Listed:
-    """The best of ``start`` and so many lists that come from it by small changes."""
+    """The best of ``start`` and so many lists, of ``maker``, that come from it by small changes."""
     if len(start.order) < 2 and not _options(arrays).any():
         return start
     chance = np.random.default_rng(seed)
@@ -76,7 +76,7 @@ def searched(
     late = [start.objective] * LATE
     for evaluation in range(evaluations):
         order, choice = _changed(arrays, present, chance)
-        found = listed(lists, arrays, "order-search", order, choice, start.depth)
+        found = listed(lists, arrays, maker, order, choice, start.depth)
         slot = evaluation % LATE
         if found.objective <= max(present.objective, late[slot]):
             present = found
