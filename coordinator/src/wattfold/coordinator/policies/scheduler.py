@@ -22,6 +22,7 @@ from wattfold.coordinator.core.plan import JobView, NodeView, Policy
 from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.placement import Room
@@ -62,6 +63,9 @@ class Ask(NamedTuple):
     """The DRAM level it must have; 0 leaves it to the policy."""
     waits: Waits = NO_WAITS
     """What its queue says of the time until its start."""
+    unit_cores: int = 1
+    """Cores of each of its units, where its sizes count units."""
+    spread: Spread = Spread.ANY
 
 
 class Held(NamedTuple):
@@ -265,7 +269,16 @@ class NamedScheduler(Scheduler, Protocol):
 
 
 @runtime_checkable
-class ChoosingScheduler(NamedScheduler, Protocol):
+class FindingScheduler(NamedScheduler, Protocol):
+    """A scheduler that tells how it decides."""
+
+    @property
+    def found(self) -> Found:
+        """How the last decision was found."""
+
+
+@runtime_checkable
+class ChoosingScheduler(FindingScheduler, Protocol):
     """A scheduler that weighs all jobs by counts, and leaves nodes and cores to the driver.
 
     A job for which the driver finds none waits on. The driver sets ``deadline_s``, the time of a
@@ -274,10 +287,6 @@ class ChoosingScheduler(NamedScheduler, Protocol):
     """
 
     deadline_s: float
-
-    @property
-    def found(self) -> Found:
-        """How the last decision was found."""
 
     def placing(self, job: int) -> Placing:
         """How a job of the last decision is to be put on nodes."""
