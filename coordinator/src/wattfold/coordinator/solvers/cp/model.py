@@ -20,7 +20,6 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from wattfold.coordinator.solvers.cp.limits import Limits
 from wattfold.coordinator.solvers.cp.grid import (
     MACHINE,
     Grid,
@@ -31,6 +30,7 @@ from wattfold.coordinator.solvers.cp.grid import (
     Task,
     demands_of,
 )
+from wattfold.coordinator.solvers.cp.limits import Limits
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wattfold.coordinator.solvers.cp.limits import Answer, Limits, Repairs
 from wattfold.coordinator.solvers.cp.grid import (
     Grid,
     Place,
@@ -21,12 +20,13 @@ from wattfold.coordinator.solvers.cp.grid import (
     plan_of,
     settled,
 )
+from wattfold.coordinator.solvers.cp.limits import Answer, Limits, Repairs
 from wattfold.coordinator.solvers.cp.model import NodeModel
 from wattfold.coordinator.solvers.lists.problem import Plan, Problem
 
 LEAST_WALL_S = 0.02
 OTHER_NODES = 4
-"""Of those that free tasks are not on, in a repair: every node is a cumulative for each resource."""
+"""Of those that free tasks are not on, in a repair: each is a cumulative for every resource."""
 
 
 def solve_whole(problem: Problem, incumbent: Plan, seed: int, limits: Limits) -> Answer:
