@@ -113,3 +113,16 @@ def test_without_ortools_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, solver = queue(), CpSolver()
     assert solver.whole(problem, in_order(problem), 1, LONG_S) is None
     assert (solver.outcome, solver.detail) == (Outcome.MISSING, "install wattfold[cp]")
+
+
+@needs_ortools
+def test_of_many_jobs_the_first_are_planned_and_the_others_follow() -> None:
+    problem, solver = queue(6), CpSolver(deterministic=50)
+    incumbent = in_order(problem)
+    plan = solver.whole(problem, incumbent, 1, LONG_S, most=3)
+    assert plan is not None
+    assert faults(problem, plan) == []
+    assert sorted(start - NOW for start in plan.starts_ns[:3]) == [0, 10 * S, 20 * S]
+    assert [start - NOW for start in plan.starts_ns[3:]] == [120 * S, 130 * S, 140 * S]
+    assert solver.outcome is Outcome.BETTER
+    solver.close()

@@ -11,11 +11,11 @@ def load() -> None:
     from wattfold.coordinator.solvers.cp import search  # noqa: F401
 
 
-def whole(problem: Problem, incumbent: Plan, seed: int, limits: Limits) -> Answer:
+def whole(problem: Problem, incumbent: Plan, seed: int, limits: Limits, most: int = 0) -> Answer:
     """`search.solve_whole`."""
     from wattfold.coordinator.solvers.cp.search import solve_whole
 
-    return solve_whole(problem, incumbent, seed, limits)
+    return solve_whole(problem, incumbent, seed, limits, most)
 
 
 def repaired(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -155,14 +155,19 @@ def places_of(grid: Grid, problem: Problem, plan: Plan) -> list[Place]:
     ]
 
 
-def settled(grid: Grid, wanted: Sequence[Place], *, sooner: bool = False) -> list[Place] | None:
+def settled(
+    grid: Grid, wanted: Sequence[Place], *, sooner: bool = False, before: Collection[int] = ()
+) -> list[Place] | None:
     """Feasible places on the same nodes, each at its start or as soon after as it fits.
 
-    ``sooner``: or before, as soon as it fits, in the order of the starts. None if one never fits.
+    ``sooner``: or before, as soon as it fits, in the order of the starts. ``before``: tasks that
+    come before all others, whenever they start. None if one never fits.
     """
     held = {key: list(one.taken) for key, one in grid.capacities.items()}
     found: dict[int, Place] = {}
-    for number in sorted(range(len(wanted)), key=lambda one: (wanted[one].start, one)):
+    known = set(before)
+    order = sorted(range(len(wanted)), key=lambda one: (one not in known, wanted[one].start, one))
+    for number in order:
         task, place = grid.tasks[number], wanted[number]
         demands = demands_of(grid, task, place)
         start = _first_fit(grid, task, place, demands, held, 0 if sooner else place.start)

@@ -78,10 +78,13 @@ class NodeModel:
         places: Sequence[Place],
         free: Sequence[int],
         nodes: Collection[int] | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
         """``places`` of all tasks are feasible, and the hint. ``free`` are numbers of tasks.
 
-        ``nodes`` are those on which they may be, with all they are on; None = any.
+        ``nodes`` are those on which they may be, with all they are on; None = any. ``alone``: the
+        others are not there at all.
         """
         self._nodes = nodes
         self._grid, self._places, self._free = grid, places, tuple(free)
@@ -89,7 +92,7 @@ class NodeModel:
         self._rows: dict[Key, _Rows] = {}
         self._costs: list[Any] = []
         self._variables = {number: self._task(number) for number in self._free}
-        self._limit(self._fixed())
+        self._limit({} if alone else self._fixed())
         self._model.minimize(cp_model.LinearExpr.sum(self._costs))
 
     def solve(self, limits: Limits, seed: int, *, presolve: bool = False) -> Solved:

@@ -64,10 +64,15 @@ class CpSolver:
     _child: Child | None = None
     _crashes: int = 0
 
-    def whole(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
-        """The paper's model of all jobs; a better plan or None."""
+    def whole(
+        self, problem: Problem, incumbent: Plan, seed: int, limit_s: float, most: int = 0
+    ) -> Plan | None:
+        """The paper's model of all jobs; a better plan or None.
+
+        ``most``: of so many jobs at most, as in `search.solve_whole`, and better for them.
+        """
         limits = self._limits(WHOLE_CONFLICTS, limit_s)
-        return self._ask(problem, incumbent, limit_s, whole, seed, limits)
+        return self._ask(problem, incumbent, limit_s, whole, seed, limits, most)
 
     def repaired(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
         """A few jobs at a time; a better plan or None."""

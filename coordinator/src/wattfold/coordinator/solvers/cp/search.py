@@ -29,8 +29,15 @@ OTHER_NODES = 4
 """Of those that free tasks are not on, in a repair: each is a cumulative for every resource."""
 
 
-def solve_whole(problem: Problem, incumbent: Plan, seed: int, limits: Limits) -> Answer:
-    """The paper's model of all jobs that have a place, from the incumbent."""
+def solve_whole(
+    problem: Problem, incumbent: Plan, seed: int, limits: Limits, most: int = 0
+) -> Answer:
+    """The paper's model of all jobs that have a place, from the incumbent.
+
+    With more than ``most`` of them (0 = any number) it is of those alone that the incumbent starts
+    first; the others follow, where the incumbent has them, as soon as they fit then. So the paper
+    cuts its overhead; the plan of all may be worse than the incumbent, and is not looked at.
+    """
     begin_s = time.monotonic()
     grid = grid_of(problem, incumbent)
     places = settled(grid, places_of(grid, problem, incumbent))
@@ -38,17 +45,45 @@ def solve_whole(problem: Problem, incumbent: Plan, seed: int, limits: Limits) ->
         return Answer(plan=None, status="ROUNDED")
     if not places:
         return Answer(plan=None, status="EMPTY", proven=True)
-    model = NodeModel(grid, places, range(len(places)))
+    cut = 0 < most < len(places)
+    order = sorted(range(len(places)), key=lambda one: (places[one].start, one))
+    free = sorted(order[:most]) if cut else range(len(places))
+    model = NodeModel(grid, places, free, alone=True)
     left_s = limits.wall_s - (time.monotonic() - begin_s)
     found = model.solve(replace(limits, wall_s=max(left_s, LEAST_WALL_S)), seed)
-    proven = found.proven and grid.exact and len(places) == len(problem.jobs)
+    if cut:
+        plan = _followed(grid, problem, incumbent, places, found.places, free)
+    else:
+        plan = _better(grid, problem, incumbent, found.places, "cp")
+    proven = found.proven and grid.exact and not cut and len(places) == len(problem.jobs)
     return Answer(
-        plan=_better(grid, problem, incumbent, found.places, "cp"),
+        plan=plan,
         status=found.status,
         proven=proven,
         solves=1,
         deterministic=found.deterministic,
     )
+
+
+def _followed(
+    grid: Grid,
+    problem: Problem,
+    incumbent: Plan,
+    places: Sequence[Place],
+    found: Sequence[Place] | None,
+    free: Sequence[int],
+) -> Plan | None:
+    """The plan of some jobs with the others after them; None if it is no better for the former."""
+    if found is None:
+        return None
+    wanted = settled(grid, found, before=free)
+    if wanted is None:
+        return None
+    before, after = (
+        sum(grid.cost(grid.tasks[one], known[one].start) for one in free)
+        for known in (places, wanted)
+    )
+    return plan_of(grid, problem, incumbent, wanted, "cp") if after < before else None
 
 
 def repair(
