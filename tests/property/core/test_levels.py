@@ -221,7 +221,7 @@ def test_the_budget_holds_with_any_levels_and_faults(seed: int) -> None:
             app="s",
             argv=("run", str(rng.randint(2, 30))),
             kind=rng.choice(list(JobKind)),
-            unit=rng.choice(list(SizeUnit)),
+            unit=rng.choice([SizeUnit.CORES, SizeUnit.NODES]),
             size_max=2,
             time_ns=20 * S,
             gpus=gpus,

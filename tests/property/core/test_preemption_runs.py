@@ -34,7 +34,10 @@ POLICIES = [FifoEasy(), FifoEasy(backfill=False), EasyUniform()]
 
 
 def random_spec(rng: random.Random) -> JobSpec:
-    unit, queue = rng.choice(list(SizeUnit)), rng.choice(["low", "low", "other", "high"])
+    unit, queue = (
+        rng.choice([SizeUnit.CORES, SizeUnit.NODES]),
+        rng.choice(["low", "low", "other", "high"]),
+    )
     size = rng.randint(1, 3)
     seconds = rng.randint(2, 20)
     return JobSpec(

@@ -38,7 +38,7 @@ def troubled(seed: int) -> Cluster:
             app="s",
             argv=("run", str(rng.randint(2, 30))),
             kind=rng.choice(list(JobKind)),
-            unit=rng.choice(list(SizeUnit)),
+            unit=rng.choice([SizeUnit.CORES, SizeUnit.NODES]),
             size_max=2,
             time_ns=20 * S,
         )

@@ -11,7 +11,7 @@ from wattfold.coordinator.core.job import Assignment, JobSpec, Share
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.place import Place
 from wattfold.coordinator.core.promise import Promise
-from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
@@ -79,6 +79,8 @@ class JobView:
     planned_ns: int = 0
     """How long all of it is predicted to run at its greatest size and full power, in place of its
     user's word; 0 = that counts."""
+    waits: Waits = NO_WAITS
+    """What its queue says of the time until its start."""
 
     @property
     def greatest_size(self) -> int:

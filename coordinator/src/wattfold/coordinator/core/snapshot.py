@@ -15,6 +15,7 @@ from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
+from wattfold.coordinator.core.queue import NO_WAITS
 from wattfold.coordinator.core.restart_cost import expected_ns
 from wattfold.coordinator.core.state import State, profile_key
 
@@ -154,6 +155,7 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     )
     key = profile_key(job.spec.app, job.spec.unit.value)
     planned_ns, done = foresight.planned(state, job, now_ns)
+    queue = state.queues.get(job.spec.queue)
     return JobView(
         job_id=job.job_id,
         spec=job.planned_spec,
@@ -174,4 +176,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
         promise=job.promise if waits else None,
         planned_ns=planned_ns,
+        waits=queue.waits if queue is not None else NO_WAITS,
     )

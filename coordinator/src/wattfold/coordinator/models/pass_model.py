@@ -42,6 +42,8 @@ class SizeUnit(StrEnum):
 
     CORES = "cores"
     NODES = "nodes"
+    UNITS = "units"
+    """Job units: so many cores of a node each, with what goes with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,10 @@ from typing import cast
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.charge import node_uw
+from wattfold.coordinator.core.job_units import count_text
 from wattfold.coordinator.core.plan import NodeView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.promise import KEPT, Promise
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.conservative_search import PROMISED, WAITS, ConservativeSearch
 from wattfold.coordinator.policies.easy import NOWHERE, EasyScheduler, Queue
 from wattfold.coordinator.policies.easy_search import Wish, never
@@ -114,7 +116,7 @@ class ConservativeScheduler(EasyScheduler):
 
     def _why(self, job: int) -> Reason:
         if not self._entered[job][0]:
-            return Reason(job, never(f"{self._asks[job].least} nodes"), never=True)
+            return Reason(job, never(count_text(self._asks[job].least, SizeUnit.NODES)), never=True)
         promise = self._promises.get(job)
         if promise is None:
             return Reason(job, WAITS)

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import ResizeMode, SizeUnit
+from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.reservation import Windows
-from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
 from wattfold.coordinator.policies.stock import Stock, could_hold, wanted_text
 
 
@@ -110,7 +111,7 @@ def _obstacle(view: JobView, room: Room, snapshot: Snapshot) -> Waiting | None:
     if not spec.requests:
         return None  # It lacks cores alone, which is told by who counts them.
     where = f"the nodes with {wanted_text(spec)}"
-    return Waiting(job_id=job_id, reason=f"needs {spec.size_min} {spec.unit.value} free on {where}")
+    return Waiting(job_id=job_id, reason=f"needs {size_text(spec, spec.size_min)} free on {where}")
 
 
 def _kept(view: JobView, able: list[NodeId], room: Room, takes_ns: int) -> str:
@@ -121,7 +122,7 @@ def _kept(view: JobView, able: list[NodeId], room: Room, takes_ns: int) -> str:
         there = [node_id for node_id in able if node_id in own.nodes]
         if told := windows.why(spec, there, room.at_ns, ends_ns):
             return told
-        return f"needs {spec.size_min} {spec.unit.value} free on the nodes of {own}"
+        return f"needs {size_text(spec, spec.size_min)} free on the nodes of {own}"
     if not spec.reservation and not _enough_cores(view, able, room):
         return ""
     free = [n for n in able if _has_cores(view, n, room)]
@@ -132,10 +133,14 @@ def _has_cores(view: JobView, node_id: NodeId, room: Room) -> bool:
     one = room.free[node_id]
     if takes_whole_nodes(view.spec):
         return one == room.specs[node_id].cpus
+    if view.spec.unit is SizeUnit.UNITS:
+        return len(one) >= view.spec.unit_cores
     return len(one) >= view.spec.least_size
 
 
 def _never(view: JobView, snapshot: Snapshot) -> bool:
+    if view.spec.unit is SizeUnit.UNITS:
+        return largest_size(view.spec, snapshot.nodes) < view.spec.size_min
     able = sum(could_hold(node, view.spec) for node in snapshot.nodes)
     return able < (view.spec.size_min if view.spec.unit is SizeUnit.NODES else 1)
 
@@ -145,4 +150,6 @@ def _enough_cores(view: JobView, able: list[NodeId], room: Room) -> bool:
     there = [node_id for node_id in able if _has_cores(view, node_id, room)]
     if spec.unit is SizeUnit.NODES:
         return len(there) >= spec.size_min
+    if spec.unit is SizeUnit.UNITS:
+        return room.units_free(spec, there) >= spec.size_min
     return any(len(room.free[node_id]) >= spec.least_size for node_id in there)

@@ -19,6 +19,7 @@ from dataclasses import replace
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import NOBODY, JobView, Plan, Preemption, Snapshot, Waiting
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -162,12 +163,13 @@ class Rounds(NamedJobs):
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
             due_ns=spec.due_ns,
             dram_uw=spec.levels.dram_uw,
+            waits=view.waits,
         )
 
     def _in_part(self, view: JobView) -> bool:
         """Whether a job on whole nodes has less of one than all: such nodes count for two jobs."""
         spec, current = view.spec, view.current
-        if current is None or spec.alone or spec.unit is SizeUnit.CORES:
+        if current is None or spec.alone or spec.unit is not SizeUnit.NODES:
             return False
         return any(len(s.cpus) != self._cores.get(s.node_id, 0) for s in current.shares)
 
@@ -305,7 +307,7 @@ class Rounds(NamedJobs):
             assert self._chooser is not None, "other schedulers start what fits"
             job = self._numbers[one.view.job_id]
             self._given[job] = one.view
-            least = f"{one.view.spec.least_size} {one.view.spec.unit.value}"
+            least = size_text(one.view.spec, one.view.spec.least_size)
             reasons[job] = Reason(job, f"chosen, but no node has {least} free in one piece")
         return assignments + started, reasons
 

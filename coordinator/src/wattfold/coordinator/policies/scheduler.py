@@ -20,7 +20,7 @@ from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy
 from wattfold.coordinator.core.promise import Promise
-from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
@@ -35,7 +35,7 @@ to the queue. The service has no such decision.
 
 
 class Ask(NamedTuple):
-    """What a job asks for, as far as every policy looks at it. Sizes count nodes or cores."""
+    """What a job asks for, as far as every policy looks at it. Sizes count as ``unit`` says."""
 
     least: int
     greatest: int
@@ -60,6 +60,8 @@ class Ask(NamedTuple):
     """When it is to have ended; -1 = no matter."""
     dram_uw: int = 0
     """The DRAM level it must have; 0 leaves it to the policy."""
+    waits: Waits = NO_WAITS
+    """What its queue says of the time until its start."""
 
 
 class Held(NamedTuple):

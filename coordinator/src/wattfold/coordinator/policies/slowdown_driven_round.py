@@ -15,6 +15,7 @@ from typing import NamedTuple
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.easy_search import BEHIND, BLOCKED, FIRST, never, size_of
@@ -176,7 +177,7 @@ class Round:
     def _obstacle(self, one: Waiter, clearing: bool) -> Reason | None:
         if not one.size or not _fits(self._later, one):
             spec = one.view.spec
-            return Reason(one.job, never(f"{spec.least_size} {spec.unit.value}"), never=True)
+            return Reason(one.job, never(size_text(spec, spec.least_size)), never=True)
         if self._blocked and not clearing and not _fits(self._empty, one):
             return Reason(one.job, BLOCKED)
         return None
