@@ -17,6 +17,7 @@ MODULES = (
     "described.parm",
     "described.backfilling",
     "described.conservative",
+    "described.constraint",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattfold.coordinator.solvers.lists.problem import (
+    ENDLESS_NS,
     NEVER,
     UNLIMITED_UW,
     YEAR_NS,
@@ -213,7 +214,7 @@ def _ends(problem: Problem) -> Ints:
     times = {_end_ns(one, problem) for one in problem.running}
     times |= {closing.to_ns for closing in problem.closings}
     times |= {one.from_ns for one in problem.budgets}
-    return _ints(sorted(at_ns for at_ns in times if at_ns > now_ns))
+    return _ints(sorted(at_ns for at_ns in times if now_ns < at_ns < ENDLESS_NS))
 
 
 def _concerned(shapes: Sequence[Shape], closings: int) -> Bools:
