@@ -22,7 +22,7 @@ class Limits:
 class Repairs:
     """How many neighbourhoods of how many jobs are tried."""
 
-    rounds: int = 6
+    rounds: int = 4
     free: int = 12
 
 

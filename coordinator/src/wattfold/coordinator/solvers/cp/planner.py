@@ -8,7 +8,9 @@ After `GIVEN_UP` crashes in a row no process is started any more.
 from __future__ import annotations
 
 import enum
+import functools
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,7 +18,7 @@ from wattfold.coordinator.solvers.child import Child
 from wattfold.coordinator.solvers.cp.calls import load, repaired, whole
 from wattfold.coordinator.solvers.cp.limits import Answer, Limits, Repairs
 from wattfold.coordinator.solvers.lists.feasibility import faults
-from wattfold.coordinator.solvers.lists.problem import Plan, Problem
+from wattfold.coordinator.solvers.lists.problem import Plan, Problem, Spread
 from wattfold.coordinator.solvers.worker import Success, TimedOut
 
 MEMORY_BYTES = 2 << 30
@@ -26,7 +28,9 @@ GRACE_S = 0.5
 START_S = 10.0
 """For the first call of a process, which loads OR-Tools."""
 GIVEN_UP = 3
-WHOLE_CONFLICTS, REPAIR_CONFLICTS = 100_000, 6_000
+WHOLE_CONFLICTS, REPAIR_CONFLICTS = 100_000, 4_000
+WHOLE_DETERMINISTIC, REPAIR_DETERMINISTIC = 0.005, 0.01
+"""About a second for a hundred jobs on 64 nodes, and a quarter of one for all repairs of a plan."""
 
 
 class Outcome(enum.Enum):
@@ -49,20 +53,25 @@ def installed() -> bool:
     return importlib.util.find_spec("ortools") is not None
 
 
+@functools.cache
+def _child(_process: int, memory_bytes: int) -> Child:
+    """One for all who ask: it takes a second to load OR-Tools. Not that of a forked process."""
+    return Child(load, memory_bytes)
+
+
 @dataclass(slots=True)
 class CpSolver:
-    """Asks CP-SAT in a child process, which is kept from one call to the next."""
+    """Asks CP-SAT in a child process, which all solvers of this process share."""
 
-    deterministic: float = 1.0
-    """Limit of a call in OR-Tools' deterministic time."""
+    deterministic: float = 0.0
+    """Limit of a call in OR-Tools' deterministic time; 0 = the usual one."""
     repairs: Repairs = field(default_factory=Repairs)
-    outcome: Outcome = Outcome.NOT_ASKED
-    """Of the last call."""
-    detail: str = ""
-    """What a failure said."""
     memory_bytes: int = MEMORY_BYTES
-    _child: Child | None = None
-    _crashes: int = 0
+    outcome: Outcome = field(default=Outcome.NOT_ASKED, compare=False)
+    """Of the last call."""
+    detail: str = field(default="", compare=False)
+    """What a failure said."""
+    _crashes: int = field(default=0, compare=False)
 
     def whole(
         self, problem: Problem, incumbent: Plan, seed: int, limit_s: float, most: int = 0
@@ -71,22 +80,17 @@ class CpSolver:
 
         ``most``: of so many jobs at most, as in `search.solve_whole`, and better for them.
         """
-        limits = self._limits(WHOLE_CONFLICTS, limit_s)
+        limits = self._limits(WHOLE_DETERMINISTIC, WHOLE_CONFLICTS, limit_s)
         return self._ask(problem, incumbent, limit_s, whole, seed, limits, most)
 
     def repaired(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
         """A few jobs at a time; a better plan or None."""
-        limits = self._limits(REPAIR_CONFLICTS, limit_s)
+        limits = self._limits(REPAIR_DETERMINISTIC, REPAIR_CONFLICTS, limit_s)
         return self._ask(problem, incumbent, limit_s, repaired, seed, limits, self.repairs)
 
-    def close(self) -> None:
-        """Ends the process. Another call starts another one."""
-        if self._child is not None:
-            self._child.close()
-
-    def _limits(self, conflicts: int, limit_s: float) -> Limits:
+    def _limits(self, deterministic: float, conflicts: int, limit_s: float) -> Limits:
         return Limits(
-            deterministic=self.deterministic,
+            deterministic=self.deterministic or deterministic,
             conflicts=conflicts,
             wall_s=limit_s,
             memory_mb=self.memory_bytes >> 21,
@@ -105,12 +109,9 @@ class CpSolver:
             return None
         if self._crashes >= GIVEN_UP:
             return None
-        if self._child is None:
-            self._child = Child(load, self.memory_bytes)
-        grace_s = GRACE_S if self._child.running else START_S
-        result = self._child.call(
-            function, problem, incumbent, *arguments, deadline_s=limit_s + grace_s
-        )
+        child = _child(os.getpid(), self.memory_bytes)
+        grace_s = GRACE_S if child.running else START_S
+        result = child.call(function, problem, incumbent, *arguments, deadline_s=limit_s + grace_s)
         if isinstance(result, TimedOut):
             self._failed(Outcome.LATE, f"{result.while_} after {result.deadline_s:g} s")
             return None
@@ -145,10 +146,14 @@ class CpSolver:
 
 @dataclass(slots=True)
 class CpRepair:
-    """Repairs as an improver of plans (`problem.Improver`), where few jobs wait."""
+    """Repairs as an improver of plans (`problem.Improver`), where few jobs wait.
+
+    ``always``: also where lists do well: without units together, closed nodes and several caps.
+    """
 
     most_waiting: int = 100
     """With more it knows nothing better."""
+    always: bool = True
     solver: CpSolver = field(default_factory=CpSolver)
 
     @property
@@ -158,6 +163,32 @@ class CpRepair:
 
     def improve(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
         """A better plan, or None."""
-        if len(problem.jobs) > self.most_waiting:
+        if len(problem.jobs) > self.most_waiting or not (self.always or _hard(problem)):
             return None
         return self.solver.repaired(problem, incumbent, seed, limit_s)
+
+
+@dataclass(slots=True)
+class CpWhole:
+    """The paper's model as an improver of plans: of all jobs, or of the first of many."""
+
+    most_jobs: int = 100
+    solver: CpSolver = field(default_factory=CpSolver)
+
+    @property
+    def name(self) -> str:
+        """``cp``."""
+        return "cp"
+
+    def improve(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
+        """A better plan, or None."""
+        return self.solver.whole(problem, incumbent, seed, limit_s, self.most_jobs)
+
+
+def _hard(problem: Problem) -> bool:
+    """Whether there is what lists do badly."""
+    used = {job.shape for job in problem.jobs}
+    shapes = (problem.shapes[shape] for shape in used)
+    return any(len(job.options) > 1 for job in problem.jobs) or any(
+        shape.closings or (shape.spread is Spread.TOGETHER and shape.units > 1) for shape in shapes
+    )

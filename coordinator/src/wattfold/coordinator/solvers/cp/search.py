@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from wattfold.coordinator.solvers.cp.grid import (
@@ -35,8 +35,8 @@ def solve_whole(
     """The paper's model of all jobs that have a place, from the incumbent.
 
     With more than ``most`` of them (0 = any number) it is of those alone that the incumbent starts
-    first; the others follow, where the incumbent has them, as soon as they fit then. So the paper
-    cuts its overhead; the plan of all may be worse than the incumbent, and is not looked at.
+    first, as the paper cuts its overhead; the others follow, where the incumbent has them, as soon
+    as they fit then. It is the plan of all that must be better.
     """
     begin_s = time.monotonic()
     grid = grid_of(problem, incumbent)
@@ -51,39 +51,17 @@ def solve_whole(
     model = NodeModel(grid, places, free, alone=True)
     left_s = limits.wall_s - (time.monotonic() - begin_s)
     found = model.solve(replace(limits, wall_s=max(left_s, LEAST_WALL_S)), seed)
-    if cut:
-        plan = _followed(grid, problem, incumbent, places, found.places, free)
-    else:
-        plan = _better(grid, problem, incumbent, found.places, "cp")
+    whole: Sequence[Place] | None = found.places
+    if cut and whole is not None:
+        whole = settled(grid, whole, before=free)
     proven = found.proven and grid.exact and not cut and len(places) == len(problem.jobs)
     return Answer(
-        plan=plan,
+        plan=_better(grid, problem, incumbent, whole, "cp", free if cut else ()),
         status=found.status,
         proven=proven,
         solves=1,
         deterministic=found.deterministic,
     )
-
-
-def _followed(
-    grid: Grid,
-    problem: Problem,
-    incumbent: Plan,
-    places: Sequence[Place],
-    found: Sequence[Place] | None,
-    free: Sequence[int],
-) -> Plan | None:
-    """The plan of some jobs with the others after them; None if it is no better for the former."""
-    if found is None:
-        return None
-    wanted = settled(grid, found, before=free)
-    if wanted is None:
-        return None
-    before, after = (
-        sum(grid.cost(grid.tasks[one], known[one].start) for one in free)
-        for known in (places, wanted)
-    )
-    return plan_of(grid, problem, incumbent, wanted, "cp") if after < before else None
 
 
 def repair(
@@ -169,9 +147,10 @@ def _better(
     incumbent: Plan,
     places: Sequence[Place] | None,
     maker: str,
+    before: Collection[int] = (),
 ) -> Plan | None:
     if places is None:
         return None
-    shifted = settled(grid, places, sooner=True) or places
+    shifted = settled(grid, places, sooner=True, before=before) or places
     plan = plan_of(grid, problem, incumbent, shifted, maker)
     return plan if plan.objective < incumbent.objective else None
