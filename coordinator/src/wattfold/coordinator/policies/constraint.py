@@ -9,8 +9,10 @@ plan that is worse than that of a plain rule. Over a whole run that does not mak
 case, as run times are not what was asked for.
 
 Lateness beyond what queues allow counts beside the waits. Where power is short jobs may be planned
-at lower caps, at which they take longer, if that lets them start and makes the plan better. Nothing
-is kept between two rounds but what is told of those that wait.
+at lower caps, at which they take longer, if that lets them start and makes the plan better.
+
+Kept between two rounds is the order that the last search has found, which is compared as well: one
+made anew begins without it, and may decide otherwise. Without search nothing is.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from wattfold.coordinator.policies.scheduler import (
     Scheduled,
     Site,
 )
-from wattfold.coordinator.solvers.lists.planner import DEPTH, Effort
+from wattfold.coordinator.solvers.lists.planner import Effort
 from wattfold.coordinator.solvers.lists.problem import Weights
 
 
@@ -59,6 +61,8 @@ class ConstraintScheduler(AssigningScheduler):
         """Jobs that wait, and their places in the queue."""
         self._running: dict[int, None] = {}
         self._last: ConstraintSearch | None = None
+        self._order: Sequence[int] = ()
+        """Jobs in the order of the last plan, if a search has found it. Memory: see the module."""
         self._told: dict[int, Reason] = {}
 
     @property
@@ -109,6 +113,7 @@ class ConstraintScheduler(AssigningScheduler):
             rules=self._rules,
             weights=self._weights,
             effort=self._effort,
+            last=self._order,
             jobs=self._jobs,
             site=self._site,
             running=sorted(self._running),
@@ -117,6 +122,7 @@ class ConstraintScheduler(AssigningScheduler):
             now_ns=now_ns,
         )
         decisions = self._last.decide()
+        self._order = self._last.order
         for job, *_ in decisions:
             del self._waiting[job]
             self._running[job] = None

@@ -23,7 +23,7 @@ from wattfold.coordinator.policies.easy_search import Candidate, Search
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
 from wattfold.coordinator.policies.promises import LAG_NS, expected_end_ns
 from wattfold.coordinator.policies.scheduler import Decision, Found, Reason
-from wattfold.coordinator.solvers.lists.planner import Effort, planned
+from wattfold.coordinator.solvers.lists.planner import SEARCHED, Effort, planned
 from wattfold.coordinator.solvers.lists.problem import (
     NEVER,
     Budget,
@@ -38,12 +38,25 @@ NOWHERE = "has no place in the present plan"
 
 
 class ConstraintSearch(Search):
-    """One round. ``ground`` are the nodes without what jobs on their way out hold."""
+    """One round. ``ground`` are the nodes without what jobs on their way out hold.
+
+    ``last`` are jobs in the order that the search of the last round found.
+    """
 
     def __init__(
-        self, *, ground: Ground, rules: Rules, weights: Weights, effort: Effort, **parts: Any
+        self,
+        *,
+        ground: Ground,
+        rules: Rules,
+        weights: Weights,
+        effort: Effort,
+        last: Sequence[int],
+        **parts: Any,
     ) -> None:
         super().__init__(**parts)
+        self._last = last
+        self.order: list[int] = []
+        """What is the last order for the next round; empty where nothing was searched."""
         self._ground, self._rules, self._weights, self._effort = ground, rules, weights, effort
         # Jobs on their way out will be gone: who needs their nodes has a turn.
         self._empty = Room(ground.views, self._site.most_uw)
@@ -74,7 +87,11 @@ class ConstraintSearch(Search):
             budgets=(Budget(0, budget_uw),),
             weights=self._weights,
         )
-        plan = planned(problem, self._effort)
+        numbers = {one.job: index for index, one in enumerate(queue)}
+        last = [numbers[job] for job in self._last if job in numbers]
+        plan = planned(problem, self._effort, last)
+        if plan.maker in SEARCHED:
+            self.order = [queue[index].job for index in plan.order]
         self.found = Found(solver=plan.maker, outcome="feasible", objective=plan.objective)
         for index, one in enumerate(queue):
             if plan.starts_ns[index] == self._now_ns:
@@ -85,7 +102,7 @@ class ConstraintSearch(Search):
 
     def _counted(self, queue: Sequence[Candidate]) -> Ground | None:
         """The nodes as a number, where that says all there is to say of them."""
-        specs = [one.view.spec for one in (*queue, *self._running)]
+        specs = [one.view.spec for one in queue] + [run.view.spec for run in self._running]
         if self._site.kind is None or any(
             spec.unit is not SizeUnit.NODES or spec.requests or spec.levels or not spec.alone
             for spec in specs

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import ResizeMode, SizeUnit
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.reservation import Windows
@@ -60,16 +60,26 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
     for assignment in plan.assignments:
         for share in assignment.shares:
             stock.take(share)
-    waiting = (_told(one, asking, stock, snapshot) for one in plan.waiting)
+    # Jobs that ask for the same miss the same.
+    missing: dict[tuple[object, ...], tuple[str, bool]] = {}
+    waiting = []
+    for one in plan.waiting:
+        view = asking.get(one.job_id)
+        if view is not None:
+            asked = _asked(view.spec)
+            if asked not in missing:
+                told = stock.missing(view.spec)
+                missing[asked] = told, bool(told) and _never(view, snapshot)
+            reason, never = missing[asked]
+            one = replace(one, reason=reason, never=never) if reason else one
+        waiting.append(one)
     return replace(plan, waiting=tuple(waiting))
 
 
-def _told(one: Waiting, asking: dict[JobId, JobView], stock: Stock, snapshot: Snapshot) -> Waiting:
-    view = asking.get(one.job_id)
-    missing = stock.missing(view.spec) if view else ""
-    if view is None or not missing:
-        return one
-    return replace(one, reason=missing, never=_never(view, snapshot))
+def _asked(spec: JobSpec) -> tuple[object, ...]:
+    """All that `Stock.missing` and `_never` go by."""
+    sizes = spec.unit, spec.size_min, spec.unit_cores, spec.spread
+    return *sizes, spec.memory_bytes, spec.gpus, spec.features
 
 
 def _after(snapshot: Snapshot) -> Room:

@@ -32,6 +32,7 @@ from wattfold.coordinator.policies.scheduler import (
     AssigningScheduler,
     ChoosingScheduler,
     Decision,
+    FindingScheduler,
     Found,
     Held,
     NamedJobs,
@@ -127,7 +128,7 @@ class Rounds(NamedJobs):
             )
             for one in named.values()
         )
-        found = self._chooser.found if self._chooser is not None else Found()
+        found = scheduler.found if isinstance(scheduler, FindingScheduler) else Found()
         plan = Plan(
             assignments=tuple(assignments),
             waiting=waiting,

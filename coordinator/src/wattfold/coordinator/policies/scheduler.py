@@ -259,7 +259,16 @@ class NamedScheduler(Scheduler, Protocol):
 
 
 @runtime_checkable
-class ChoosingScheduler(NamedScheduler, Protocol):
+class FindingScheduler(NamedScheduler, Protocol):
+    """A scheduler that tells how it decides."""
+
+    @property
+    def found(self) -> Found:
+        """How the last decision was found."""
+
+
+@runtime_checkable
+class ChoosingScheduler(FindingScheduler, Protocol):
     """A scheduler that weighs all jobs by counts, and leaves nodes and cores to the driver.
 
     A job for which the driver finds none waits on. The driver sets ``deadline_s``, the time of a
@@ -268,10 +277,6 @@ class ChoosingScheduler(NamedScheduler, Protocol):
     """
 
     deadline_s: float
-
-    @property
-    def found(self) -> Found:
-        """How the last decision was found."""
 
     def placing(self, job: int) -> Placing:
         """How a job of the last decision is to be put on nodes."""

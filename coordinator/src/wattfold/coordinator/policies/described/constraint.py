@@ -79,7 +79,7 @@ DESCRIPTION = Description(
             default=32,
             low=0,
             high=2000,
-            help="plans that a search looks at with up to 100 jobs waiting; fewer with more of them",
+            help="plans that a search looks at while up to 100 jobs wait; with more, fewer",
         ),
         PolicySetting(
             key="seed",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from wattfold.coordinator.solvers.lists.problem import (
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+List = Sequence[int] | Ints
+"""Numbers of jobs, in an order, or a number of each."""
 
 FLEXIBLE = -1
 """Of the options of a job: the first that fits when its turn has come."""
@@ -168,7 +172,7 @@ def plan_of(arrays: Arrays, schedule: Schedule, maker: str, order: Sequence[int]
     return Plan(
         starts_ns=tuple(schedule.starts_ns.tolist()),
         options=tuple(np.maximum(schedule.options - first, 0).tolist()),
-        nodes=tuple(tuple(nodes[a:b]) for a, b in zip(begin, begin[1:], strict=False)),
+        nodes=tuple(tuple(nodes[a:b]) for a, b in pairwise(begin)),
         objective=objective_of(arrays, schedule.starts_ns),
         maker=maker,
         order=tuple(order),
@@ -180,7 +184,7 @@ def _tried(shape: Shape, unit_uw: Ints, nodes: Sequence[Node]) -> Ints:
     if not nodes:
         return _ints([])
     amounts = _ints([node.amounts for node in nodes])
-    able = (amounts >= _ints(shape.amounts)).all(axis=1)
+    able: Bools = np.all(amounts >= _ints(shape.amounts), axis=1)
     if shape.nodes is not None:
         named = np.zeros(len(nodes), dtype=np.bool_)
         named[list(shape.nodes)] = True

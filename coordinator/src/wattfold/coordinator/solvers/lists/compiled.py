@@ -10,13 +10,13 @@ has left the machine code in numba's cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
-from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Bools, Ints, Schedule
+from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Bools, Ints, List, Schedule
 from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, Spread
 
 ROWS = 16
@@ -98,7 +98,7 @@ class Lists:
         first = arrays.demand[arrays.option_from[:-1]]
         self._nodes_from = np.concatenate(([0], np.cumsum(arrays.units[first]))).astype(np.int64)
 
-    def schedule(self, order: Sequence[int], choice: Sequence[int], depth: int) -> Schedule:
+    def schedule(self, order: List, choice: List, depth: int) -> Schedule:
         """The list schedule of all jobs in an order."""
         arrays, jobs = self._arrays, len(self._arrays.option_from) - 1
         times, free, counts = (rows.copy() for rows in self._rows)
@@ -208,9 +208,9 @@ def _fit_now(given, space, what):  # type: ignore[no-untyped-def]
 @_compiled
 def _is_closed(given, what, node, start_ns, end_ns):  # type: ignore[no-untyped-def]
     for c in range(len(given.closed)):
-        if given.concerned[what, c] and given.closed[c, node]:
-            if start_ns < given.closed_to_ns[c] and given.closed_from_ns[c] < end_ns:
-                return True
+        met = start_ns < given.closed_to_ns[c] and given.closed_from_ns[c] < end_ns
+        if met and given.concerned[what, c] and given.closed[c, node]:
+            return True
     return False
 
 
@@ -366,7 +366,7 @@ def _inserted(sorted_times, count, time_ns):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _schedule(given, space, now_ns, known_ends, order, choice, depth, nodes_from):  # type: ignore[no-untyped-def] # noqa: C901
+def _schedule(given, space, now_ns, known_ends, order, choice, depth, nodes_from):  # type: ignore[no-untyped-def]
     """`reference.Lists.schedule`: starts, options and the nodes of all units."""
     jobs, demands, nodes = len(order), len(given.units), len(space.counts)
     starts_ns, options = np.full(jobs, NEVER, dtype=np.int64), np.zeros(jobs, dtype=np.int64)

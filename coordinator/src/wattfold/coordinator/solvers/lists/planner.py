@@ -20,6 +20,9 @@ from wattfold.coordinator.solvers.lists.problem import Improver, Plan, Problem
 from wattfold.coordinator.solvers.lists.search import Listed, Lister, listed, searched
 
 LIST, PARALLEL = "list", "parallel-list"
+LAST, SEARCH = "last-order", "order-search"
+SEARCHED = (LAST, SEARCH)
+"""Makers of plans whose orders only a search has found."""
 PBS_FIFO, PBS_WALLTIME = "pbs-fifo", "pbs-walltime"
 FIFO_DEPTH, WALLTIME_DEPTH = 10, 400
 """Jobs that PBS looks ahead for, with the one order and the other."""
@@ -64,7 +67,7 @@ def planned(problem: Problem, effort: Effort, last: Sequence[int] = ()) -> Plan:
     lists = lister(arrays)
     best = min(candidates(lists, arrays, effort.depth, last), key=lambda one: one.objective)
     evaluations = effort.evaluations_of(len(problem.jobs))
-    best = searched(lists, arrays, best, evaluations=evaluations, seed=effort.seed)
+    best = searched(lists, arrays, best, SEARCH, evaluations=evaluations, seed=effort.seed)
     plan = plan_of(arrays, best.schedule, best.maker, best.order.tolist())
     if effort.improver is None or not 0 < len(problem.jobs) <= effort.improver_jobs:
         return plan
@@ -92,7 +95,7 @@ def candidates(lists: Lister, arrays: Arrays, depth: int, last: Sequence[int] = 
         flexible = np.full(len(area), FLEXIBLE, dtype=np.int64)
         found.insert(0, listed(lists, arrays, LIST, area, flexible, depth))
     if last:
-        found.append(listed(lists, arrays, "last-order", _merged(last, area), first, depth))
+        found.append(listed(lists, arrays, LAST, _merged(last, area), first, depth))
     return found + baselines(lists, arrays)
 
 

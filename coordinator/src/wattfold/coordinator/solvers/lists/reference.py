@@ -18,11 +18,11 @@ demand as much for as long. So the work grows with events times demands, not wit
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Ints, Schedule
+from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Ints, List, Schedule
 from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, Spread
 
 BLOCK = 64
@@ -35,7 +35,7 @@ class Lists:
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
 
-    def schedule(self, order: Sequence[int], choice: Sequence[int], depth: int) -> Schedule:
+    def schedule(self, order: List, choice: List, depth: int) -> Schedule:
         """The list schedule of all jobs in an order.
 
         ``choice`` has the option of each job, or `FLEXIBLE`: the first that lets it start when its
@@ -90,7 +90,7 @@ class _Table:
 class _Run:
     """One run through time."""
 
-    def __init__(self, arrays: Arrays, choice: Sequence[int], depth: int) -> None:
+    def __init__(self, arrays: Arrays, choice: List, depth: int) -> None:
         self._arrays, self._choice, self._depth = arrays, choice, depth
         self._table = _Table(arrays)
         self._ends: list[int] = arrays.ends_ns.tolist()
@@ -114,7 +114,7 @@ class _Run:
         self._options = np.zeros(jobs, dtype=np.int64)
         self._places: list[Ints] = [np.zeros(0, dtype=np.int64)] * jobs
 
-    def scheduled(self, order: Sequence[int]) -> Schedule:
+    def scheduled(self, order: List) -> Schedule:
         """All jobs, until nothing ends any more."""
         waits = np.array(order, dtype=np.int64)
         at_ns: int | None = self._arrays.now_ns

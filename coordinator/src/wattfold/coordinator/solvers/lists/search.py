@@ -2,9 +2,9 @@
 
 Each order is judged by the whole plan it becomes. A change is kept if the plan is no worse than the
 present one, or than that of some evaluations ago (late acceptance; E. K. Burke, Y. Bykov: The Late
-Acceptance Hill-Climbing Heuristic. EJOR 258(1), 2017), so that the search leaves small hollows; what
-it returns is the best it has seen. It is bounded by evaluations and not by time: equal arguments
-give equal plans on any machine.
+Acceptance Hill-Climbing Heuristic. EJOR 258(1), 2017), so that the search leaves small hollows;
+what it returns is the best it has seen. It is bounded by evaluations and not by time: equal
+arguments give equal plans on any machine.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from wattfold.coordinator.solvers.lists.arrays import (
     FLEXIBLE,
     Arrays,
     Ints,
+    List,
     Schedule,
     objective_of,
 )
@@ -33,7 +34,7 @@ EARLY = 2.0
 class Lister(Protocol):
     """A scheduler of lists."""
 
-    def schedule(self, order: Ints, choice: Ints, depth: int) -> Schedule:
+    def schedule(self, order: List, choice: List, depth: int) -> Schedule:
         """See `reference.Lists`."""
 
 
@@ -65,9 +66,9 @@ def listed(
 
 
 def searched(
-    lists: Lister, arrays: Arrays, start: Listed, *, evaluations: int, seed: int
+    lists: Lister, arrays: Arrays, start: Listed, maker: str, *, evaluations: int, seed: int
 ) -> Listed:
-    """The best of ``start`` and so many lists that come from it by small changes."""
+    """The best of ``start`` and so many lists, of ``maker``, that come from it by small changes."""
     if len(start.order) < 2 and not _options(arrays).any():
         return start
     chance = np.random.default_rng(seed)
@@ -75,7 +76,7 @@ def searched(
     late = [start.objective] * LATE
     for evaluation in range(evaluations):
         order, choice = _changed(arrays, present, chance)
-        found = listed(lists, arrays, "order-search", order, choice, start.depth)
+        found = listed(lists, arrays, maker, order, choice, start.depth)
         slot = evaluation % LATE
         if found.objective <= max(present.objective, late[slot]):
             present = found
