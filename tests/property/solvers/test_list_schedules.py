@@ -17,6 +17,7 @@ from wattfold.coordinator.solvers.lists.arrays import (
     arrays_of,
     objective_of,
     plan_of,
+    scarcity,
 )
 from wattfold.coordinator.solvers.lists.feasibility import faults
 from wattfold.coordinator.solvers.lists.problem import NEVER, Problem, Spread, objective
@@ -85,6 +86,7 @@ class Plain:
             for part in one.parts
         ]
         self._drawn = [(problem.now_ns, one.end_ns, one.power_uw) for one in problem.running]
+        self._scarce = scarcity(problem)
         self._events = {one.end_ns for one in problem.running}
         self._events |= {one.to_ns for one in problem.closings}
         self._events |= {one.from_ns for one in problem.budgets}
@@ -138,8 +140,10 @@ class Plain:
 
         def place(node: int) -> tuple[int, int, int]:
             beside = sum(
-                1
-                for has, asks in zip(problem.nodes[node].amounts, shape.amounts, strict=True)
+                scarce
+                for has, asks, scarce in zip(
+                    problem.nodes[node].amounts, shape.amounts, self._scarce, strict=True
+                )
                 if has and not asks
             )
             return power_uw[problem.nodes[node].kind], beside, node

@@ -51,7 +51,7 @@ SPREADS = {
 class Rules:
     """Settings of the policy, as its description tells them."""
 
-    caps: int = 1
+    caps: int = 3
     wait_ns: int = 86_400_000_000_000
     """The wait that jobs expect whose queue does not say."""
     ratios: str = "plan"
@@ -274,7 +274,7 @@ class Builder:
 def budget_of(ground: Ground, spendable_uw: int, waiting: Iterable[JobView]) -> int:
     """What jobs may draw; `UNLIMITED_UW` where the nodes cannot draw as much, whoever runs."""
     levelled = any(view.spec.levels for view in waiting)
-    if spendable_uw >= ground.full_uw + len(ground.nodes) * PLACES and not levelled:
+    if spendable_uw >= ground.full_uw and not levelled:
         return UNLIMITED_UW
     return spendable_uw
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import NOBODY, JobView, Plan, Preemption, Snapshot, Waiting
@@ -165,6 +165,8 @@ class Rounds(NamedJobs):
             due_ns=spec.due_ns,
             dram_uw=spec.levels.dram_uw,
             waits=view.waits,
+            unit_cores=max(spec.unit_cores, 1),
+            spread=spec.spread,
         )
 
     def _in_part(self, view: JobView) -> bool:
@@ -308,8 +310,7 @@ class Rounds(NamedJobs):
             assert self._chooser is not None, "other schedulers start what fits"
             job = self._numbers[one.view.job_id]
             self._given[job] = one.view
-            least = size_text(one.view.spec, one.view.spec.least_size)
-            reasons[job] = Reason(job, f"chosen, but no node has {least} free in one piece")
+            reasons[job] = Reason(job, _homeless(one.view.spec))
         return assignments + started, reasons
 
     def _assigned(
@@ -334,6 +335,14 @@ class Rounds(NamedJobs):
         among = () if job in self._running else self._scheduler.nodes(job)
         view = self._views[job]
         return Wanted(view=view, size=size, cap_uw=cap_uw, placing=placing, among=among)
+
+
+def _homeless(spec: JobSpec) -> str:
+    """Why a job was not placed that a scheduler has chosen by counts."""
+    least = size_text(spec, spec.least_size)
+    if spec.unit is SizeUnit.UNITS:
+        return f"chosen, but the nodes have no room for {least}, as what is free lies apart"
+    return f"chosen, but no node has {least} free in one piece"
 
 
 def _keep(view: JobView, room: Room) -> None:

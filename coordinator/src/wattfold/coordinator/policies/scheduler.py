@@ -22,6 +22,7 @@ from wattfold.coordinator.core.plan import JobView, NodeView, Policy
 from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.placement import Room
@@ -62,6 +63,9 @@ class Ask(NamedTuple):
     """The DRAM level it must have; 0 leaves it to the policy."""
     waits: Waits = NO_WAITS
     """What its queue says of the time until its start."""
+    unit_cores: int = 1
+    """Cores of each of its units, where its sizes count units."""
+    spread: Spread = Spread.ANY
 
 
 class Held(NamedTuple):

@@ -191,7 +191,7 @@ class SlowdownRounds(AssigningScheduler):
     def _note(self, job: int, view: JobView) -> None:
         spec = view.spec
         if job in self._places:
-            asked = (spec.unit_amounts, spec.features, spec.levels)
+            asked = (spec.unit_amounts, spec.features, spec.levels, spec.unit_cores, spec.spread)
             sizes = (spec.least_size, view.greatest_size)
             self._shapes[job] = (spec.unit, spec.exclusive, *sizes, spec.cap_uw, *asked)
         whole = spec.unit is SizeUnit.NODES and not (spec.requests or spec.reservation)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
-from wattfold.coordinator.core.job_units import size_text
+from wattfold.coordinator.core.job_units import counted, size_text
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.easy_search import BEHIND, BLOCKED, FIRST, never, size_of
@@ -222,17 +222,19 @@ class Round:
     def _begin(self, one: Waiter, shares: tuple[Share, ...], asked_ns: int, takes_ns: int) -> Run:
         spec, room = one.view.spec, self.ground.room
         whole = spec.unit is SizeUnit.NODES
-        size = len(shares) if whole else sum(len(share.cpus) for share in shares)
         given = Assignment(
             job_id=one.view.job_id,
-            size=size,
+            size=counted(spec, shares),
             cap_uw=room.held_uw(shares, one.cap_uw),
             shares=shares,
             expected_total_s=takes_ns / 1e9,
             levels=spec.levels,
         )
+        asked = one.size if spec.unit is SizeUnit.CORES else 0
         fulls = {
-            share.node_id: room.specs[share.node_id].kind.cores if whole else one.size
+            share.node_id: room.specs[share.node_id].kind.cores
+            if whole
+            else asked or len(share.cpus)
             for share in shares
         }
         run = Run(

@@ -157,12 +157,12 @@ class Ground:
     def _fulls(
         self, view: JobView, current: Assignment, kinds: Iterable[NodeKind]
     ) -> dict[NodeId, int]:
-        """The cores it asked for on each node; of a node out of reach, what it has."""
+        """The cores it asked for on each node; of units, and of nodes out of reach, what it has."""
         if view.spec.unit is SizeUnit.CORES:
             most = max((kind.cores for kind in kinds), default=current.size)
             full = max(min(view.greatest_size, most), current.size)
             return {current.shares[0].node_id: full}
-        specs = self.room.specs
+        specs = self.room.specs if view.spec.unit is SizeUnit.NODES else {}
         return {
             share.node_id: specs[share.node_id].kind.cores
             if share.node_id in specs

@@ -3,12 +3,13 @@
 A *demand* is what a job takes at one of its options: its shape, and the power of a unit by the kind
 of node. All jobs that demand the same are one to a scheduler. Each demand has the nodes that it may
 be on in the order in which they are tried: those on which it draws least come first, so that a
-place is found wherever the power feeds one; then those that have least of what it does not ask for,
-so that what is scarce stays for those who do.
+place is found wherever the power feeds one; then those that have least of what it does not ask for
+and those who wait do, so that what is scarce stays for them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,6 +37,7 @@ Bools = NDArray[np.bool_]
 List = Sequence[int] | Ints
 """Numbers of jobs, in an order, or a number of each."""
 
+MILLION = 1_000_000
 FLEXIBLE = -1
 """Of the options of a job: the first that fits when its turn has come."""
 
@@ -114,7 +116,8 @@ def arrays_of(problem: Problem) -> Arrays:
     kinds = _ints([node.kind for node in problem.nodes])
     none = np.zeros(len(problem.nodes), dtype=np.int64)
     unit_uw = [_ints(power_uw)[kinds] if power_uw else none for _, power_uw in numbers]
-    tried = [_tried(*each, problem.nodes) for each in zip(shapes, unit_uw, strict=True)]
+    scarce = scarcity(problem)
+    tried = [_tried(*each, problem.nodes, scarce) for each in zip(shapes, unit_uw, strict=True)]
     limited = any(one.power_uw < UNLIMITED_UW for one in problem.budgets)
     power_times_ns, power_uw = _power(problem)
     resources = len(problem.nodes[0].amounts) if problem.nodes else 0
@@ -179,7 +182,28 @@ def plan_of(arrays: Arrays, schedule: Schedule, maker: str, order: Sequence[int]
     )
 
 
-def _tried(shape: Shape, unit_uw: Ints, nodes: Sequence[Node]) -> Ints:
+def scarcity(problem: Problem) -> list[int]:
+    """Of each resource what all jobs ask for and how long, over what there is of it.
+
+    In millionths of the scarcest.
+    """
+    lasting: Counter[int] = Counter()
+    for job in problem.jobs:
+        lasting[job.shape] += job.options[0].duration_ns
+    asked = [0] * len(problem.nodes[0].amounts) if problem.nodes else []
+    for number, lasts_ns in lasting.items():
+        shape = problem.shapes[number]
+        for resource, amount in enumerate(shape.amounts):
+            asked[resource] += amount * shape.units * lasts_ns
+    there = [
+        max(sum(amounts), 1) for amounts in zip(*(n.amounts for n in problem.nodes), strict=True)
+    ]
+    shares = [total // count for total, count in zip(asked, there, strict=True)]
+    most = max(shares, default=0)
+    return [share * MILLION // most if most else 0 for share in shares]
+
+
+def _tried(shape: Shape, unit_uw: Ints, nodes: Sequence[Node], scarce: Sequence[int]) -> Ints:
     """The nodes of a demand on which a unit of it could ever be, in the order they are tried."""
     if not nodes:
         return _ints([])
@@ -189,7 +213,7 @@ def _tried(shape: Shape, unit_uw: Ints, nodes: Sequence[Node]) -> Ints:
         named = np.zeros(len(nodes), dtype=np.bool_)
         named[list(shape.nodes)] = True
         able &= named
-    beside = ((amounts > 0) & (_ints(shape.amounts) == 0)).sum(axis=1)
+    beside = ((amounts > 0) & (_ints(shape.amounts) == 0)) @ _ints(scarce)
     order = np.lexsort((np.arange(len(nodes)), beside, unit_uw))
     return order[able[order]].astype(np.int64)
 

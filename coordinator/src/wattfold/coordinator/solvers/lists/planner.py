@@ -2,21 +2,22 @@
 
 The plans of the plain rules are among those compared, rolled forward until all jobs have started.
 So under `problem.objective` no plan from here is worse than any of theirs; of equal ones the first
-counts. Each step that fails or does not apply leaves the plan of the one before: an `Improver`, the
-search, lists by weighted area, PBS by walltime, PBS by submission.
+counts. Each step that has nothing better leaves the plan of the one before: lists, the search, an
+`Improver`. `Plan.maker` tells which it is of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wattfold.coordinator.solvers.lists import orders, reference
 from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Ints, arrays_of, plan_of
+from wattfold.coordinator.solvers.lists.choice import lister
 from wattfold.coordinator.solvers.lists.feasibility import faults
-from wattfold.coordinator.solvers.lists.problem import Improver, Plan, Problem
+from wattfold.coordinator.solvers.lists.problem import NEVER, Improver, Plan, Problem, objective
 from wattfold.coordinator.solvers.lists.search import Listed, Lister, listed, searched
 
 LIST, PARALLEL = "list", "parallel-list"
@@ -30,6 +31,8 @@ DEPTH = 10
 FULL = 100
 """With more jobs than this, evaluations become fewer: the work of one grows with their number."""
 FADING = 1.5
+LONG = 400
+"""With numpy plans are of so many jobs at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +52,21 @@ class Effort:
         return int(self.evaluations * min(1.0, FULL / max(jobs, 1)) ** FADING)
 
 
-def lister(arrays: Arrays, compiled: bool = True) -> Lister:
-    """The compiled scheduler of lists where numba is installed, else the one in numpy."""
-    if compiled:
-        try:
-            from wattfold.coordinator.solvers.lists.compiled import Lists
-        except ModuleNotFoundError:
-            pass
-        else:
-            return Lists(arrays)
-    return reference.Lists(arrays)
+def planned(
+    problem: Problem,
+    effort: Effort,
+    last: Sequence[int] = (),
+    lists_of: Callable[[Arrays], Lister] = lister,
+) -> Plan:
+    """The best plan found. ``last`` are the jobs in the order of the last plan; others may miss.
 
-
-def planned(problem: Problem, effort: Effort, last: Sequence[int] = ()) -> Plan:
-    """The best plan found. ``last`` are the jobs in the order of the last plan; others may miss."""
+    Of a long queue, where plans are made with numpy, it is one of the first `LONG` by area: the
+    others have no place in it.
+    """
     arrays = arrays_of(problem)
-    lists = lister(arrays)
+    lists = lists_of(arrays)
+    if isinstance(lists, reference.Lists) and len(problem.jobs) > LONG:
+        return _of_the_first(problem, arrays, effort, last, lists_of)
     best = min(candidates(lists, arrays, effort.depth, last), key=lambda one: one.objective)
     evaluations = effort.evaluations_of(len(problem.jobs))
     best = searched(lists, arrays, best, SEARCH, evaluations=evaluations, seed=effort.seed)
@@ -72,6 +74,35 @@ def planned(problem: Problem, effort: Effort, last: Sequence[int] = ()) -> Plan:
     if effort.improver is None or not 0 < len(problem.jobs) <= effort.improver_jobs:
         return plan
     return improved(problem, plan, effort)
+
+
+def _of_the_first(
+    problem: Problem,
+    arrays: Arrays,
+    effort: Effort,
+    last: Sequence[int],
+    lists_of: Callable[[Arrays], Lister],
+) -> Plan:
+    """The plan of the first jobs by area alone."""
+    first = sorted(orders.weighted_area(arrays)[:LONG].tolist())
+    numbers = {job: number for number, job in enumerate(first)}
+    part = replace(problem, jobs=tuple(problem.jobs[job] for job in first))
+    known = [numbers[job] for job in last if job in numbers]
+    plan = planned(part, effort, known, lists_of)
+    count = len(problem.jobs)
+    starts_ns, options = [NEVER] * count, [0] * count
+    nodes: list[tuple[int, ...]] = [()] * count
+    for number, job in enumerate(first):
+        starts_ns[job], options[job] = plan.starts_ns[number], plan.options[number]
+        nodes[job] = plan.nodes[number]
+    return Plan(
+        starts_ns=tuple(starts_ns),
+        options=tuple(options),
+        nodes=tuple(nodes),
+        objective=objective(problem, starts_ns),
+        maker=plan.maker,
+        order=tuple(first[number] for number in plan.order),
+    )
 
 
 def improved(problem: Problem, plan: Plan, effort: Effort) -> Plan:

@@ -34,6 +34,9 @@ EARLY = 2.0
 class Lister(Protocol):
     """A scheduler of lists."""
 
+    def __init__(self, arrays: Arrays) -> None:
+        """For one problem."""
+
     def schedule(self, order: List, choice: List, depth: int) -> Schedule:
         """See `reference.Lists`."""
 
