@@ -48,9 +48,11 @@ class ConstraintScheduler(AssigningScheduler):
     each_event = False
     revisit_ns = 0
     solver_ns: Sequence[int] = ()
-    name = "constraint"
 
-    def __init__(self, *, size: str, rules: Rules, weights: Weights, effort: Effort) -> None:
+    def __init__(
+        self, *, name: str, size: str, rules: Rules, weights: Weights, effort: Effort
+    ) -> None:
+        self._name = name
         self._size, self._rules, self._weights, self._effort = size, rules, weights, effort
         self._jobs: NamedJobs
         self._site: Site
@@ -62,6 +64,11 @@ class ConstraintScheduler(AssigningScheduler):
         self._order: Sequence[int] = ()
         """Jobs in the order of the last plan, if a search has found it. Memory: see the module."""
         self._told: dict[int, Reason] = {}
+
+    @property
+    def name(self) -> str:
+        """Of the variant."""
+        return self._name
 
     @property
     def found(self) -> Found:
@@ -143,15 +150,11 @@ class ConstraintScheduler(AssigningScheduler):
 class Constraint(Scheduled):
     """Settings as `described.constraint` tells them."""
 
+    name: str = "constraint"
     size: str = "max"
     rules: Rules = Rules()  # noqa: RUF009 - immutable
     weights: Weights = Weights()  # noqa: RUF009
     effort: Effort = Effort()  # noqa: RUF009
-
-    @property
-    def name(self) -> str:
-        """``constraint``."""
-        return "constraint"
 
     def fallback(self) -> Policy | None:
         """Without search, which takes most of the time; then the plain rules."""
@@ -161,7 +164,11 @@ class Constraint(Scheduled):
     def scheduler(self) -> NamedScheduler:
         """A scheduler with these settings."""
         return ConstraintScheduler(
-            size=self.size, rules=self.rules, weights=self.weights, effort=self.effort
+            name=self.name,
+            size=self.size,
+            rules=self.rules,
+            weights=self.weights,
+            effort=self.effort,
         )
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:

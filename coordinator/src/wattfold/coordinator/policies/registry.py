@@ -18,6 +18,7 @@ MODULES = (
     "described.backfilling",
     "described.conservative",
     "described.constraint",
+    "described.constraint_cp",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",

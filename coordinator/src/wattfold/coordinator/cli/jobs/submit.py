@@ -54,7 +54,9 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 @click.option(
     "--spread",
+    "spreads",
     type=click.Choice(list(request.SPREADS)),
+    multiple=True,
     help="together: all units on one node. apart: one a node. Default: any.",
 )
 @click.option(
@@ -324,7 +326,7 @@ def _spec(
     **options: Any,
 ) -> pb.JobSpec:
     unit, size = request.size_of(options["cores"], options["nodes"], options["units"])
-    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spread"])
+    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spreads"])
     share = options["share"]
     kind = request.kind_of(options["kind"], size, share, unit)
     export_all = options["export"] == "all" and not options["no_env"]

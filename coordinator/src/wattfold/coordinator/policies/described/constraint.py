@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.descriptions import Description, PolicySetting, Values, Variant
 
-
-def _made(values: Values) -> Policy:
-    from wattfold.coordinator.policies.constraint import Constraint
-    from wattfold.coordinator.policies.constraint_problem import Rules
+if TYPE_CHECKING:
     from wattfold.coordinator.solvers.lists.planner import Effort
     from wattfold.coordinator.solvers.lists.problem import Weights
 
+
+def _made(values: Values) -> Policy:
+    """Lists, searched, and repaired by CP-SAT."""
+    from wattfold.coordinator.solvers.cp.planner import CpRepair
+    from wattfold.coordinator.solvers.lists.planner import Effort
+    from wattfold.coordinator.solvers.lists.problem import Weights
+
+    asked = str(values["repair"])
+    return planning(
+        values,
+        "constraint",
+        Weights(lateness=float(values["lateness_weight"]), late=float(values["late_weight"])),
+        Effort(
+            depth=int(values["depth"]),
+            evaluations=int(values["evaluations"]),
+            seed=int(values["seed"]),
+            improver=None if asked == "never" else CpRepair(always=asked == "always"),
+            improver_s=float(values["repair_s"]),
+        ),
+    )
+
+
+def planning(values: Values, name: str, weights: Weights, effort: Effort) -> Policy:
+    """The policy with what settings say of sizes, caps and times."""
+    from wattfold.coordinator.policies.constraint import Constraint
+    from wattfold.coordinator.policies.constraint_problem import Rules
+
     return Constraint(
+        name=name,
         size=str(values["size"]),
         rules=Rules(
             caps=int(values["caps"]),
             wait_ns=round(float(values["wait_s"]) * NS_PER_S),
             ratios=str(values["ratios"]),
         ),
-        weights=Weights(
-            lateness=float(values["lateness_weight"]), late=float(values["late_weight"])
-        ),
-        effort=Effort(
-            depth=int(values["depth"]),
-            evaluations=int(values["evaluations"]),
-            seed=int(values["seed"]),
-        ),
+        weights=weights,
+        effort=effort,
     )
 
 
@@ -109,6 +130,22 @@ DESCRIPTION = Description(
             choices=("plan", "order"),
             help="whether predicted run times, where there are any, count for the whole plan, or "
             "for the order of the list only",
+        ),
+        PolicySetting(
+            key="repair",
+            default="hard",
+            choices=("never", "hard", "always"),
+            help="whether CP-SAT mends plans of up to 100 waiting jobs, which needs OR-Tools "
+            "(wattfold[cp]): hard = where units go together, nodes are reserved or caps are to be "
+            "chosen",
+        ),
+        PolicySetting(
+            key="repair_s",
+            default=0.5,
+            low=0.05,
+            high=60.0,
+            unit="s",
+            help="the longest that repairs of a plan may take; mostly they end before by counts",
         ),
     ),
 )
