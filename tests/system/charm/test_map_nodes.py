@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 from system.site.live_site import MARK, LiveSite, site_plan, wait_until
 
-from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
-RUN = [sys.executable, "-m", "wattfold.shims.charm_start", "--charm4py"]
 ROOT = Path(__file__).resolve().parents[3]
 RODS = ROOT / "runtime_shims/examples/blocks.py"
 GATED = Path(__file__).with_name("blocks.py")
@@ -57,16 +55,13 @@ class NodesJob:
 
     def __init__(self, site: LiveSite, *arguments: str, program: Path = RODS) -> None:
         self.site = site
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": PATH, MARK: str(site.folder)}
-        self.id = site.submit(
-            [*RUN, str(program), *arguments],
-            env=env,
-            kind=pb.JOB_KIND_MALLEABLE,
-            unit=pb.SIZE_UNIT_NODES,
-            size_min=1,
-            size_max=NODES,
-            mode=common_pb2.RESIZE_MODE_MAP,
+        # As a user does: nothing here knows of servers, ports or maps.
+        done = site.wattfold(
+            *("submit", "--nodes", f"1-{NODES}", "--resize", "map"),
+            *("--env", f"PYTHONPATH={PATH}", "--env", f"{MARK}={site.folder}"),
+            *("--", sys.executable, str(program), *arguments),
         )
+        self.id = done.stdout.strip()
         site.running(self.id)
 
     def text(self) -> str:
