@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import random
 import re
 import signal
 import sys
@@ -15,15 +16,15 @@ from pathlib import Path
 import pytest
 from system.site.live_site import MARK, LiveSite, site_plan, wait_until
 
-from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
-RUN = [sys.executable, "-m", "wattfold.shims.charm_start", "--charm4py"]
 ROOT = Path(__file__).resolve().parents[3]
 RODS = ROOT / "runtime_shims/examples/blocks.py"
 GATED = Path(__file__).with_name("blocks.py")
 BLOCKS = 16
 NODES = 3
+RESIZES = int(os.environ.get("WATTFOLD_MAP_RESIZES", "8"))
+"""More of them take about a second each."""
 ENDLESS = ["1000000", str(BLOCKS), "300"]
 PATH = ":".join(entry for entry in sys.path if entry)
 
@@ -57,16 +58,13 @@ class NodesJob:
 
     def __init__(self, site: LiveSite, *arguments: str, program: Path = RODS) -> None:
         self.site = site
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": PATH, MARK: str(site.folder)}
-        self.id = site.submit(
-            [*RUN, str(program), *arguments],
-            env=env,
-            kind=pb.JOB_KIND_MALLEABLE,
-            unit=pb.SIZE_UNIT_NODES,
-            size_min=1,
-            size_max=NODES,
-            mode=common_pb2.RESIZE_MODE_MAP,
+        # As a user does: nothing here knows of servers, ports or maps.
+        done = site.wattfold(
+            *("submit", "--nodes", f"1-{NODES}", "--resize", "map"),
+            *("--env", f"PYTHONPATH={PATH}", "--env", f"{MARK}={site.folder}"),
+            *("--", sys.executable, str(program), *arguments),
         )
+        self.id = done.stdout.strip()
         site.running(self.id)
 
     def text(self) -> str:
@@ -101,6 +99,13 @@ class NodesJob:
         assert [bool(count) for count in counts] == [digit == "1" for digit in pe_map]
         wait_until("the objects", lambda: self.counted() == counts)
         return job
+
+    def check_result(self) -> None:
+        """Of the program with a gate: it is what it comes to wherever its blocks were."""
+        found = re.search(r"^end (\d+) (\d+)$", self.text(), re.MULTILINE)
+        assert found is not None
+        steps = range(int(found[1]))
+        assert int(found[2]) == BLOCKS * sum(sum(range(2000)) + step for step in steps)
 
     def _mapped(self, pe_map: str) -> pb.Job | None:
         job = self.site.job(self.id)
@@ -160,11 +165,23 @@ def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveS
     stop.touch()
     ended = site.ended(job.id)
     assert (ended.state, ended.exit_code) == (pb.JOB_STATE_COMPLETED, 0)
-    found = re.search(r"^end (\d+) (\d+)$", job.text(), re.MULTILINE)
-    assert found is not None
-    # What it comes to wherever its blocks were.
-    assert int(found[2]) == BLOCKS * sum(sum(range(2000)) + step for step in range(int(found[1])))
+    job.check_result()
     wait_until("no process of it is left", lambda: not [*_named(site, GATED.name)])
+
+
+@pytest.mark.timeout(60 + 20 * RESIZES)
+def test_objects_are_all_there_after_any_resize(site: LiveSite) -> None:
+    stop, rng = site.work / "stop-random", random.Random(13)
+    job = NodesJob(site, str(stop), program=GATED)
+    size = NODES
+    for _ in range(RESIZES):
+        size = rng.choice([other for other in range(1, NODES + 1) if other != size])
+        job.resize(size)
+        job.on(size)
+    assert site.job(job.id).resizes == RESIZES
+    stop.touch()
+    assert site.ended(job.id).state == pb.JOB_STATE_COMPLETED
+    job.check_result()
 
 
 def test_a_node_lost_under_residual_processes_fails_the_job_with_its_name(site: LiveSite) -> None:
