@@ -10,12 +10,13 @@ from wattfold.coordinator.core import foresight, preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
-from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, Share
+from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.state import State, profile_key
 
 
@@ -145,6 +146,17 @@ def _kept_next(job: Job, node: Node) -> CpuSet:
     return node.spec.cpus if wanted and job.spec.exclusive and node.spec else wanted
 
 
+def serial_of(state: State, job: Job) -> int:
+    """The share of its time that fewer cores do not stretch, ppm; -1 = not measured."""
+    if not job.speeds:
+        return NOT_MEASURED
+    cores = job.spec.size_max
+    if job.spec.unit is SizeUnit.NODES:
+        specs = [state.nodes[node_id].spec for node_id in job.ranks]
+        cores = sum(len(spec.cpus) for spec in specs if spec is not None)
+    return measured_serial_ppm(job.speeds, job.attempt, cores)
+
+
 def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     # Accepted but not launched yet counts as waiting: it may still go elsewhere.
     waits = job.state is JobState.PENDING or not (job.ranks or firm(state, job))
@@ -174,4 +186,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
         promise=job.promise if waits else None,
         planned_ns=planned_ns,
+        serial_ppm=serial_of(state, job),
     )
