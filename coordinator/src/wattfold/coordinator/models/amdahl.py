@@ -79,5 +79,10 @@ def serial_of_half_ppm(half_over_all: float) -> int:
     return _clipped(2 - half_over_all)
 
 
+def half_speed(serial_ppm: int) -> float:
+    """Speed on half of its cores over that on all of them; 0.5 where it is slowed in proportion."""
+    return 1 / (2 - serial_ppm / WHOLE_PPM)
+
+
 def _clipped(share: float) -> int:
     return min(max(round(share * WHOLE_PPM), 0), SERIAL_PPM_MAX)

@@ -48,6 +48,8 @@ from wattfold.coordinator.policies.slowdown_driven_head import Shape
 from wattfold.coordinator.policies.slowdown_driven_round import Round
 from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
 
+NAME = "slowdown-driven"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowdownDriven(Scheduled):
@@ -72,7 +74,7 @@ class SlowdownDriven(Scheduled):
     @property
     def name(self) -> str:
         """``slowdown-driven``."""
-        return "slowdown-driven"
+        return NAME
 
     def fallback(self) -> Policy | None:
         """None: it has no solver that could fail."""
@@ -108,7 +110,7 @@ class SlowdownRounds(AssigningScheduler):
     each_event = True
     revisit_ns = 0
     solver_ns: Sequence[int] = ()
-    name = "slowdown-driven"
+    name = NAME
 
     def __init__(self, rules: SharingRules) -> None:
         self._rules = rules
