@@ -58,9 +58,10 @@ class NodesJob:
 
     def __init__(self, site: LiveSite, *arguments: str, program: Path = RODS) -> None:
         self.site = site
+        self.most = len(site.plan.nodes)
         # As a user does: nothing here knows of servers, ports or maps.
         done = site.wattfold(
-            *("submit", "--nodes", f"1-{NODES}", "--resize", "map"),
+            *("submit", "--nodes", f"1-{self.most}", "--resize", "map"),
             *("--env", f"PYTHONPATH={PATH}", "--env", f"{MARK}={site.folder}"),
             *("--", sys.executable, str(program), *arguments),
         )
@@ -92,7 +93,7 @@ class NodesJob:
         """Waits until it is on its first so many nodes for everybody who has a say."""
         all_nodes = [node.node_id for node in self.site.plan.nodes]
         wait_until(f"{size} nodes", lambda: self.nodes() == (all_nodes[:size], all_nodes[size:]))
-        pe_map = "11" * size + "00" * (NODES - size)
+        pe_map = "11" * size + "00" * (self.most - size)
         job = wait_until(f"map {pe_map}", lambda: self._mapped(pe_map))
         counts = [pe.objects for pe in job.processors]
         assert sum(counts) == BLOCKS
@@ -199,6 +200,25 @@ def test_a_node_lost_under_residual_processes_fails_the_job_with_its_name(site: 
     assert ended.state in (pb.JOB_STATE_LOST, pb.JOB_STATE_FAILED)
     assert "residual processes on n2" in ended.message
     wait_until("no process of it is left", lambda: not [*_named(site, "blocks.py")])
+
+
+@pytest.mark.parametrize("policy", ["equipartition", "parm-wse"])
+def test_a_policy_takes_a_node_for_a_newcomer_and_gives_it_back(
+    policy: str, tmp_path: Path
+) -> None:
+    plan = replace(site_plan(nodes=2, policy=policy, cpu_share=0.9), omp_shim=None)
+    with LiveSite(plan, tmp_path / "logs") as site:
+        job = NodesJob(site, *ENDLESS)
+        job.on(2)
+        guest = site.submit(
+            ["sleep", "1000"], unit=pb.SIZE_UNIT_NODES, size_min=1, size_max=1, priority=100.0
+        )
+        job.on(1)
+        assert [share.node_id for share in site.running(guest).shares] == ["n1"]
+        site.client.cancel(guest)
+        job.on(2)
+        site.cancel_all()
+    site.check_record()
 
 
 def _named(site: LiveSite, word: str) -> Iterator[int]:
