@@ -70,6 +70,7 @@ class SlowdownDriven(Scheduled):
     tested: int = 200
     power: Power = Power.WATTS
     energy_weight: float = 1.0
+    guests: int = 1
 
     @property
     def name(self) -> str:
@@ -95,6 +96,7 @@ class SlowdownDriven(Scheduled):
                 tested=self.tested,
                 power=self.power,
                 energy_weight=self.energy_weight,
+                guests=self.guests,
             )
         )
 

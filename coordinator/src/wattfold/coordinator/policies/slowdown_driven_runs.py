@@ -113,6 +113,8 @@ class Ground:
 
     site: Site
     now_ns: int
+    guests: int = 1
+    """Jobs that a running one may lend to at a time."""
     room: Room = field(init=False)
     runs: dict[int, Run] = field(default_factory=dict)
     _on: dict[NodeId, dict[int, Run]] = field(default_factory=dict)
@@ -143,11 +145,27 @@ class Ground:
         """When a job ends: it has all its cores when its guests have ended, if it ever has."""
         full, had = run.slowest
         if full > had and run.grows:
-            until_ns = max((one.ends_ns for one in self._guests(run)), default=0)
+            until_ns = max((one.ends_ns for one in self._lent_to(run)), default=0)
             does_ns = run.does_ns(until_ns - self.now_ns)
             if until_ns > self.now_ns and run.left_ns > does_ns:
                 return until_ns + (run.left_ns - does_ns) * run.pace_ppm // WHOLE_PPM
         return self.now_ns + run.takes_ns(run.left_ns)
+
+    def guests_of(self, run: Run) -> set[int]:
+        """The jobs that came to its nodes after it."""
+        return {one.job for one in self._guests(run)}
+
+    def owns(self, run: Run) -> bool:
+        """Whether it was on all of its nodes before all others that are there."""
+        there = (one for share in run.given.shares for one in self.on(share.node_id))
+        return all(one is run or one.since > run.since for one in there)
+
+    def _lent_to(self, run: Run) -> Iterable[Run]:
+        """Those after whose ends it is taken to have all it asked for.
+
+        With several guests of a mate that is not what a guest gets when a later one ends.
+        """
+        return self._guests(run) if self.guests == 1 or self.owns(run) else ()
 
     def _guests(self, run: Run) -> Iterator[Run]:
         for share in run.given.shares:
