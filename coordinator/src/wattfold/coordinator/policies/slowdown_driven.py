@@ -77,6 +77,11 @@ class SlowdownDriven(Scheduled):
         """``slowdown-driven``."""
         return NAME
 
+    @property
+    def resizes(self) -> bool:
+        """Mates lend, and get it back."""
+        return True
+
     def fallback(self) -> Policy | None:
         """None: it has no solver that could fail."""
         return None

@@ -14,11 +14,11 @@ nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import Assignment, ResizeMode, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView
@@ -129,11 +129,18 @@ class Ground:
 
     # What runs.
 
-    def adopt(self, views: Sequence[tuple[int, JobView]]) -> None:
-        """Takes what running jobs hold, gives free cores back to them and predicts their ends."""
+    def adopt(
+        self, views: Sequence[tuple[int, JobView]], among: Container[JobId] | None = None
+    ) -> None:
+        """Takes what running jobs hold, gives free cores back to them and predicts their ends.
+
+        ``among``: to these alone, and no cap goes up.
+        """
         for job, view in views:
             self._adopt(job, view)
-        self._give_back()
+        self._give_back(among)
+        if among is None:
+            self._raise_caps()
         for run in sorted(self.runs.values(), key=lambda run: run.since, reverse=True):
             run.ends_ns = self.predicted_ns(run)
 
@@ -273,13 +280,17 @@ class Ground:
             kinds = self.room.kinds_under(given.shares)
             run.pace_ppm = pace_ppm(run.view, kinds, run.view.greatest_size, caps_uw)
 
-    def _give_back(self) -> None:
+    def _give_back(self, among: Container[JobId] | None) -> None:
         short = [run for run in self.runs.values() if run.resizable and run.short]
+        if among is not None:
+            short = [run for run in short if run.view.job_id in among]
         for run in sorted(short, key=lambda run: run.since):
             for share in run.given.shares:
                 cpus = self._grown(run, share)
                 if cpus is not None:
                     self.resize(run, {share.node_id: cpus})
+
+    def _raise_caps(self) -> None:
         for run in sorted(self.runs.values(), key=lambda run: run.since):
             wanted_uw, given = self.wanted_uw(run.view, run.given), run.given
             known = all(share.node_id in self.room.specs for share in given.shares)
