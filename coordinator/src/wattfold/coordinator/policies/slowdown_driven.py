@@ -70,11 +70,17 @@ class SlowdownDriven(Scheduled):
     tested: int = 200
     power: Power = Power.WATTS
     energy_weight: float = 1.0
+    guests: int = 1
 
     @property
     def name(self) -> str:
         """``slowdown-driven``."""
         return NAME
+
+    @property
+    def resizes(self) -> bool:
+        """Mates lend, and get it back."""
+        return True
 
     def fallback(self) -> Policy | None:
         """None: it has no solver that could fail."""
@@ -95,6 +101,7 @@ class SlowdownDriven(Scheduled):
                 tested=self.tested,
                 power=self.power,
                 energy_weight=self.energy_weight,
+                guests=self.guests,
             )
         )
 
