@@ -17,6 +17,7 @@ MODULES = (
     "described.parm",
     "described.backfilling",
     "described.conservative",
+    "described.pbs",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",

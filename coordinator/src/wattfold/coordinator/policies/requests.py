@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import ResizeMode, SizeUnit
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
@@ -60,16 +60,22 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
     for assignment in plan.assignments:
         for share in assignment.shares:
             stock.take(share)
-    waiting = (_told(one, asking, stock, snapshot) for one in plan.waiting)
+    # Of many jobs that ask for the same one is looked at.
+    told: dict[object, tuple[str, bool]] = {}
+    waiting = []
+    for one in plan.waiting:
+        view = asking.get(one.job_id)
+        if view is not None:
+            spec = view.spec
+            counted = spec.unit, spec.unit_cores, spec.spread, spec.size_min
+            asked = *counted, spec.unit_amounts, spec.features
+            if asked not in told:
+                missing = stock.missing(spec)
+                told[asked] = missing, bool(missing) and _never(view, snapshot)
+            missing, never = told[asked]
+            one = replace(one, reason=missing, never=never) if missing else one
+        waiting.append(one)
     return replace(plan, waiting=tuple(waiting))
-
-
-def _told(one: Waiting, asking: dict[JobId, JobView], stock: Stock, snapshot: Snapshot) -> Waiting:
-    view = asking.get(one.job_id)
-    missing = stock.missing(view.spec) if view else ""
-    if view is None or not missing:
-        return one
-    return replace(one, reason=missing, never=_never(view, snapshot))
 
 
 def _after(snapshot: Snapshot) -> Room:
