@@ -18,6 +18,7 @@ MODULES = (
     "described.backfilling",
     "described.conservative",
     "described.constraint",
+    "described.pbs",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",
