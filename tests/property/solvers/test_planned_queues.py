@@ -125,7 +125,12 @@ def test_areas_go_by_time_wait_and_the_largest_share() -> None:
         Job(5, 0, (Option(10),), 0, 10, rank_ns=1),  # It is known to be short.
     )
     problem = Problem(now_ns=0, nodes=(Node((8, 1)),), shapes=shapes, jobs=jobs)
-    assert orders.weighted_area(arrays_of(problem)).tolist() == [5, 4, 2, 0, 1, 3]
+    arrays = arrays_of(problem)
+    assert orders.weighted_area(arrays).tolist() == [5, 4, 2, 0, 1, 3]
+    assert orders.by_submission(arrays).tolist() == [4, 0, 1, 2, 3, 5]
+    brief = jobs[3]._replace(options=(Option(5),))
+    arrays = arrays_of(replace(problem, jobs=(*jobs[:3], brief, *jobs[4:])))
+    assert orders.by_walltime(arrays).tolist() == [4, 3, 0, 1, 2, 5]
 
 
 @given(st.data())
