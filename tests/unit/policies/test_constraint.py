@@ -26,11 +26,14 @@ from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.queue import Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.constraint import Constraint
 from wattfold.coordinator.policies.constraint_problem import Rules
 from wattfold.coordinator.policies.constraint_search import PLANNED
 from wattfold.coordinator.policies.promises import LAG_NS
 from wattfold.coordinator.policies.rounds import Rounds
+from wattfold.coordinator.solvers.lists.planner import Effort
+from wattfold.coordinator.solvers.lists.problem import Weights
 
 LAG = LAG_NS / S
 RIGID: dict[str, Any] = {"kind": JobKind.RIGID}
@@ -216,3 +219,13 @@ def test_power_is_planned_for_as_the_applier_charges_it() -> None:
         assert plan(seen, Constraint(rules=Rules(caps=1))).assignments or budget_w < 62
     full = snapshot(nodes[:1], jobs, budget_w=10 + 45)
     assert len(started(plan(full), full)) == 3
+
+
+def test_settings_have_the_defaults_of_what_they_are_for() -> None:
+    entry = registry.find("constraint")
+    assert entry is not None
+    made = entry.service({})
+    assert isinstance(made, Constraint)
+    assert (made.size, made.rules, made.weights) == (Constraint().size, Rules(), Weights())
+    said, own = made.effort, Effort()
+    assert (said.depth, said.evaluations, said.seed) == (own.depth, own.evaluations, own.seed)

@@ -22,6 +22,7 @@ from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.named_scheduler import node_view, spec_of
 from wattfold.coordinator.simulation.pool.table_jobs import TableJobs
+from wattfold.coordinator.simulation.pool.told_starts import note_starts
 
 DEADLINE_S = 20.0
 
@@ -49,6 +50,7 @@ class PolicyScheduler:
         self._jobs: dict[int, _Job] = {}
         self._nodes: tuple[NodeView, ...] = ()
         self._budget_uw = 0
+        self.first_told: dict[int, int] = {}
 
     def attach(self, jobs: Jobs) -> None:
         """Called once before the first event."""
@@ -77,6 +79,7 @@ class PolicyScheduler:
             return ()
         plan = self._policy.propose(self._snapshot(now_ns), now_ns, DEADLINE_S)
         self.revisit_ns = plan.revisit_ns
+        note_starts(self.first_told, plan)
         decisions: list[Decision] = []
         for assignment in plan.assignments:
             number = int(assignment.job_id)

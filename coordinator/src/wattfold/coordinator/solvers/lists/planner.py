@@ -141,13 +141,10 @@ def baselines(lists: Lister, arrays: Arrays) -> list[Listed]:
 
 
 def _merged(last: Sequence[int], area: Ints) -> Ints:
-    """An order with the jobs that it lacks put where they are by area: before whom they precede."""
+    """An order with the jobs it lacks, by area, each before the first one that is to come later."""
     rank = np.empty(len(area), dtype=np.int64)
     rank[area] = np.arange(len(area))
-    order = [job for job in last if job < len(area)]
-    known = set(order)
-    for job in area.tolist():
-        if job not in known:
-            at = next((i for i, other in enumerate(order) if rank[other] > rank[job]), len(order))
-            order.insert(at, job)
-    return np.array(order, dtype=np.int64)
+    known = np.array(last, dtype=np.int64)
+    lacking = area[~np.isin(area, known)]
+    slots = np.searchsorted(np.maximum.accumulate(rank[known]), rank[lacking])
+    return np.insert(known, slots, lacking)
