@@ -19,6 +19,7 @@ MODULES = (
     "described.conservative",
     "described.constraint",
     "described.constraint_cp",
+    "described.pbs",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",
