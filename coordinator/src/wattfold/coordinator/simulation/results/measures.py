@@ -69,10 +69,41 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="wasted_share", title="lost to restarts", quantity=Quantity.SHARE, better=-1, rare=True
     ),
+    Measure(
+        key="weighted_wait",
+        title="WQT, waits over expected ones",
+        quantity=Quantity.RATIO,
+        better=-1,
+        rare=True,
+    ),
+    Measure(key="jobs_late", title="NL, jobs late", quantity=Quantity.COUNT, better=-1, rare=True),
+    Measure(
+        key="lateness_s_total",
+        title="TR, sum of lateness",
+        quantity=Quantity.TIME,
+        better=-1,
+        rare=True,
+    ),
     Measure(key="rounds", title="planning rounds", quantity=Quantity.COUNT),
     _time("solver_s_mean", "mean solver time", timing=True),
     _time("solver_s_p99", "p99 solver time", timing=True),
     _time("solver_s_max", "max solver time", timing=True),
+    Measure(
+        key="decision_s_mean",
+        title="AO, mean decision",
+        quantity=Quantity.TIME,
+        better=-1,
+        timing=True,
+        rare=True,
+    ),
+    Measure(
+        key="decision_s_max",
+        title="longest decision",
+        quantity=Quantity.TIME,
+        better=-1,
+        timing=True,
+        rare=True,
+    ),
     _time("wall_s", "simulation time", timing=True),
 )
 
