@@ -27,6 +27,7 @@ from wattfold.coordinator.policies.constraint_problem import Ground, Rules
 from wattfold.coordinator.policies.constraint_search import ConstraintSearch, standing_ground
 from wattfold.coordinator.policies.easy_search import Wish
 from wattfold.coordinator.policies.pbs import Pbs
+from wattfold.coordinator.policies.pbs_search import Known
 from wattfold.coordinator.policies.rounds import planned
 from wattfold.coordinator.policies.scheduler import (
     AssigningScheduler,
@@ -56,6 +57,7 @@ class ConstraintScheduler(AssigningScheduler):
         self._jobs: NamedJobs
         self._site: Site
         self._ground: Ground | None = None
+        self._known = Known()
         self._waiting: dict[int, tuple[float, int, int]] = {}
         """Jobs that wait, and their places in the queue."""
         self._running: dict[int, None] = {}
@@ -77,8 +79,11 @@ class ConstraintScheduler(AssigningScheduler):
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
-        if self._ground is None or site.nodes != self._site.nodes:
+        others = self._ground is None or site.nodes != self._site.nodes
+        if others:
             self._ground = standing_ground(site.nodes)
+        if others or site != self._site:
+            self._known = Known()
         self._site = site
 
     def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - `Jobs` has its time
@@ -106,6 +111,7 @@ class ConstraintScheduler(AssigningScheduler):
         assert self._ground is not None, "the site comes before the first decision"
         search = ConstraintSearch(
             ground=self._ground,
+            known=self._known,
             rules=self._rules,
             weights=self._weights,
             effort=self._effort,
