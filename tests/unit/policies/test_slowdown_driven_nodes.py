@@ -197,6 +197,25 @@ def test_a_guest_of_a_mate_that_lends_already_waits() -> None:
     assert "c" in reasons(plan)
 
 
+def test_mates_are_neighbours_where_that_is_asked_for() -> None:
+    mates = [runs("a", "n0"), runs("c", "n2"), runs("d", "n3", submitted_s=-500)]
+    rigid = runs("r", "n1", sharing=CoreSharing.NO)
+    seen = at([*mates, rigid, whole("b", 2)], 4)
+    assert set(cores(planned(seen))["b"]) == {"n0", "n2"}
+    assert set(cores(planned(seen, contiguous=True))["b"]) == {"n2", "n3"}
+    apart = at([runs("a", "n0"), rigid, runs("c", "n2"), whole("b", 2)], 3)
+    assert "b" in cores(planned(apart))
+    assert "b" in reasons(planned(apart, contiguous=True))
+
+
+def test_a_job_that_would_gain_too_little_waits() -> None:
+    """It would end 90 s sooner, nine times what it asks for."""
+    mate = runs("a", "n0", time_s=200, done=0.5)
+    seen = at([mate, whole("b", 1)], 1)
+    assert "b" in cores(planned(seen, least_gain=8.9))
+    assert "b" in reasons(planned(seen, least_gain=9.1))
+
+
 def test_unlike_nodes_lend_by_their_kind() -> None:
     nodes: list[NodeView] = [two_sockets("n0"), node("n1", 4)]
     mates = [runs("a", "n0"), runs("c", "n1:0-3")]

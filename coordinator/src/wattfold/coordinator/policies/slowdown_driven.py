@@ -65,6 +65,8 @@ class SlowdownDriven(Scheduled):
     sharing_factor: float = 0.5
     benefit: bool = True
     protects: bool = True
+    least_gain: float = 0.0
+    contiguous: bool = False
     free_nodes: bool = False
     mapped: int = 32
     tested: int = 200
@@ -96,6 +98,8 @@ class SlowdownDriven(Scheduled):
                 factor=self.sharing_factor,
                 benefit=self.benefit,
                 protects=self.protects,
+                least_gain=self.least_gain,
+                contiguous=self.contiguous,
                 free_nodes=self.free_nodes,
                 mapped=self.mapped,
                 tested=self.tested,
