@@ -8,6 +8,7 @@ import pytest
 from unit.policies.snapshots import W, held, job, node, reasons, snapshot
 from unit.policies.test_slowdown_driven import two_sockets
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.queue import Queue
@@ -195,6 +196,14 @@ def test_a_guest_of_a_mate_that_lends_already_waits() -> None:
     plan = planned(at([runs("a", "n0", "n1"), whole("b", 2), whole("c", 2)]))
     assert "b" in cores(plan)
     assert "c" in reasons(plan)
+
+
+def test_a_job_that_names_nodes_has_its_mates_there() -> None:
+    mates = [runs("a", "n0"), runs("c", "n1")]
+    for name in ("n0", "n1"):
+        guest = whole("b", 1, among=(NodeId(name),))
+        assert set(cores(planned(at([*mates, guest])))["b"]) == {name}
+    assert "b" in reasons(planned(at([*mates, whole("b", 2, among=(NodeId("n0"),))])))
 
 
 def test_mates_are_neighbours_where_that_is_asked_for() -> None:

@@ -152,6 +152,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         memory_bytes=message.memory_bytes,
         gpus=message.gpus,
         features=_features(message),
+        among=_among(message),
         weight=_positive("weight", message.weight),
         requeue_max=_requeue_max(message),
         restartable=_restartable(message),
@@ -317,6 +318,13 @@ def _features(message: pb.JobSpec) -> tuple[str, ...]:
     return names
 
 
+def _among(message: pb.JobSpec) -> tuple[NodeId, ...]:
+    for name in message.among:
+        if not valid_name(name):
+            raise InvalidRequestError(f"node {name!r}: use 1-63 of A-Z a-z 0-9 . _ -")
+    return tuple(dict.fromkeys(map(NodeId, message.among)))
+
+
 def due_ns(message: pb.JobSpec, clock: Clock) -> int:
     """When it is to be done, in coordinator time; -1 = no matter. Raises InvalidRequestError."""
     if not message.due_at_s:
@@ -367,7 +375,12 @@ def _with_requests(
     spec: JobSpec, nodes: list[NodeSpec], features: Mapping[NodeId, tuple[str, ...]] | None
 ) -> list[NodeSpec]:
     """The nodes that have what a job asks for beside cores. Refuses where there are too few."""
-    able = nodes
+    strange = [name for name in spec.among if name not in (features or {n.node_id for n in nodes})]
+    if strange:
+        raise InvalidRequestError(f"there is no node {strange[0]!r}")
+    able = [node for node in nodes if not spec.among or node.node_id in spec.among]
+    if not able:
+        return nodes  # Of those that it names nothing is known yet.
     for name in spec.features:
         able = [
             n for n in able if name in (n.features if features is None else features[n.node_id])
@@ -389,8 +402,9 @@ def _with_requests(
     able = [node for node in able if wanted <= node.capacity]
     needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
     if len(able) < needed:
+        named = " among those it names" if spec.among else ""
         raise InvalidRequestError(
-            f"asks for {needed} {'nodes' if needed > 1 else 'node'} with "
+            f"asks for {needed} {'nodes' if needed > 1 else 'node'}{named} with "
             f"{memory_text(wanted.memory_bytes)} of memory and {gpus_text(wanted.gpus)} each; "
             f"there are {len(able)}"
         )

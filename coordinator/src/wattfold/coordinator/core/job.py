@@ -160,6 +160,8 @@ class JobSpec:
     levels: Levels = PLAIN
     """Those it must have; what is left open in them is up to the policy, like a `cap_uw` of 0."""
     sharing: CoreSharing = CoreSharing.AS_KIND
+    among: tuple[NodeId, ...] = ()
+    """The nodes on which it may be; empty = any."""
 
     @property
     def lends(self) -> bool:
@@ -191,7 +193,12 @@ class JobSpec:
     @property
     def requests(self) -> bool:
         """Whether it asks for anything of a node but cores."""
-        return bool(self.memory_bytes or self.gpus or self.features)
+        return bool(self.memory_bytes or self.gpus or self.features or self.among)
+
+    @property
+    def node_filters(self) -> tuple[tuple[str, ...], tuple[NodeId, ...]]:
+        """Which nodes will do for it, whatever is free there: by features, by name."""
+        return self.features, self.among
 
     @property
     def node_amounts(self) -> Amounts:

@@ -21,6 +21,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count, groupby
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.charge import cores_uw
 from wattfold.coordinator.core.job import Share, SizeUnit
@@ -34,7 +35,8 @@ from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason,
 
 _Caps = tuple[int, Levels]
 _Right = tuple[int, str, str, str] | None
-Shape = tuple[SizeUnit, bool, int, _Caps, Amounts, tuple[str, ...], _Right]
+_Filters = tuple[tuple[str, ...], tuple[NodeId, ...]]
+Shape = tuple[SizeUnit, bool, int, _Caps, Amounts, _Filters, _Right]
 FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
@@ -121,7 +123,7 @@ class Candidate:
         if self.takes_ns:
             right = self.takes_ns, spec.reservation, spec.queue, spec.user
         caps, amounts = (self.cap_uw, spec.levels), spec.node_amounts
-        return spec.unit, spec.exclusive, self.size, caps, amounts, spec.features, right
+        return spec.unit, spec.exclusive, self.size, caps, amounts, spec.node_filters, right
 
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
@@ -192,7 +194,7 @@ class Search:
     def _sized(self, job: int, view: JobView) -> Candidate:
         cap_uw = view.spec.cap_uw or self._cap_uw
         spec = view.spec
-        asked = spec.node_amounts, spec.features, spec.levels
+        asked = spec.node_amounts, spec.node_filters, spec.levels
         key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
         if key not in self._sizes:
             self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)

@@ -209,7 +209,7 @@ class SlowdownRounds(AssigningScheduler):
     def _note(self, job: int, view: JobView) -> None:
         spec = view.spec
         if job in self._places:
-            asked = (spec.node_amounts, spec.features, spec.levels)
+            asked = (spec.node_amounts, spec.node_filters, spec.levels)
             sizes = (spec.least_size, view.greatest_size)
             self._shapes[job] = (spec.unit, spec.exclusive, *sizes, spec.cap_uw, *asked)
         whole = spec.unit is SizeUnit.NODES and not (spec.requests or spec.reservation)
