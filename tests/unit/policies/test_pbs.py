@@ -86,6 +86,15 @@ def test_nobody_is_looked_at_behind_the_first_that_wait() -> None:
     assert reasons(plan)["second"] == UNSEEN
 
 
+def test_a_short_job_has_its_room_before_a_long_one_that_came_first() -> None:
+    most, rest = runs("r", ("n0", "n1"), 101), runs("s", ("n2",), 51)
+    wide, long = waits("wide", 4, 10, submitted_s=0.1), waits("long", 2, 80, submitted_s=0.2)
+    short, now = waits("short", 2, 30, submitted_s=0.3), waits("now", 1, 10, submitted_s=0.4)
+    plan = planned(Pbs(), most, rest, wide, long, short, now)
+    assert starts_s(plan) == {"wide": 101, "long": 111, "short": 51}
+    assert "now" in sizes(plan)
+
+
 def test_the_depths_are_those_of_the_paper() -> None:
     assert DEPTHS == {"fifo": 10, "walltime": 400}
     blocked = [waits(f"b{i:02}", 4, 10, submitted_s=i / 100) for i in range(10)]

@@ -28,6 +28,7 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
     of_policy,
     refuse_unmeant,
 )
+from wattfold.coordinator.cli.simulation.queue_waits import parse_queue_wait
 from wattfold.coordinator.cli.simulation.simulate_messages import message_level, restarts_of
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, policy_of
 from wattfold.coordinator.models.forecast import METHODS, USER
@@ -198,6 +199,15 @@ job_options = _options(
         multiple=True,
         metavar="USER=WEIGHT",
         help="Weight of a user's jobs; 1 for all others. May be repeated.",
+    ),
+    click.option(
+        "--queue-wait",
+        "queue_waits",
+        type=Parsed("wait", parse_queue_wait),
+        multiple=True,
+        metavar="QUEUE=[EXPECTED,]MAX",
+        help="How long jobs of a queue of the log are to wait, by its number: 2=24h. Policies may "
+        "go by it, and what was kept of it is told. May be repeated.",
     ),
     click.option(
         "--malleable",
@@ -498,6 +508,7 @@ def source_of(
         profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
         malleable_share=options["malleable"],
         priorities=options["priorities"],
+        queue_waits=options["queue_waits"],
         ends_at_limit=options["end_at_limit"],
         requests=options.get("requests"),
         share_nodes=options.get("share_nodes", False),

@@ -113,4 +113,5 @@ class PolicyScheduler:
             resized_ns=-1,
             profile=profiles[number] if profiles else None,
             planned_ns=self._known.foretold_ns(number),
+            waits=self._table.waits_of(number),
         )
