@@ -17,5 +17,5 @@ def test_one_wait_is_the_expected_and_the_greatest() -> None:
 
 @pytest.mark.parametrize("text", ["24h", "x=1h", "1=", "1=0s", "1=4h,1h", "1=1h,2h,3h"])
 def test_what_is_no_wait_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="queue|duration|number"):
+    with pytest.raises(ValueError, match=r"queue|duration|number"):
         parse_queue_wait(text)
