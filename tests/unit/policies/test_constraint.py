@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from unit.policies.snapshots import (
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.queue import Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.spread import Spread
@@ -197,18 +198,25 @@ def test_the_order_of_a_search_is_gone_on_from() -> None:
     rounds.tell(first, first.jobs, ())
     before = rounds.plan(0)
     assert faults(before, first) == []
+    # A run that is stopped goes on with it.
+    rounds = pickle.loads(pickle.dumps(rounds))
     second = replace(first, now_ns=S)
     rounds.tell(second, (), [view.job_id for view in jobs[:6]])
     again = rounds.plan(S)
     assert {w.job_id for w in again.waiting} <= {view.job_id for view in jobs[6:]}
 
 
-def test_it_falls_back_on_lists_without_search() -> None:
-    plain = Constraint().fallback()
-    assert isinstance(plain, Constraint)
-    assert plain.effort.evaluations == 0
+def test_it_falls_back_on_lists_without_search_and_then_on_plain_rules() -> None:
     seen = snapshot([node("n0")], [units("a", 1, 4), units("b", 1, 4)])
-    assert plan(seen, plain).solver in ("list", "pbs-walltime", "pbs-fifo")
+    policy: Policy | None = Constraint()
+    names = []
+    while policy is not None:
+        found = policy.propose(seen, seen.now_ns, 1.0)
+        assert faults(found, seen) == []
+        assert sizes(found) == {"a": 1}
+        names.append((policy.name, found.solver))
+        policy = policy.fallback()
+    assert names[1:] == [("constraint", "list"), ("pbs-walltime", "none"), ("pbs-fifo", "none")]
 
 
 def test_power_is_planned_for_as_the_applier_charges_it() -> None:

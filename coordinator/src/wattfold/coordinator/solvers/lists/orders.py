@@ -7,6 +7,9 @@ import numpy as np
 from wattfold.coordinator.solvers.lists.arrays import Arrays, Floats, Ints
 from wattfold.coordinator.solvers.lists.problem import UNLIMITED_UW, Problem
 
+FIFO_DEPTH, WALLTIME_DEPTH = 10, 400
+"""For so many jobs room is kept by PBS's rules, by submission and by walltime, in the paper."""
+
 
 def weighted_area(arrays: Arrays) -> Ints:
     """Weighted shortest area first: run time x expected wait x the largest share of a resource.

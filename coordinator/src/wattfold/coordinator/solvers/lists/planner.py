@@ -25,8 +25,6 @@ LAST, SEARCH = "last-order", "order-search"
 SEARCHED = (LAST, SEARCH)
 """Makers of plans whose orders only a search has found."""
 PBS_FIFO, PBS_WALLTIME = "pbs-fifo", "pbs-walltime"
-FIFO_DEPTH, WALLTIME_DEPTH = 10, 400
-"""Jobs that PBS looks ahead for, with the one order and the other."""
 DEPTH = 10
 FULL = 100
 """With more jobs than this, evaluations become fewer: the work of one grows with their number."""
@@ -135,8 +133,8 @@ def baselines(lists: Lister, arrays: Arrays) -> list[Listed]:
     first = np.zeros(len(arrays.option_from) - 1, dtype=np.int64)
     by_walltime, by_submission = orders.by_walltime(arrays), orders.by_submission(arrays)
     return [
-        listed(lists, arrays, PBS_WALLTIME, by_walltime, first, WALLTIME_DEPTH),
-        listed(lists, arrays, PBS_FIFO, by_submission, first, FIFO_DEPTH),
+        listed(lists, arrays, PBS_WALLTIME, by_walltime, first, orders.WALLTIME_DEPTH),
+        listed(lists, arrays, PBS_FIFO, by_submission, first, orders.FIFO_DEPTH),
     ]
 
 
