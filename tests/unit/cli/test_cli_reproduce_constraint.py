@@ -33,8 +33,8 @@ def test_a_window_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path) -
     assert (tmp_path / "out" / "pressed" / "waits.png").is_file()
     document = wattfold.json(*arguments)
     assert document["cases_stored"] == 9
-    assert [family["name"] for family in document["families"]] == ["pressed", "budget"]
-    found = document["families"][0]["instances"]
+    assert [family["name"] for family in document["experiments"]] == ["pressed", "budget"]
+    found = document["experiments"][0]["instances"]
     assert {one["jobs"] for one in found} == {JOBS}
     assert len({one["wqt"] for one in found}) > 1
     assert str(tmp_path / "out" / "report.md") in document["files"]

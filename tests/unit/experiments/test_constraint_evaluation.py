@@ -26,7 +26,7 @@ from wattfold.coordinator.simulation.experiments.constraint.evaluation import (
     findings_of,
 )
 from wattfold.coordinator.simulation.experiments.constraint.jobs import jobs_of
-from wattfold.coordinator.simulation.experiments.constraint.report import write_report
+from wattfold.coordinator.simulation.experiments.constraint.report import report_of
 from wattfold.coordinator.simulation.experiments.constraint.settings import (
     CP,
     FIFO,
@@ -39,6 +39,7 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     Settings,
     stand_ins,
 )
+from wattfold.coordinator.simulation.experiments.report import Totals, write_report
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.verdicts import Verdict
 from wattfold.coordinator.simulation.sweep.case import Case, Done, case_key
@@ -170,19 +171,17 @@ def test_the_report_has_the_published_table_and_every_instance(plan: Plan, tmp_p
     evaluation = Evaluation(
         plan=quick,
         findings=(findings_of(quick, PRESSED, samples),),
-        failures=(),
-        cases=5,
-        stored=0,
-        core_s=1.0,
+        totals=Totals(failures=(), cases=5, stored=0, broken=(), core_s=1.0),
     )
-    files = write_report(evaluation, stand_ins(quick.settings), tmp_path / "out", lambda *_: [])
+    report = report_of(evaluation, stand_ins(quick.settings), lambda *_: [])
+    files = write_report(report, tmp_path / "out")
     assert {path.name for path in files} == {"measures.csv", "verdicts.json", "report.md"}
     text = (tmp_path / "out" / "report.md").read_text()
     assert "| test 2 | constraint-cp | 2441.3 | 376 | 16774800 | 34.82 |" in text
     assert f"| {TEST_1.name} | 12.5 / 12 / 12; 50 |" in text
     assert "quick: few instances" in text
     document = json.loads((tmp_path / "out" / "verdicts.json").read_text())
-    told = document["families"][0]["instances"]
+    told = document["experiments"][0]["instances"]
     assert [one["policy"] for one in told] == list(POLICIES)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,7 @@ from rich.text import Text
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
-from wattfold.coordinator.cli.simulation.reproduce_run import check_complete, running
-from wattfold.coordinator.cli.simulation.reproduce_tables import (
-    print_counts,
-    stand_in_table,
-    verdict_table,
-)
+from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
 from wattfold.coordinator.figures.constraint_evaluation import draw
 from wattfold.coordinator.simulation.experiments.constraint.case import (
@@ -30,22 +24,16 @@ from wattfold.coordinator.simulation.experiments.constraint.case import (
     short,
 )
 from wattfold.coordinator.simulation.experiments.constraint.evaluation import (
-    Evaluation,
     Findings,
     evaluate,
 )
-from wattfold.coordinator.simulation.experiments.constraint.report import (
-    QUICK_NOTE,
-    document,
-    found,
-    write_report,
-)
+from wattfold.coordinator.simulation.experiments.constraint.report import found, report_of
 from wattfold.coordinator.simulation.experiments.constraint.settings import (
     PUBLISHED,
     Settings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+from wattfold.coordinator.simulation.experiments.report import write_report
 from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
@@ -151,14 +139,15 @@ def constraint(
             backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
             progress=progress,
         )
-        written = write_report(evaluation, known, folder, draw)
-    if session.json:
-        session.print_json(
-            {**document(evaluation, known), "files": [str(path) for path in written]}
-        )
-    else:
-        _print(session, evaluation, known, folder)
-    check_complete(evaluation)
+        report = report_of(evaluation, known, draw)
+        written = write_report(report, folder)
+    if not session.json:
+        session.print(_published())
+        session.print(Text())
+        for findings in evaluation.findings:
+            session.print(_instances(findings))
+            session.print(Text())
+    finish(session, report, written, folder)
 
 
 def _traces(folder: Path | None) -> Folder:
@@ -172,32 +161,6 @@ def _traces(folder: Path | None) -> Folder:
         return Folder.at(folder or Path(root) / _FOLDER)
     except FolderError as error:
         raise NotFoundError(str(error)) from error
-
-
-def _print(
-    session: Session, evaluation: Evaluation, known: Sequence[StandIn], folder: Path
-) -> None:
-    """The published table, what was measured, verdicts, stand-ins, and where the files are."""
-    session.print(_published())
-    session.print(Text())
-    for findings in evaluation.findings:
-        title = findings.title
-        if evaluation.plan.quick:
-            title += f" -- {QUICK_NOTE.upper()}"
-        session.print(_instances(findings))
-        session.print(Text())
-        session.print(verdict_table(title, findings.judgements))
-        session.print(Text())
-    session.print(stand_in_table(known))
-    session.print(Text())
-    print_counts(session, [j for f in evaluation.findings for j in f.judgements])
-    session.print(
-        Text(
-            f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
-            f"{evaluation.core_s:.0f} s of processor time."
-        )
-    )
-    session.print(Text(f"Report, figures, measures and single results: {folder}/report.md"))
 
 
 def _published() -> Table:

@@ -33,6 +33,7 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     WALLTIME,
     WQT_SHARE,
 )
+from wattfold.coordinator.simulation.experiments.report import Totals
 from wattfold.coordinator.simulation.experiments.samples import Samples, judged
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
@@ -45,7 +46,7 @@ from wattfold.coordinator.simulation.experiments.verdicts import (
 from wattfold.coordinator.simulation.results.intervals import Interval, ratio_of_means
 from wattfold.coordinator.simulation.sweep.case import Case, code_version
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, Failure, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 from wattfold.coordinator.simulation.workloads.workload import Floats
 
@@ -88,12 +89,7 @@ class Evaluation:
 
     plan: Plan
     findings: tuple[Findings, ...]
-    failures: tuple[Failure, ...]
-    cases: int
-    stored: int
-    """Cases that had a result before."""
-    core_s: float
-    """Processor time of all cases, also of those from before."""
+    totals: Totals
 
 
 def evaluate(
@@ -122,10 +118,7 @@ def evaluate(
     return Evaluation(
         plan=plan,
         findings=tuple(findings_of(plan, family, samples) for family in families),
-        failures=result.failures,
-        cases=len(result.done) + len(result.failures),
-        stored=result.stored,
-        core_s=sum(done.cpu_s for done in result.done.values()),
+        totals=Totals.of(result),
     )
 
 
