@@ -15,6 +15,8 @@
 
 #include "conv-ccs.h"
 
+#include "IdleNap.h"
+
 /* How much more than the mean a PE may keep before it gives objects away. */
 static const double kSlack = 1.05;
 static const size_t kRequestBytesMax = 1 << 17;
@@ -32,7 +34,7 @@ struct Map {
 struct Maps {
   Map wanted, deciding, in_force;
   std::vector<unsigned long long> objects, counting;
-  std::vector<int> pids;
+  std::vector<int> pids, nodes;
   CmiUInt8 host;
 };
 
@@ -67,6 +69,8 @@ void reply_state() {
   std::string text = numbers + digits(maps->in_force.use);
   append_row(text, maps->objects);
   append_row(text, maps->pids);
+  if (std::count(maps->nodes.begin(), maps->nodes.end(), 0) < (long)maps->nodes.size())
+    append_row(text, maps->nodes);
   CcsSendReply((int)text.size(), text.data());
 }
 
@@ -112,6 +116,7 @@ void start_maps() {
   maps->deciding = maps->in_force = maps->wanted;
   maps->objects.assign(CkNumPes(), 0);
   maps->pids.assign(CkNumPes(), 0);
+  maps->nodes.assign(CkNumPes(), 0);
   maps->host = host_number();
   CcsRegisterHandlerFn("setmap_wattfold", on_set, NULL);
   CcsRegisterHandlerFn("getmap_wattfold", on_get, NULL);
@@ -165,6 +170,14 @@ void assign(BaseLB::LDStats *stats, const std::vector<char> &use) {
   }
 }
 
+/* Which node of a job over several this process is on, from 1; 0 = there are not several. */
+int node_of_job() {
+  const char *ranks = getenv("WATTFOLD_RANKS"), *rank = getenv("WATTFOLD_RANK");
+  return ranks != NULL && rank != NULL && atoi(ranks) > 1 ? atoi(rank) + 1 : 0;
+}
+
+bool without_objects() { return LBManagerObj()->GetObjDataSz() == 0; }
+
 } /* namespace */
 
 static void lbinit() {
@@ -177,11 +190,14 @@ WattfoldLB::WattfoldLB(const CkLBOptions &options) : CBase_WattfoldLB(options) {
     start_maps();
     if (!quietModeRequested) CkPrintf("CharmLB> WattfoldLB created.\n");
   }
-  thisProxy[0].process(CkMyPe(), (int)getpid(), host_number());
+  thisProxy[0].process(CkMyPe(), (int)getpid(), host_number(), node_of_job());
+  wattfold::nap_when_idle(without_objects);
 }
 
-void WattfoldLB::process(int pe, int pid, CmiUInt8 host) {
-  if (maps != NULL && pe >= 0 && pe < CkNumPes() && host == maps->host) maps->pids[pe] = pid;
+void WattfoldLB::process(int pe, int pid, CmiUInt8 host, int node) {
+  if (maps == NULL || pe < 0 || pe >= CkNumPes()) return;
+  maps->nodes[pe] = node;
+  if (host == maps->host) maps->pids[pe] = pid;
 }
 
 void WattfoldLB::work(LDStats *stats) {

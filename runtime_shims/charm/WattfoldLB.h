@@ -3,7 +3,8 @@
  * Link it into a Charm++ 8 program and run that with "+balancer WattfoldLB". The processor map comes
  * over CCS (handlers setmap_wattfold and getmap_wattfold on PE 0, texts as in
  * proto/src/wattfold/contract/processor_map.py) and is applied at the next AtSync. PE 0 stays the
- * place where decisions are made, even outside the map. Processes are neither ended nor started.
+ * place where decisions are made, even outside the map. Processes are neither ended nor started. On
+ * the netlrts layer a PE without objects waits for messages asleep (IdleNap.h).
  */
 #ifndef WATTFOLD_LB_H
 #define WATTFOLD_LB_H
@@ -17,7 +18,7 @@ public:
   WattfoldLB(CkMigrateMessage *message) : CBase_WattfoldLB(message) {}
 
   void work(LDStats *stats);
-  void process(int pe, int pid, CmiUInt8 host);
+  void process(int pe, int pid, CmiUInt8 host, int node);
   void pup(PUP::er &p) {}
 
 protected:

@@ -17,7 +17,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import node_orders
+from wattfold.coordinator.core import node_orders, reach
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import (
     Assignment,
@@ -58,7 +58,7 @@ GPUS = ("0", "1")
 
 def rich(name: str, memory: int = 8) -> NodeSpec:
     """A node on which two jobs with requests fit, or not."""
-    return plain_node(name, memory_bytes=memory, gpus=GPUS)
+    return plain_node(name, memory_bytes=memory, gpus=GPUS, steps_address="unix:s")
 
 
 class AnyEvents(RuleBasedStateMachine):
@@ -115,6 +115,16 @@ class AnyEvents(RuleBasedStateMachine):
             self.submitted.add(job)
             spec = job_spec(1, 3, unit=SizeUnit.NODES, mode=ResizeMode.RESTART, requeue_max=again)
             self.stage.submit(job, replace(spec, limit_ns=limit_s * S))
+
+    @rule(job=st.sampled_from(JOBS), again=st.sampled_from([0, 1]))
+    def submit_spanning(self, job: JobId, again: int) -> None:
+        """A job that takes another number of nodes by its processor map."""
+        if job not in self.submitted:
+            self.submitted.add(job)
+            asked = {"requeue_max": again, "own_launcher": True}
+            self.stage.submit(
+                job, job_spec(1, 3, unit=SizeUnit.NODES, mode=ResizeMode.MAP, **asked)
+            )
 
     @precondition(lambda self: any(self.restarted()))
     @rule(data=st.data(), nodes=st.sets(st.sampled_from(NODES), min_size=1), cap_w=CAPS_W)
@@ -224,13 +234,31 @@ class AnyEvents(RuleBasedStateMachine):
         else:
             self.stage.launched(node, job)
 
-    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), done=st.booleans())
-    def answer_mask(self, node: NodeId, job: JobId, done: bool) -> None:
+    @rule(
+        node=st.sampled_from(NODES),
+        job=st.sampled_from(JOBS),
+        done=st.booleans(),
+        applied=st.booleans(),
+    )
+    def answer_mask(self, node: NodeId, job: JobId, done: bool, applied: bool) -> None:
         known = self.state.jobs.get(job)
         rank = known.ranks.get(node) if known else None
         if rank is None or rank.moving_to is None:
             return
-        if done:
+        vacated = bool(known and known.reach) and not rank.moving_to
+        if done and known and known.reach:
+            self.stage.send(
+                ev.MaskConfirmed(
+                    node_id=node,
+                    job_id=job,
+                    cpus=rank.moving_to,
+                    confined=False,
+                    resident=vacated,
+                    processor_map=reach.map_of_all(known),
+                    map_applied=applied,
+                )
+            )
+        elif done:
             self.stage.mask_is(node, job, str(rank.moving_to))
         else:
             self.stage.send(ev.MaskFailed(node_id=node, job_id=job, reason="x"))
@@ -316,6 +344,7 @@ class AnyEvents(RuleBasedStateMachine):
                         str(rank.held),
                         attempt=job.attempt,
                         suspended=rank.stopped is not rank.stopping,
+                        resident=rank.resident,
                     )
                 )
         there += self.ghosts(node, there) if ghosts else []

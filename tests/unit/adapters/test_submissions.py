@@ -101,6 +101,20 @@ def test_everything_comes_back() -> None:
     assert spec_message(spec, Clock()) == sent, "all but the environment, which is nobody's to list"
 
 
+OVER_NODES: dict[str, Any] = {
+    "kind": pb.JOB_KIND_MALLEABLE,
+    "unit": pb.SIZE_UNIT_NODES,
+    "mode": common_pb2.RESIZE_MODE_MAP,
+    "size_max": 3,
+}
+
+
+def test_a_charm_job_over_nodes_starts_its_own_processes() -> None:
+    assert job_spec(message(**OVER_NODES)).own_launcher
+    on_cores = OVER_NODES | {"unit": pb.SIZE_UNIT_CORES}
+    assert not job_spec(message(**on_cores)).own_launcher
+
+
 def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
     assert job_spec(message(size_min=3)).size_max == 3
 
@@ -154,6 +168,25 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
                 "exclusive": True,
             },
             "an exclusive job shares its nodes with nobody",
+        ),
+        (
+            {"mode": common_pb2.RESIZE_MODE_MAP, "unit": pb.SIZE_UNIT_NODES},
+            "a rigid job keeps its nodes: mode map over nodes is for malleable jobs, give a range "
+            "of sizes such as --nodes 1-4",
+        ),
+        (
+            OVER_NODES | {"tasks_per_node": 2},
+            "a job of mode map has a PE for each of its cores: leave --tasks-per-node out",
+        ),
+        (
+            OVER_NODES | {"sharing": pb.CORE_SHARING_LEND},
+            "a job of mode map over nodes has its nodes whole, and leaves processes on those it "
+            "gives back: it neither shares cores nor is exclusive",
+        ),
+        (
+            OVER_NODES | {"memory_bytes": 1},
+            "a job of mode map over nodes gives them back without its processes: what it has of "
+            "memory and GPUs there could not be kept for it; leave --memory and --gpus out",
         ),
     ],
 )

@@ -421,3 +421,82 @@ def test_a_record_of_an_earlier_version_has_no_map() -> None:
     record = to_record(a_job(2))
     del record["processor_map"]
     assert from_record("j", record).wanted_map == b""
+
+
+def over_nodes(cores: int = 2) -> Job:
+    """The first of three nodes with two PEs each."""
+    job = a_job(cores)
+    job.pes, job.launch_cpus = 6, 2
+    return job
+
+
+@acting
+async def test_over_nodes_the_map_has_pes_of_all_of_them() -> None:
+    stand = Stand(program=FakeProgram(pes=6))
+    stand.job = over_nodes()
+    stand.job.wanted_map = b"\1\1\0\0\1\1"
+    stand.program.seen = replace(stand.program.seen, nodes=(1, 1, 2, 2, 3, 0))
+    stand.begin()
+    await stand.until(lambda: stand.job.placement.applied)
+    assert stand.state == ("110011", True, False)
+    stand.follow.stop()
+
+
+@acting
+async def test_over_nodes_pes_in_another_order_are_told_of() -> None:
+    stand = Stand(program=FakeProgram(pes=6))
+    stand.job = over_nodes()
+    stand.job.wanted_map = b"\1" * 6
+    stand.program.seen = replace(stand.program.seen, nodes=(1, 2, 3, 1, 2, 3))
+    stand.begin()
+    await stand.until(lambda: stand.job.confined)
+    assert stand.job.placement.message == (
+        "PE 1 is on node 2 of the job, not on 1: start it with +p6"
+    )
+    assert not stand.job.placement.applied
+    assert stand.program.orders == []
+    stand.follow.stop()
+
+
+@acting
+async def test_over_nodes_a_program_that_restarts_is_none_that_follows() -> None:
+    stand = Stand(program=FakeProgram(pes=6))
+    stand.job = over_nodes()
+    stand.job.wanted_map = b"\1\1\0\0\0\0"
+    stand.program.way = MapWay.RESTART
+    stand.begin()
+    await stand.until(lambda: stand.job.confined)
+    assert "must take maps" in stand.job.placement.message
+    assert stand.program.resizes == []
+    stand.follow.stop()
+
+
+@acting
+async def test_a_step_host_is_not_followed() -> None:
+    stand = Stand()
+    stand.job.steps_only = True
+    stand.begin()
+    assert await stand.follow.tell(stand.job, LONG_S) == NOBODY
+    assert stand.program.looks == 0
+
+
+def test_the_map_of_a_job_over_nodes_is_checked_against_all_its_pes() -> None:
+    job = over_nodes()
+    assert checked_map(job, b"\1\1\1\1\0\0", 2) == b"\1\1\1\1\0\0"
+    with pytest.raises(InvalidRequest, match="a map of 2 PEs for a program of 6"):
+        checked_map(job, b"\1\1", 2)
+    job.wanted_map = b"\1\1\1\1\0\0"
+    assert fitting_map(from_record("j", to_record(job))) == b"\1\1\1\1\0\0"
+    job.wanted_map = b""
+    assert fitting_map(job) == b"\1\1\0\0\0\0"
+    job.steps_only = True
+    assert checked_map(job, b"\1\1\1\1\0\0", 2) == b""
+
+
+def test_what_is_resident_is_so_for_the_next_agent() -> None:
+    job = over_nodes()
+    job.resident, job.berth, job.steps_only = True, CpuSet.of([1]), True
+    job.cpus = job.held = CpuSet()
+    again = from_record("j", to_record(job))
+    assert (again.resident, again.steps_only, again.pes) == (True, True, 6)
+    assert (again.place, again.held) == (CpuSet.of([1]), CpuSet())

@@ -4,7 +4,14 @@ import os
 import socket
 
 from wattfold.shims import charm_idle
-from wattfold.shims.charm_idle import UNSERVED_NAPS, Doze, nap_when_idle, network_sockets
+from wattfold.shims.charm_idle import (
+    NAP_MS_MAX,
+    NAP_MS_MIN,
+    UNSERVED_NAPS,
+    Doze,
+    nap_when_idle,
+    network_sockets,
+)
 
 
 def udp_pair():
@@ -43,3 +50,37 @@ def test_without_the_layer_that_polls_nothing_is_changed(monkeypatch):
     monkeypatch.delenv(charm_idle.LAYER_VARIABLE, raising=False)
     assert not nap_when_idle(None, lambda: True)
     assert charm_idle.LAYER_VARIABLE not in os.environ
+
+
+def test_naps_grow_while_nothing_comes_and_begin_anew_with_a_message():
+    one, other = udp_pair()
+    with one, other:
+        doze = Doze([one.fileno()])
+        lengths = []
+        for _ in range(4):
+            lengths.append(doze.next_ms)
+            doze.nap()
+        assert lengths == [NAP_MS_MIN * 2**turn for turn in range(4)]
+        other.send(b"message")
+        doze.nap()
+        assert doze.next_ms == NAP_MS_MIN
+
+
+def test_naps_have_a_longest_and_a_shorter_one_where_the_program_waits_for_a_time(monkeypatch):
+    asked = []
+
+    class Poll:
+        def register(self, number, events):
+            pass
+
+        def poll(self, most_ms):
+            asked.append(most_ms)
+            return []
+
+    monkeypatch.setattr("select.poll", Poll)
+    doze = Doze([])
+    for _ in range(20):
+        doze.nap()
+    assert max(asked) == asked[-1] == NAP_MS_MAX
+    doze.nap(NAP_MS_MIN)
+    assert asked[-1] == NAP_MS_MIN

@@ -1,5 +1,6 @@
 """Texts of processor maps, and where objects go."""
 
+import platform
 from collections import Counter
 
 import pytest
@@ -15,7 +16,7 @@ from wattfold.contract.processor_map import (
     parse_state,
     refusal,
 )
-from wattfold.shims.charm_map import MapKeeper, Place, balance
+from wattfold.shims.charm_map import MapKeeper, Place, Seat, balance, node_of_job
 
 MAPS = st.lists(st.sampled_from([0, 1]), min_size=1, max_size=12).filter(any).map(bytes)
 NUMBERS = st.integers(0, 2**22)
@@ -27,6 +28,10 @@ def test_an_order_is_read_as_it_was_written(pe_map, number):
     assert parse_order(order.text(), len(pe_map)) == order
 
 
+def pes_on(count):
+    return st.lists(st.integers(0, 9), min_size=count, max_size=count).map(tuple)
+
+
 @given(MAPS, NUMBERS, NUMBERS, st.data())
 def test_a_state_is_read_as_it_was_written(pe_map, wanted, in_force, data):
     row = st.lists(NUMBERS, min_size=len(pe_map), max_size=len(pe_map)).map(tuple)
@@ -36,6 +41,7 @@ def test_a_state_is_read_as_it_was_written(pe_map, wanted, in_force, data):
         map=pe_map,
         objects=data.draw(row),
         pids=data.draw(row),
+        nodes=data.draw(st.just(()) | pes_on(len(pe_map))),
     )
     assert parse_state(state.text()) == state
 
@@ -50,6 +56,8 @@ def test_a_state_is_read_as_it_was_written(pe_map, wanted, in_force, data):
         b"WFMAP1 1 1 1 1",
         b"WFMAP1 1 1 11 1,2 3",
         b"WFMAP1 1 1 1 -1 3",
+        b"WFMAP1 1 1 1 1 3 1,2",
+        b"WFMAP1 1 1 1 1 3 1 1",
         b"WFMAP1 1 1 2 1 3",
         b"WFMAP1 1 1 0 1 3",
         b"WFMAP1 1 99999999999999999999999 1 1 3",
@@ -110,3 +118,27 @@ def test_processes_of_other_hosts_are_not_told():
     keeper = MapKeeper(2)
     keeper.applied(keeper.wanted, [Place(array=0, index=0, pe=1, pid=5, host="elsewhere?")])
     assert parse_state(keeper.say()).pids == (0, 0)
+
+
+def test_a_program_over_nodes_says_where_its_pes_are():
+    here = platform.node()
+    seats = [Seat(pe=pe, pid=50 + pe, host=here, node=1 + pe // 2) for pe in range(4)]
+    state = parse_state(MapKeeper(4, seats).say())
+    assert (state.nodes, state.pids) == ((1, 1, 2, 2), (50, 51, 52, 53))
+    alone = [Seat(pe=0, pid=50, host="elsewhere", node=0)]
+    state = parse_state(MapKeeper(1, alone).say())
+    assert (state.nodes, state.pids) == ((), (0,))
+
+
+@pytest.mark.parametrize(
+    ("told", "node"),
+    [
+        ({}, 0),
+        ({"WATTFOLD_RANKS": "1", "WATTFOLD_RANK": "0"}, 0),
+        ({"WATTFOLD_RANKS": "3", "WATTFOLD_RANK": "0"}, 1),
+        ({"WATTFOLD_RANKS": "3", "WATTFOLD_RANK": "2"}, 3),
+        ({"WATTFOLD_RANKS": "3", "WATTFOLD_RANK": "x"}, 0),
+    ],
+)
+def test_which_node_a_process_is_on(told, node):
+    assert node_of_job(told) == node

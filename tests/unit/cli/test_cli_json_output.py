@@ -27,7 +27,7 @@ def test_large_numbers_are_numbers_and_maps_are_objects() -> None:
     assert read["energy_uj"] == 2**63
     assert read["spec"]["env"] == {"A": "1", "B": "2"}
     assert read["spec"]["kind"] == "JOB_KIND_RIGID"
-    share = {"node_id": "n1", "cpus": "0-1", "memory_bytes": 0, "gpus": []}
+    share = {"node_id": "n1", "cpus": "0-1", "memory_bytes": 0, "gpus": [], "resident": False}
     assert read["shares"] == [share]
 
 

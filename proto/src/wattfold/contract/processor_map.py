@@ -11,7 +11,8 @@ Both answer with its *state*, a line of text:
     refusal:  WFMAP1 error <why>
 
 Objects and pids are lists with one number per PE; a pid is 0 where it is not known, or the process
-runs on another node than PE 0.
+runs on another node than PE 0. A program over several nodes adds a list of these: which node of the
+job a PE is on, counted from 1, 0 where it is not known.
 
 The id, from 1, is chosen by the caller: a map is in force when the id is, not before. A handler
 that does not exist answers nothing at all, which is no state; that is why both answer.
@@ -66,12 +67,13 @@ class MapState:
     map: bytes
     objects: tuple[int, ...]
     pids: tuple[int, ...]
+    nodes: tuple[int, ...] = ()
 
     def text(self) -> bytes:
         """The reply of both handlers."""
-        objects, pids = (",".join(map(str, row)) for row in (self.objects, self.pids))
-        numbers = f"{self.wanted} {self.in_force}"
-        return f"{_MAGIC} {numbers} {digits(self.map)} {objects} {pids}".encode()
+        rows = [row for row in (self.objects, self.pids, self.nodes) if row]
+        told = " ".join(",".join(map(str, row)) for row in rows)
+        return f"{_MAGIC} {self.wanted} {self.in_force} {digits(self.map)} {told}".encode()
 
 
 def first_pes(pes: int, enabled: int) -> bytes:
@@ -127,8 +129,8 @@ def parse_state(data: bytes) -> MapState:
     words = _words(data)
     if words[:1] == ["error"]:
         raise MapRefusedError(" ".join(words[1:]))
-    if len(words) != 5:
-        raise MapError(f"a state has 5 words, got {len(words)}")
+    if len(words) not in (5, 6):
+        raise MapError(f"a state has 5 or 6 words, got {len(words)}")
     pe_map = check_map(parse_digits(words[2]))
     return MapState(
         wanted=_number(words[0], 0, ID_MAX),
@@ -136,6 +138,7 @@ def parse_state(data: bytes) -> MapState:
         map=pe_map,
         objects=_row(words[3], len(pe_map), ID_MAX),
         pids=_row(words[4], len(pe_map), PID_MAX),
+        nodes=_row(words[5], len(pe_map), PES_MAX) if len(words) == 6 else (),
     )
 
 

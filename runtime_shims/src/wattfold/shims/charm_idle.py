@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 
 STILL_IDLE = 3
 """``CcdPROCESSOR_STILL_IDLE`` of Charm++ 8."""
-NAP_MS = 5
-"""The longest wait: the layer has timers of its own (repeated packets) to serve."""
+NAP_MS_MIN = 5
+"""The first wait after a message: the layer has timers of its own (repeated packets) to serve."""
+NAP_MS_MAX = 500
 LAYER_VARIABLE = "NETSTART"
 """Set by charmrun for processes of this layer."""
 
@@ -29,10 +30,13 @@ _kept: list[object] = []
 """Charm++ keeps no reference to what it calls."""
 
 
-def nap_when_idle(library: ctypes.CDLL, empty: Callable[[], bool]) -> bool:
+def nap_when_idle(
+    library: ctypes.CDLL, empty: Callable[[], bool], timed: Callable[[], bool] = lambda: False
+) -> bool:
     """From now on this PE waits for messages asleep while ``empty`` says so; whether it can.
 
-    To be called on the PE, once.
+    To be called on the PE, once. While it is ``timed`` the program itself waits for a time on it:
+    then it never waits longer than ``NAP_MS_MIN``.
     """
     if LAYER_VARIABLE not in os.environ:
         return False
@@ -42,7 +46,7 @@ def nap_when_idle(library: ctypes.CDLL, empty: Callable[[], bool]) -> bool:
 
     def idle(_user: int) -> None:
         if empty():
-            doze.nap()
+            doze.nap(NAP_MS_MIN if timed() else NAP_MS_MAX)
 
     callback = _CALLBACK(idle)
     _kept.append(callback)
@@ -57,13 +61,15 @@ class Doze:
     def __init__(self, sockets: Sequence[int]) -> None:
         self.sockets = set(sockets)
         self._in_a_row = dict.fromkeys(sockets, 0)
+        self.next_ms = NAP_MS_MIN
         self._poll = select.poll()
         for number in sockets:
             self._poll.register(number, select.POLLIN)
 
-    def nap(self) -> None:
-        """Waits for a message, and for ``NAP_MS`` at most."""
-        ready = {number for number, _ in self._poll.poll(NAP_MS)}
+    def nap(self, most_ms: int = NAP_MS_MAX) -> None:
+        """Waits for a message; at most for twice as long as the last time, if none came then."""
+        ready = {number for number, _ in self._poll.poll(min(self.next_ms, most_ms))}
+        self.next_ms = NAP_MS_MIN if ready else min(2 * self.next_ms, NAP_MS_MAX)
         for number in list(self.sockets):
             self._in_a_row[number] = self._in_a_row[number] + 1 if number in ready else 0
             if self._in_a_row[number] >= UNSERVED_NAPS:

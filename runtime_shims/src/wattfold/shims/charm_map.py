@@ -21,9 +21,10 @@ process. Start such a program with ``python -m wattfold.shims.charm_start --char
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,13 +57,28 @@ class Place:
     host: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A PE: its process, the host of that, and which node of the job it is on, from 1; 0 = none."""
+
+    pe: int
+    pid: int
+    host: str
+    node: int
+
+
 class MapKeeper:
     """The map in force, the one wanted, and what is said of them. No Charm++ in it."""
 
-    def __init__(self, pes: int) -> None:
+    def __init__(self, pes: int, seats: Sequence[Seat] = ()) -> None:
         self._pes = pes
         self.wanted = MapOrder(id=0, map=b"\1" * pes)
-        self._pids = [0] * pes
+        self._pids, nodes = [0] * pes, [0] * pes
+        for seat in seats:
+            nodes[seat.pe] = seat.node
+            if seat.host == platform.node():
+                self._pids[seat.pe] = seat.pid
+        self._nodes = tuple(nodes) if any(nodes) else ()
         self._objects = (0,) * pes
         self._in_force = self.wanted
 
@@ -87,6 +103,7 @@ class MapKeeper:
             map=self._in_force.map,
             objects=self._objects,
             pids=tuple(self._pids),
+            nodes=self._nodes,
         ).text()
 
     def applied(self, order: MapOrder, places: Sequence[Place]) -> None:
@@ -109,9 +126,13 @@ class MappedChare:
     thisProxy: Any  # noqa: N815
     migrate: Callable[[int], None]
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """A program with such chares has, before it starts, all that goes with them."""
+        super().__init_subclass__(**given)
+        _stations()
+
     def wattfold_place(self) -> tuple[Any, int, int, str]:
         """Entry method: its index, the PE it is on, the process and host of that."""
-        _sleep_without_chares(self.thisProxy.aid)
         return self.thisIndex, _charm().myPe(), os.getpid(), platform.node()
 
     def wattfold_move(self, targets: dict[Any, int]) -> None:
@@ -191,7 +212,8 @@ def follow_map(arrays: Sequence[Any], steps: float = 0) -> Placement:
     charm = _charm()
     if charm.myPe() != 0:
         raise RuntimeError(f"a map is followed from PE 0, this is PE {charm.myPe()}")
-    keeper = MapKeeper(charm.numPes())
+    seats = _Group(_stations()).attend([array.aid for array in arrays], ret=True).get()
+    keeper = MapKeeper(charm.numPes(), [Seat(pe=p, pid=i, host=h, node=n) for p, i, h, n in seats])
     placement = Placement(arrays, keeper, connect(), steps)
     # Before anybody can ask: a state without objects would be believed.
     placement.count()
@@ -230,17 +252,42 @@ def balance(places: Sequence[int], pe_map: bytes) -> list[int]:
     return targets
 
 
-_arrays: set[Any] = set()
-"""Of this PE: the arrays it has had chares of."""
+@functools.cache
+def _stations() -> Any:
+    """The class of a group that has one chare on every PE; known to Charm++ before it starts."""
+    from charm4py import Chare, register
+
+    class Station(Chare):
+        def attend(self, arrays: list[Any]) -> tuple[int, int, str, int]:
+            _sleep_without_chares(arrays)
+            return _charm().myPe(), os.getpid(), platform.node(), node_of_job(os.environ)
+
+    return register(Station)
 
 
-def _sleep_without_chares(array: Any) -> None:
-    """This PE waits asleep from now on when it has no chare of these arrays any more."""
-    first = not _arrays
-    _arrays.add(array)
-    if first:
-        here = _charm().arrays
-        nap_when_idle(_library(), lambda: not any(here.get(array) for array in _arrays))
+def _Group(kind: Any) -> Any:  # noqa: N802 - the name of what it makes
+    from charm4py import Group
+
+    return Group(kind)
+
+
+def node_of_job(environment: Mapping[str, str]) -> int:
+    """Which node of a job over several this process is on, from 1; 0 = there are not several."""
+    told = [environment.get(name, "") for name in ("WATTFOLD_RANKS", "WATTFOLD_RANK")]
+    if not all(text.isascii() and text.isdecimal() for text in told):
+        return 0
+    ranks, rank = map(int, told)
+    return rank + 1 if ranks > 1 else 0
+
+
+def _sleep_without_chares(arrays: Sequence[Any]) -> None:
+    """This PE waits asleep from now on while it has no chare of these arrays."""
+    charm, here = _charm(), _charm().arrays
+    nap_when_idle(
+        _library(),
+        lambda: not any(here.get(array) for array in arrays),
+        lambda: bool(charm.sched_callables),
+    )
 
 
 _registered: list[object] = []

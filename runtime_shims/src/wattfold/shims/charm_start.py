@@ -3,9 +3,9 @@
     python -m wattfold.shims.charm_start --charm4py program.py arguments
     python -m wattfold.shims.charm_start -- ./charmrun ++local ./program arguments
 
-The program gets one PE for each core the job can ever have (``WATTFOLD_LAUNCH_CPUS``; outside of a
-job, for each CPU it may use), unless the command says ``+pN`` itself. ``--charm4py`` runs a Python
-program under the charmrun of charm4py, on this node.
+The program gets one PE for each core the job can ever have (``WATTFOLD_LAUNCH_CPUS``, over several
+nodes ``WATTFOLD_PES``; outside of a job, for each CPU it may use), unless the command says ``+pN``
+itself. ``--charm4py`` runs a Python program under the charmrun of charm4py, on all its nodes.
 
 Left to itself Charm++ listens on all interfaces and asks nobody for a key. Here a port is chosen, a
 key is made, and both are put where the agent looks (the environment, which other accounts cannot
@@ -27,7 +27,7 @@ from wattfold.contract.processor_map import KEY_VARIABLE, PORT_VARIABLE
 
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 127
-PES_VARIABLE = "WATTFOLD_LAUNCH_CPUS"
+PES_VARIABLES = ("WATTFOLD_PES", "WATTFOLD_LAUNCH_CPUS")
 CHARM4PY = "--charm4py"
 _USAGE = """usage: python -m wattfold.shims.charm_start --charm4py PROGRAM.py ARGUMENTS...
        python -m wattfold.shims.charm_start -- COMMAND..."""
@@ -61,8 +61,9 @@ def ccs_arguments(port: int, auth_path: str) -> list[str]:
 
 def pes_wanted(environment: Mapping[str, str]) -> int | None:
     """One PE for each core the job can get; None outside of a job."""
-    text = environment.get(PES_VARIABLE, "")
-    return int(text) if text.isascii() and text.isdecimal() and int(text) else None
+    texts = [environment.get(name, "") for name in PES_VARIABLES]
+    counts = (int(text) for text in texts if text.isascii() and text.isdecimal())
+    return next((count for count in counts if count), None)
 
 
 def pes_arguments(command: Sequence[str], pes: int | None) -> list[str]:
@@ -84,7 +85,9 @@ def _command(arguments: Sequence[str]) -> list[str]:
     if arguments[:1] == [CHARM4PY]:
         program = list(arguments[1:])
         pes = pes_arguments(program, pes_wanted(os.environ) or len(os.sched_getaffinity(0)))
-        charmrun = [sys.executable, "-m", "charmrun.start", "++local", *pes]
+        # Over several nodes charmrun finds them, and our remote shell, in the environment.
+        here = [] if os.environ.get(PES_VARIABLES[0]) else ["++local"]
+        charmrun = [sys.executable, "-m", "charmrun.start", *here, *pes]
         return [*charmrun, *program] if program else []
     return list(arguments[1:] if arguments[:1] == ["--"] else arguments)
 

@@ -251,6 +251,7 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         attempt=message.attempt,
         suspended=message.suspended,
         saving=_SAVINGS.get(message.saving, Saving.UNKNOWN),
+        resident=message.resident,
     )
 
 
@@ -388,6 +389,11 @@ def _placement(job: pb.JobUsage) -> MapSample | None:
     )
 
 
+def has_map(answer: pb.SetMaskResponse, action: act.SetMask) -> bool:
+    """Whether the map that was sent is in force."""
+    return answer.map_applied and answer.processor_map == action.processor_map
+
+
 def log_map(log: logging.Logger, action: act.SetMask, answer: pb.SetMaskResponse) -> None:
     """One line for a map that was sent: what holds, and whether it is the one asked for."""
     log.log(
@@ -452,6 +458,8 @@ def launch_request(
         gpus=action.gpus,
         attempt=action.attempt,
         snapshot_dir=snapshot_dir(spec, action.job_id),
+        resident=action.resident,
+        pes=action.pes,
     )
 
 

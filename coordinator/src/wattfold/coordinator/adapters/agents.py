@@ -330,6 +330,7 @@ class AgentLink:
             cpus=str(action.cpus),
             deadline_ns=round(deadline_s * 1e9),
             processor_map=action.processor_map,
+            resident=action.resident,
         )
         timeout_s = deadline_s + self._settings.command_timeout_s
         event: ev.Event
@@ -341,6 +342,9 @@ class AgentLink:
                 cpus=CpuSet.parse(answer.cpus),
                 confined=answer.shim == pb.SHIM_STATE_CONFINED,
                 attempt=action.attempt,
+                resident=action.resident,
+                processor_map=action.processor_map,
+                map_applied=mapped and messages.has_map(answer, action),
             )
             if mapped:
                 messages.log_map(log, action, answer)

@@ -14,11 +14,12 @@ from wattfold.v1.node_agent_pb2 import ProcessorElement
 
 
 def add_map(message: pb.Job, job: Job, samples: list[tuple[NodeId, JobSample]]) -> None:
-    """Adds what is known of the map of a running job of mode map; such a job has one node."""
+    """Adds what is known of the map of a running job of mode map, where its program was started."""
     if job.spec.mode is not ResizeMode.MAP:
         return
+    first = next(iter(job.ranks), "")
     for node_id, sample in samples:
-        rank = job.ranks.get(node_id)
+        rank = job.ranks.get(node_id) if node_id == first else None
         if rank is None or rank.end is not None:
             continue
         # Newer than what the core was answered: the program may have followed since.

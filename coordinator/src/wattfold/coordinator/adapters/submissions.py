@@ -126,8 +126,8 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
             f"{tasks} tasks on a node need a core each; the least size is {low}"
         )
     mode = MODES[message.mode]
-    if mode is ResizeMode.MAP and (unit is not SizeUnit.CORES or tasks > 1):
-        raise InvalidRequestError("mode map is for jobs on cores of one node, without tasks")
+    if mode is ResizeMode.MAP:
+        _check_map(message, kind, unit, tasks)
     if mode is ResizeMode.RESTART and not kind.resized:
         raise InvalidRequestError(
             f"a {kind.value} job keeps its size: mode restart is for malleable jobs, give a range "
@@ -152,7 +152,8 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         exclusive=message.exclusive,
         cap_uw=message.cap_uw,
         tasks_per_node=tasks,
-        own_launcher=message.own_launcher,
+        # charmrun starts the others of its nodes.
+        own_launcher=message.own_launcher or (mode is ResizeMode.MAP and unit is SizeUnit.NODES),
         mode_source=_mode_source(message.mode_source),
         limit_ns=_limit_ns(message, limits),
         memory_bytes=message.memory_bytes,
@@ -171,6 +172,34 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         unit_cores=message.unit_cores,
         spread=spread,
     )
+
+
+def _check_map(message: pb.JobSpec, kind: JobKind, unit: SizeUnit, tasks: int) -> None:
+    """Raises InvalidRequestError for what a Charm++ job with a processor map cannot have."""
+    if tasks > 1:
+        raise InvalidRequestError(
+            "a job of mode map has a PE for each of its cores: leave --tasks-per-node out"
+        )
+    if unit is SizeUnit.CORES:
+        return
+    if not kind.resized:
+        raise InvalidRequestError(
+            f"a {kind.value} job keeps its nodes: mode map over nodes is for malleable jobs, give "
+            "a range of sizes such as --nodes 1-4"
+        )
+    if message.exclusive or message.sharing not in (
+        pb.CORE_SHARING_UNSPECIFIED,
+        pb.CORE_SHARING_NO,
+    ):
+        raise InvalidRequestError(
+            "a job of mode map over nodes has its nodes whole, and leaves processes on those it "
+            "gives back: it neither shares cores nor is exclusive"
+        )
+    if message.memory_bytes or message.gpus:
+        raise InvalidRequestError(
+            "a job of mode map over nodes gives them back without its processes: what it has of "
+            "memory and GPUs there could not be kept for it; leave --memory and --gpus out"
+        )
 
 
 def _levels(message: pb.JobSpec) -> Levels:

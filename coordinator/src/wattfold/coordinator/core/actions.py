@@ -39,6 +39,8 @@ class SetMask:
     cause: str
     processor_map: bytes = b""
     attempt: int = 1
+    resident: bool = False
+    """It is to hold no core there; ``cpus`` are where what is left of it may run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,10 @@ class Launch:
     step_nodes: tuple[StepNode, ...] = ()
     gpus: tuple[str, ...] = ()
     attempt: int = 1
+    resident: bool = False
+    """As in `SetMask`."""
+    pes: int = 0
+    """Of a job with a reach: PEs of its program on all nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import preemption
+from wattfold.coordinator.core import preemption, reach
 from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
@@ -207,6 +207,13 @@ def _starts(
     accepted: list[Assignment] = []
     for assignment in starts:
         reason = taken.clash(assignment) or taken.shortage(assignment)
+        spec = state.jobs[assignment.job_id].spec
+        if reach.spans_nodes(spec):
+            found = reach.chosen(state, assignment, spec)
+            if isinstance(found, str):
+                reason = reason or found
+            else:
+                assignment = replace(assignment, reach=found)
         needed_uw = assigned_on_uw(assignment, specs, dram_cap_uw)
         if not reason and needed_uw > left_uw:
             reason = (
@@ -237,6 +244,8 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
         return "it is being started"
     if job.restarted:
         return immovable(job) or _not_for_new(assignment, job, state)
+    if job.reach:
+        return reach.wrong_nodes(assignment, job, state)
     if not job.resizable:
         return f"a {job.spec.kind.value} job ({job.spec.mode.value}) keeps its cores while it runs"
     if {s.node_id for s in assignment.shares} != {s.node_id for s in job.target.shares}:

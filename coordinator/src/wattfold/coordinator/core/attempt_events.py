@@ -79,8 +79,13 @@ def resize_refusal(job: Job, size: int) -> str:
     if not job.resizable:
         return f"it is {spec.kind.value}, mode {spec.mode.value}: it keeps the size it starts with"
     whole = spec.unit is SizeUnit.NODES
-    if whole and not job.restarted and job.ranks:
-        return "it is on whole nodes, whose number changes by restarts only (--resize restart)"
+    if job.reach and job.ranks and size > len(job.reach):
+        return f"it has PEs on {len(job.reach)} nodes: {', '.join(job.reach)}"
+    if whole and not job.restarted and not job.reach and job.ranks:
+        return (
+            "it is on whole nodes, whose number changes by restarts (--resize restart) or, of a "
+            "Charm++ program, by its processor map (--resize map)"
+        )
     if size and not spec.least_size <= size <= spec.size_max:
         return (
             f"size {size} is outside {spec.least_size}..{spec.size_max} {spec.unit.value}, "

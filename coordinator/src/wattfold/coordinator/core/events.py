@@ -13,6 +13,7 @@ from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.speeds import SeenSpeed
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -260,6 +261,8 @@ class ProcessReading:
     attempt: int = 0
     suspended: bool = False
     saving: Saving = Saving.UNKNOWN
+    resident: bool = False
+    """It holds no core of the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +358,11 @@ class MaskConfirmed:
     cpus: CpuSet
     confined: bool
     attempt: int = 0
+    resident: bool = False
+    """It was to hold none, and is confined to where others may be."""
+    processor_map: bytes = b""
+    map_applied: bool = False
+    """Whether the map that was sent is in force, with no object outside of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +441,14 @@ class ProgressReported:
 
     job_id: JobId
     done: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedMeasured:
+    """A running job was seen to work at a speed, on so many cores; told again as more was seen."""
+
+    job_id: JobId
+    speed: SeenSpeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -517,6 +533,7 @@ Event = (
     | LaunchFailed
     | ProcessEnded
     | ProgressReported
+    | SpeedMeasured
     | SizeWanted
     | PlanProposed
     | PlanAccepted
@@ -524,5 +541,5 @@ Event = (
     | TimePassed
 )
 
-TRANSIENT = (LeaseRenewed, LeaseUnconfirmed, TimePassed, ProgressReported)
+TRANSIENT = (LeaseRenewed, LeaseUnconfirmed, TimePassed, ProgressReported, SpeedMeasured)
 """Nobody waits for these to be on disk; the journal still has them, in order, with the next one."""

@@ -103,6 +103,7 @@ def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> 
         _check_duty(state, state.nodes[node_id])
     for job in jobs:
         _check_attempts(job)
+        _check_reach(job)
         if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
             raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
         if job.target and (wrong := _misplaced(job, job.target)):
@@ -136,6 +137,19 @@ def _check_attempts(job: Job) -> None:
         raise InvariantError(f"job {job.job_id} is {job.state.value} and its clock says otherwise")
     if job.state in (JobState.HELD, JobState.PENDING) and (job.ranks or job.target):
         raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
+
+
+def _check_reach(job: Job) -> None:
+    """A job with a reach has a process on each of its nodes, holds some, and the first always."""
+    if not job.reach or job.final or not job.ranks:
+        return
+    if tuple(job.ranks) != job.reach:
+        raise InvariantError(f"job {job.job_id} is on {[*job.ranks]}, its reach is {job.reach}")
+    held = [share.node_id for share in job.target.shares] if job.target else []
+    if held and not ({*held} <= {*job.reach} and job.reach[0] in held):
+        raise InvariantError(f"job {job.job_id} is to hold {held} of its reach {job.reach}")
+    if job.ranks[job.reach[0]].resident:
+        raise InvariantError(f"job {job.job_id} is resident where its program was started")
 
 
 def _check_duty(state: State, node: Node) -> None:

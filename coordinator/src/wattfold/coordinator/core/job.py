@@ -11,6 +11,7 @@ from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.core.speeds import SeenSpeed
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -275,6 +276,8 @@ class Assignment:
     shares: tuple[Share, ...]
     expected_total_s: float = 0.0
     levels: Levels = PLAIN
+    reach: tuple[NodeId, ...] = ()
+    """Of a start that was accepted: see `Job.reach`."""
 
     def on(self, node_id: NodeId) -> CpuSet:
         """Cores on a node, empty where it has none."""
@@ -330,6 +333,13 @@ class Rank:
     """The most cores it was started for; 0 = not known, from an earlier version."""
     memory_bytes: int = 0
     gpus: tuple[str, ...] = ()
+    resident: bool = False
+    """Of a job with a reach: it holds no core here, as far as was confirmed."""
+    unsure: bool = False
+    """Likewise: whether it has the cores of ``held`` to itself is not confirmed."""
+    pe_map: bytes = b""
+    """Of its first rank: the processor map it was started with or that was confirmed last; empty =
+    which one is in force is not known."""
 
     @property
     def occupied(self) -> CpuSet:
@@ -400,6 +410,10 @@ class Job:
     """How long it ran at other sizes since it last waited: counts for its time limit."""
     known: Known = NOTHING_KNOWN
     """What runs like it had shown when it was submitted."""
+    reach: tuple[NodeId, ...] = ()
+    """Nodes it has processes on, and may hold while it runs; empty = those of its target."""
+    speeds: tuple[SeenSpeed, ...] = ()
+    """How fast it was seen to work at the sizes it has had."""
 
     @property
     def final(self) -> bool:
@@ -425,6 +439,8 @@ class Job:
     def planned_spec(self) -> JobSpec:
         """The submission as policies plan with it: of the one size that was ordered, if any."""
         size = self.size_asked
+        if not size and 0 < len(self.reach) < self.spec.size_max:
+            return replace(self.spec, size_max=len(self.reach))
         return replace(self.spec, size_min=size, size_max=size) if size else self.spec
 
     def done_by(self, now_ns: int) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, foresight, requeue, restart
+from wattfold.coordinator.core import adoption, foresight, reach, requeue, restart
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.speeds import with_speed
 from wattfold.coordinator.core.state import State
 
 OfRank = (
@@ -242,6 +243,16 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
         rank.retry_ns = now_ns + state.settings.retry_ns
         job.reason = f"its threads do not leave CPUs {kept} of {rank.node_id}"
     rank.held, rank.moving_to, rank.confined = asked | kept, None, event.confined
+    if job.reach:
+        reach.confirmed(
+            state,
+            job,
+            rank,
+            resident=event.resident,
+            pe_map=event.processor_map,
+            applied=event.map_applied,
+            now_ns=now_ns,
+        )
     return []
 
 
@@ -252,6 +263,8 @@ def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Act
         rank.held, rank.moving_to = rank.held | rank.moving_to, None
         rank.retry_ns = now_ns + state.settings.retry_ns
         job.reason = f"resize is tried again: {event.reason}"
+        if job.reach:
+            reach.failed(state, job, rank)
     return []
 
 
@@ -262,6 +275,15 @@ def progress_reported(state: State, event: ev.ProgressReported, now_ns: int) -> 
         job.done, job.done_at_ns = min(max(event.done, 0.0), 1.0), now_ns
         restart.told_progress(state, job, job.done, now_ns)
         job.over_since_ns = -1
+    return []
+
+
+def speed_measured(state: State, event: ev.SpeedMeasured, now_ns: int) -> list[act.Action]:
+    """What it loses on fewer cores may be known now, or better than before."""
+    del now_ns
+    job = state.jobs.get(event.job_id)
+    if job is not None and job.state is JobState.RUNNING and event.speed.attempt == job.attempt:
+        job.speeds = with_speed(job.speeds, event.speed)
     return []
 
 
@@ -347,15 +369,21 @@ def _judged(job: Job, rank: Rank, end: RankEnd) -> RankEnd:
     """The end of a step host as it counts for the job.
 
     It has no result of its own. Ended because the job does, it says nothing, whatever it says;
-    before the launcher and by itself, it has failed.
+    before the launcher and by itself, it has failed. Lost or killed, it is why a launcher failed
+    that noticed first.
     """
     first = next(iter(job.ranks.values()))
     if not job.spec.own_launcher or rank is first:
         return end
+    told = f": {end.message}" if end.message else ""
+    what = "residual processes" if rank.resident else "step host"
+    failed = first.end is not None and first.end.exit_code and job.ended_by is Ender.NOBODY
+    if failed and (end.lost or end.exit_code) and not rank.signalled:
+        message = f"its launcher failed as the {what} on {rank.node_id} went{told}"
+        return replace(end, exit_code=0, message=message)
     if first.end is not None or rank.signalled or job.state is JobState.ENDING:
         return replace(end, exit_code=0, lost=False, message="")
-    told = f": {end.message}" if end.message else ""
-    message = f"the step host on {rank.node_id} ended before the launcher{told}"
+    message = f"the {what} on {rank.node_id} ended before the launcher{told}"
     return replace(end, exit_code=end.exit_code or 1, message=message)
 
 
@@ -393,7 +421,8 @@ def _finish(state: State, job: Job, now_ns: int) -> None:
     elif lost:
         job.state, job.message = JobState.LOST, lost.message or "its process vanished"
     elif failed:
-        job.state, job.message = JobState.FAILED, failed.message
+        told = [failed.message, *(end.message for end in ends)]
+        job.state, job.message = JobState.FAILED, next(filter(None, told), "")
     else:
         job.state, job.done = JobState.COMPLETED, 1.0
     job.exit_code = failed.exit_code if failed else 0

@@ -271,7 +271,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         job = state.index.open.get(assignment.job_id)
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
-            job.expected_start_ns = 0
+            job.expected_start_ns, job.reach = 0, assignment.reach
             if job.promise is not None:
                 nodes = tuple(share.node_id for share in assignment.shares)
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
@@ -413,5 +413,6 @@ _HANDLERS: dict[type, Handler] = {
     ev.LaunchFailed: job_events.launch_failed,
     ev.ProcessEnded: job_events.process_ended,
     ev.ProgressReported: job_events.progress_reported,
+    ev.SpeedMeasured: job_events.speed_measured,
     ev.SizeWanted: job_events.size_wanted,
 }

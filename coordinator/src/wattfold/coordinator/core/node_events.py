@@ -214,6 +214,9 @@ def _adopt(job: Job, node_id: NodeId, reading: ev.ProcessReading) -> None:
     job.attempt = max(job.attempt, reading.attempt)
     rank.stopped, rank.stopping = reading.suspended, False
     rank.held, rank.moving_to, rank.signalled, rank.retry_ns = reading.cpus, None, False, 0
+    rank.resident, rank.unsure = reading.resident, False
+    if job.reach:
+        rank.pe_map = b""  # What came of a map on its way is not known: it is sent again.
 
 
 def _keep_number(state: State, job_id: JobId) -> None:

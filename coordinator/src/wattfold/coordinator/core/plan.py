@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import Assignment, JobSpec, Share
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.place import Place
@@ -65,8 +65,11 @@ class JobView:
     wanted_ns: int = -1
     over_ns: int = 0
     nodes_may_change: bool = False
-    """Another size, or other nodes, make it start again from its snapshot, which takes it about
-    ``restart_ns``: it runs, and may get any number of nodes it was submitted for."""
+    """It runs, and may get any number of nodes it was submitted for, within its ``reach`` if it has
+    one. Else another size, or other nodes, make it start again from its snapshot, which takes it
+    about ``restart_ns``."""
+    reach: tuple[NodeId, ...] = ()
+    """Nodes it has processes on; it keeps the first, and may hold the others."""
     restart_ns: int = 0
     size_asked: int = 0
     """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""
@@ -81,6 +84,9 @@ class JobView:
     user's word; 0 = that counts."""
     waits: Waits = NO_WAITS
     """What its queue says of the time until its start."""
+    serial_ppm: int = -1
+    """The share of its time that fewer cores do not stretch (`models.amdahl`), as measured in its
+    run; -1 = it was not."""
 
     @property
     def greatest_size(self) -> int:
@@ -104,6 +110,11 @@ class Snapshot:
     """Jobs that wait and for which others, that were pre-empted, are being ended."""
     leaving_uw: int = 0
     """What of ``reserved_uw`` is of jobs on their way out."""
+    away: tuple[NodeView, ...] = ()
+    """Nodes that do not answer for a moment: to be expected back, with nothing free until then."""
+    away_uw: int = 0
+    """What of ``reserved_uw`` is theirs; ``away_held_uw`` of that is for the jobs there."""
+    away_held_uw: int = 0
 
     @property
     def spendable_uw(self) -> int:
@@ -185,6 +196,11 @@ class Policy(Protocol):
     @property
     def name(self) -> str:
         """Its name in configuration and logs."""
+
+    @property
+    def resizes(self) -> bool:
+        """Whether it chooses the cores of running jobs; others leave them as they are."""
+        return False
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Plans all jobs of the snapshot; returns within about ``deadline_s`` seconds."""

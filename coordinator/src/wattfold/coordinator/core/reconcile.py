@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import cap_targets, leave
+from wattfold.coordinator.core import cap_targets, leave, reach
 from wattfold.coordinator.core.blocked import has_beside_cores
 from wattfold.coordinator.core.cap_sums import Caps
 from wattfold.coordinator.core.charge import originals_uw
@@ -313,6 +313,8 @@ def _masks(
     state: State, job: Job, ranks: Iterable[Rank], now_ns: int, cause: str
 ) -> list[act.Action]:
     out: list[act.Action] = []
+    if job.reach:
+        return _reach_steps(state, job, ranks, now_ns, cause)
     wanted = {s.node_id: s.cpus for s in job.target.shares} if job.target else {}
     for rank in ranks:
         idle = rank.running and rank.moving_to is None and now_ns >= rank.retry_ns
@@ -331,6 +333,30 @@ def _masks(
                 cause=cause,
                 processor_map=map_of(job.spec, step, rank.launch_cpus),
                 attempt=job.attempt,
+            ),
+        )
+    return out
+
+
+def _reach_steps(
+    state: State, job: Job, ranks: Iterable[Rank], now_ns: int, cause: str
+) -> list[act.Action]:
+    out: list[act.Action] = []
+    for step in reach.due_steps(state, job, ranks, now_ns):
+        rank, spec = step.rank, state.nodes[step.rank.node_id].spec
+        if spec is None or not _free(state, rank.node_id, job, step.cpus - rank.held):
+            continue
+        rank.moving_to = step.cpus
+        out.append(
+            act.SetMask(
+                node_id=rank.node_id,
+                job_id=job.job_id,
+                cpus=reach.berth(spec) if step.resident else step.cpus,
+                request_id=next_request(state),
+                cause=cause,
+                processor_map=step.pe_map,
+                attempt=job.attempt,
+                resident=step.resident,
             ),
         )
     return out
@@ -362,6 +388,11 @@ def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> l
             and _free(state, s.node_id, job, s.cpus)
             and has_beside_cores(state, state.nodes[s.node_id], s)
             for s in job.target.shares
+        ) and all(
+            node_id in state.nodes
+            and state.nodes[node_id].takes_jobs
+            and state.nodes[node_id].reachable
+            for node_id in job.reach
         )
         if not ready:
             return []
@@ -372,6 +403,11 @@ def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> l
                 memory_bytes=share.memory_bytes,
                 gpus=share.gpus,
             )
+        for node_id in job.reach:
+            if node_id not in job.ranks:
+                job.ranks[node_id] = Rank(node_id=node_id, held=CpuSet(), resident=True)
+        if job.reach:
+            reach.begin(state, job)
     return [
         _launch(state, job, rank, position, cause)
         for position, rank in enumerate(job.ranks.values())
@@ -396,21 +432,27 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
             most = len(spec.cpus)
     # A start that is repeated after a lost answer must say what the first one did.
     most = rank.launch_cpus = rank.launch_cpus or most
+    cpus = reach.berth(spec) if rank.resident and spec else rank.held
+    pe_map = map_of(job.spec, rank.held, most)
+    if job.reach:
+        pe_map = rank.pe_map
     return act.Launch(
         node_id=rank.node_id,
         job_id=job.job_id,
         spec=job.spec,
-        cpus=rank.held,
+        cpus=cpus,
         launch_cpus=most,
         rank=position,
         ranks=len(job.ranks),
         request_id=next_request(state),
         cause=cause,
-        processor_map=map_of(job.spec, rank.held, most),
+        processor_map=pe_map,
         steps_only=job.spec.own_launcher and position > 0,
         step_nodes=_step_nodes(state, job) if job.spec.own_launcher else (),
         gpus=rank.gpus,
         attempt=job.attempt,
+        resident=rank.resident,
+        pes=sum(one.launch_cpus for one in job.ranks.values()) if job.reach else 0,
     )
 
 
@@ -420,7 +462,7 @@ def _step_nodes(state: State, job: Job) -> tuple[act.StepNode, ...]:
         act.StepNode(
             node_id=rank.node_id,
             address=spec.steps_address if (spec := specs[rank.node_id]) else "",
-            cpus=len(rank.held),
+            cpus=rank.launch_cpus if job.reach else len(rank.held),
         )
         for rank in job.ranks.values()
     )

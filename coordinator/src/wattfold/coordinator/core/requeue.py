@@ -52,7 +52,7 @@ def back_to_queue(
     job.started_ns = job.resized_ns = job.over_since_ns = job.wanted_ns = -1
     job.suspended_ns, job.paused_ns = -1, 0
     job.ordered_ns, job.ran_ns, job.saved, job.told, job.owed = -1, 0, 0.0, False, -1.0
-    job.done, job.done_at_ns, job.wanted = 0.0, now_ns, 0
+    job.done, job.done_at_ns, job.wanted, job.reach = 0.0, now_ns, 0, ()
     state.index.news.append(job.job_id)
     state.plan_needed = "job requeued"
 

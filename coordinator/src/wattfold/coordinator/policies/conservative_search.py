@@ -44,7 +44,7 @@ class ConservativeSearch(Search):
         self.among: dict[int, tuple[NodeId, ...]] = {}
         """The nodes of those that start."""
         self._promised, self._most, self._lag_ns = promised, most, lag_ns
-        self._there = [_without_leaving(node) for node in self._site.nodes]
+        self._there = [without_leaving(node) for node in self._site.nodes]
         self._unlike = list({id(kind): kind for kind in self._kinds}.values())
         # Jobs on their way out will be gone: who needs their nodes has a turn.
         self._empty = Room(self._there, self._site.most_uw)
@@ -276,7 +276,7 @@ class ConservativeSearch(Search):
         return False
 
 
-def _without_leaving(node: NodeView) -> NodeView:
+def without_leaving(node: NodeView) -> NodeView:
     """A node of which nothing is blocked by jobs on their way out."""
     if not node.leaving:
         return node

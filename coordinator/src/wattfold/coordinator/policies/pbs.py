@@ -35,8 +35,9 @@ from wattfold.coordinator.policies.scheduler import (
     Scheduled,
     Site,
 )
+from wattfold.coordinator.solvers.lists.orders import FIFO_DEPTH, WALLTIME_DEPTH
 
-DEPTHS = {"fifo": 10, "walltime": 400}
+DEPTHS = {"fifo": FIFO_DEPTH, "walltime": WALLTIME_DEPTH}
 """Of each order, in the paper."""
 
 
@@ -117,8 +118,8 @@ class Pbs(Scheduled):
         return f"pbs-{self.order}"
 
     def fallback(self) -> Policy | None:
-        """None: it has no solver that could fail."""
-        return None
+        """That by submission, which keeps room for fewer, of that by walltime."""
+        return Pbs(reading=self.reading, size=self.size) if self.order == "walltime" else None
 
     def scheduler(self) -> NamedScheduler:
         """A scheduler with these settings."""

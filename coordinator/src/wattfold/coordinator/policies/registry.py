@@ -18,6 +18,8 @@ MODULES = (
     "described.backfilling",
     "described.conservative",
     "described.pbs",
+    "described.constraint",
+    "described.constraint_cp",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",

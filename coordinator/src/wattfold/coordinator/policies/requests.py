@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.reservation import Windows
@@ -60,22 +60,26 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
     for assignment in plan.assignments:
         for share in assignment.shares:
             stock.take(share)
-    # Of many jobs that ask for the same one is looked at.
-    told: dict[object, tuple[str, bool]] = {}
+    # Jobs that ask for the same miss the same.
+    missing: dict[tuple[object, ...], tuple[str, bool]] = {}
     waiting = []
     for one in plan.waiting:
         view = asking.get(one.job_id)
         if view is not None:
-            spec = view.spec
-            counted = spec.unit, spec.unit_cores, spec.spread, spec.size_min
-            asked = *counted, spec.unit_amounts, spec.features
-            if asked not in told:
-                missing = stock.missing(spec)
-                told[asked] = missing, bool(missing) and _never(view, snapshot)
-            missing, never = told[asked]
-            one = replace(one, reason=missing, never=never) if missing else one
+            asked = _asked(view.spec)
+            if asked not in missing:
+                told = stock.missing(view.spec)
+                missing[asked] = told, bool(told) and _never(view, snapshot)
+            reason, never = missing[asked]
+            one = replace(one, reason=reason, never=never) if reason else one
         waiting.append(one)
     return replace(plan, waiting=tuple(waiting))
+
+
+def _asked(spec: JobSpec) -> tuple[object, ...]:
+    """All that `Stock.missing` and `_never` go by."""
+    sizes = spec.unit, spec.size_min, spec.unit_cores, spec.spread
+    return *sizes, spec.memory_bytes, spec.gpus, spec.features
 
 
 def _after(snapshot: Snapshot) -> Room:

@@ -32,6 +32,7 @@ from wattfold.coordinator.policies.scheduler import (
     AssigningScheduler,
     ChoosingScheduler,
     Decision,
+    FindingScheduler,
     Found,
     Held,
     NamedJobs,
@@ -87,7 +88,9 @@ class Rounds(NamedJobs):
             self._names = frozenset(site.names)
         if site.nodes != self._site.nodes:
             self._cores = {node.spec.node_id: len(node.spec.cpus) for node in site.nodes}
-        if site != self._site or site.kind is None or site.nodes != self._site.nodes:
+        before = self._site
+        seen_before = before.nodes, before.away
+        if site != before or site.kind is None or (site.nodes, site.away) != seen_before:
             self._scheduler.site(site)
         self._site = site
         self._named.clear()
@@ -127,7 +130,7 @@ class Rounds(NamedJobs):
             )
             for one in named.values()
         )
-        found = self._chooser.found if self._chooser is not None else Found()
+        found = scheduler.found if isinstance(scheduler, FindingScheduler) else Found()
         plan = Plan(
             assignments=tuple(assignments),
             waiting=waiting,
@@ -176,10 +179,10 @@ class Rounds(NamedJobs):
         return any(len(s.cpus) != self._cores.get(s.node_id, 0) for s in current.shares)
 
     def _resizable(self, view: JobView) -> bool:
-        """Whether its size may change while it runs; of whole nodes by a restart, and among nodes
-        of the one kind that it is on."""
+        """Whether its size may change while it runs; of whole nodes by a restart or its map, and
+        among nodes of the one kind that it is on."""
         spec, cores = view.spec, view.spec.unit is SizeUnit.CORES
-        if spec.mode is ResizeMode.RESTART:
+        if spec.mode is ResizeMode.RESTART or view.reach:
             shares = view.current.shares if view.current else ()
             under = {self._kinds[s.node_id] for s in shares if s.node_id in self._kinds}
             return view.nodes_may_change and (cores or len(under) <= 1)
@@ -379,6 +382,9 @@ def site_of(world: Snapshot) -> Site:
         queues=world.queues,
         clearing=world.clearing,
         leaving_uw=world.leaving_uw,
+        away=world.away,
+        away_uw=world.away_uw,
+        away_held_uw=world.away_held_uw,
     )
 
 

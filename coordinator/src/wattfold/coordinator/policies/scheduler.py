@@ -152,6 +152,12 @@ class Site:
     """Jobs that wait and for which others are being ended."""
     leaving_uw: int = 0
     """What `spendable_uw` will be more when jobs have ended that are on their way out."""
+    away: tuple[NodeView, ...] = field(default=(), compare=False)
+    """Nodes that do not answer for a moment, for those who think ahead. They are not among
+    ``nodes``, nor is their power, ``away_uw``, with ``away_held_uw`` of jobs there, part of
+    `spendable_uw`."""
+    away_uw: int = 0
+    away_held_uw: int = 0
 
 
 class Scheduler(Protocol):
@@ -263,7 +269,16 @@ class NamedScheduler(Scheduler, Protocol):
 
 
 @runtime_checkable
-class ChoosingScheduler(NamedScheduler, Protocol):
+class FindingScheduler(NamedScheduler, Protocol):
+    """A scheduler that tells how it decides."""
+
+    @property
+    def found(self) -> Found:
+        """How the last decision was found."""
+
+
+@runtime_checkable
+class ChoosingScheduler(FindingScheduler, Protocol):
     """A scheduler that weighs all jobs by counts, and leaves nodes and cores to the driver.
 
     A job for which the driver finds none waits on. The driver sets ``deadline_s``, the time of a
@@ -272,10 +287,6 @@ class ChoosingScheduler(NamedScheduler, Protocol):
     """
 
     deadline_s: float
-
-    @property
-    def found(self) -> Found:
-        """How the last decision was found."""
 
     def placing(self, job: int) -> Placing:
         """How a job of the last decision is to be put on nodes."""

@@ -44,8 +44,11 @@ from wattfold.coordinator.policies.scheduler import (
     Site,
 )
 from wattfold.coordinator.policies.slowdown_driven_choice import Limits
-from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules
-from wattfold.coordinator.policies.slowdown_driven_round import Round, Shape
+from wattfold.coordinator.policies.slowdown_driven_head import Shape
+from wattfold.coordinator.policies.slowdown_driven_round import Round
+from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
+
+NAME = "slowdown-driven"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +68,19 @@ class SlowdownDriven(Scheduled):
     free_nodes: bool = False
     mapped: int = 32
     tested: int = 200
+    power: Power = Power.WATTS
+    energy_weight: float = 1.0
+    guests: int = 1
 
     @property
     def name(self) -> str:
         """``slowdown-driven``."""
-        return "slowdown-driven"
+        return NAME
+
+    @property
+    def resizes(self) -> bool:
+        """Mates lend, and get it back."""
+        return True
 
     def fallback(self) -> Policy | None:
         """None: it has no solver that could fail."""
@@ -88,6 +99,9 @@ class SlowdownDriven(Scheduled):
                 free_nodes=self.free_nodes,
                 mapped=self.mapped,
                 tested=self.tested,
+                power=self.power,
+                energy_weight=self.energy_weight,
+                guests=self.guests,
             )
         )
 
@@ -103,7 +117,7 @@ class SlowdownRounds(AssigningScheduler):
     each_event = True
     revisit_ns = 0
     solver_ns: Sequence[int] = ()
-    name = "slowdown-driven"
+    name = NAME
 
     def __init__(self, rules: SharingRules) -> None:
         self._rules = rules

@@ -158,7 +158,7 @@ class EmulatedFirmware:
         with self._lock:
             self._jobs[job] = _Job(cores=cores, keeper=0, cpu_ns=0, members=[])
             self._operate()
-            files = self._throttle.prepare(job, self._model.quota(cores, self._point))
+            files = self._throttle.prepare(job, self._quota(cores))
         self.jobs_changed()
         return files
 
@@ -174,7 +174,7 @@ class EmulatedFirmware:
             used_ns = self._clock.read_ns(job, keeper, members)
             self._jobs[job] = _Job(cores=cores, keeper=keeper, cpu_ns=used_ns, members=members)
             self._operate()
-            self._throttle.prepare(job, self._model.quota(cores, self._point))
+            self._throttle.prepare(job, self._quota(cores))
         self.jobs_changed()
 
     def resize(self, job: JobId, cores: int) -> None:
@@ -215,7 +215,7 @@ class EmulatedFirmware:
             return [
                 write
                 for name, job in self._jobs.items()
-                for write in self._throttle.quota_writes(name, self._model.quota(job.cores, point))
+                for write in self._throttle.quota_writes(name, self._quota(job.cores, point))
             ]
 
     def _run(self) -> None:
@@ -264,9 +264,14 @@ class EmulatedFirmware:
             if not job.keeper:
                 continue
             try:
-                self._throttle.set_quota(name, self._model.quota(job.cores, self._point))
+                self._throttle.set_quota(name, self._quota(job.cores))
             except OSError as error:
                 logs.warning("quota_not_set", job=name, why=error)
+
+    def _quota(self, cores: int, point: OperatingPoint | None = None) -> float:
+        """Cores' worth of CPU time. What is left of a job without cores is slowed as one core is:
+        the job would wait for it."""
+        return self._model.quota(max(1, cores), point or self._point)
 
     def _held(self) -> int:
         return min(self._model.cores, sum(job.cores for job in self._jobs.values()))

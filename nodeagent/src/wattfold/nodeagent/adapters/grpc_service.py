@@ -92,7 +92,11 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         async def act() -> pb.SetMaskResponse:
             cpus = parse_cpus(request.cpus, what=f"job {request.job_id}")
             change = await self._jobs.set_mask(
-                request.job_id, cpus, request.deadline_ns, request.processor_map
+                request.job_id,
+                cpus,
+                request.deadline_ns,
+                request.processor_map,
+                resident=request.resident,
             )
             shim = wire.shim_state(attached=change.attached, confined=change.confined)
             return pb.SetMaskResponse(

@@ -177,6 +177,8 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         ),
         attempt=request.attempt or 1,
         snapshot_dir=request.snapshot_dir,
+        resident=request.resident,
+        pes=request.pes,
     )
 
 
@@ -202,6 +204,7 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         attempt=job.attempt,
         suspended=job.live and job.suspended,
         saving=pb.SAVING_UNSPECIFIED if job.live else _SAVINGS[job.saving],
+        resident=job.live and job.resident,
     )
 
 
@@ -239,6 +242,7 @@ def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
         processes_left=job.left,
         stray_cpus=str(job.strays),
         stray_repairs=job.stray_repairs,
+        resident=job.resident,
     )
     if mapped:
         _add_placement(usage, job.placement)

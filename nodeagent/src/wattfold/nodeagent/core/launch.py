@@ -74,6 +74,10 @@ class LaunchOrder:
     attempt: int = 1
     snapshot_dir: str = ""
     """Where the job keeps its snapshot, relative to ``cwd`` or absolute; empty = it has none."""
+    resident: bool = False
+    """It holds no core here; ``cpus``, which others may hold, are where the rest of it runs."""
+    pes: int = 0
+    """Mode map over several nodes: PEs of the program on all of them; 0 = ``launch_cpus``."""
 
     @property
     def snapshot_path(self) -> str:
@@ -122,6 +126,8 @@ def check_order(order: LaunchOrder) -> None:
         raise InvalidRequest(
             f"job {order.job}: {order.tasks_per_node} tasks on a node are outside 1..{TASKS_MAX}"
         )
+    if order.resident and not order.steps_only:
+        raise InvalidRequest(f"job {order.job}: where its program is started it must hold cores")
     wrong = refusal(order.umask, order.limits)
     if wrong:
         raise InvalidRequest(f"job {order.job}: {wrong}")
@@ -204,6 +210,7 @@ def job_environment(
         "WATTFOLD_JOB_ID": order.job,
         "WATTFOLD_RESIZE_MODE": order.mode.value,
         "WATTFOLD_LAUNCH_CPUS": threads,
+        **({"WATTFOLD_PES": str(order.pes)} if order.pes else {}),
         "WATTFOLD_ATTEMPT": str(order.attempt),
         "WATTFOLD_RANK": str(order.rank),
         "WATTFOLD_RANKS": str(max(1, order.ranks)),

@@ -47,6 +47,8 @@ _KEPT_NS = 5 * NS_PER_S
 
 
 PATIENCE_NS = 5 * NS_PER_S
+SPREAD_PATIENCE_NS = 60 * NS_PER_S
+"""Of a program over several nodes, which takes longer to begin and cannot restart at a size."""
 
 
 class MapWay(enum.Enum):
@@ -74,6 +76,8 @@ class Seen:
     in_force: int = 0
     objects: tuple[int, ...] | None = None
     pids: tuple[int, ...] | None = None
+    nodes: tuple[int, ...] = ()
+    """Of a program over several nodes: the node of every PE, from 1; 0 = not known."""
 
     @property
     def strays(self) -> int:
@@ -136,6 +140,7 @@ class CharmProgram:
             in_force=state.in_force,
             objects=state.objects,
             pids=state.pids,
+            nodes=state.nodes,
         )
 
     async def order(self, order: MapOrder) -> None:

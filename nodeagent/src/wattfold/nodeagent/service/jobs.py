@@ -32,7 +32,7 @@ from wattfold.nodeagent.core.errors import (
 from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode, check_gpus, check_order
 from wattfold.nodeagent.core.masks import check_mask
 from wattfold.nodeagent.core.memory import over_memory_text
-from wattfold.nodeagent.service.charm_program import PATIENCE_NS, CharmProgram
+from wattfold.nodeagent.service.charm_program import PATIENCE_NS, SPREAD_PATIENCE_NS, CharmProgram
 from wattfold.nodeagent.service.launching import JobPorts, keeper_order
 from wattfold.nodeagent.service.leaving import Leaving
 from wattfold.nodeagent.service.map_follow import MapFollow, checked_map
@@ -108,18 +108,23 @@ class NodeJobs:
                 if self.jobs.get(order.job) is known and not self._makes_way(known, order):
                     return known, True
         check_order(order)
-        check_mask(order.job, order.cpus, self.cpus, self._held())
+        check_mask(order.job, order.cpus, self.cpus, {} if order.resident else self._held())
         check_gpus(order, self._ports.gpus, {j.id: j.gpus for j in self.jobs.values() if j.live})
         if len(self.jobs) >= JOBS_MAX:
             raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
         account = account_of(order.user, order.uid)
+        held, berth = (CpuSet(), order.cpus) if order.resident else (order.cpus, CpuSet())
         job = Job(
             id=order.job,
             state=JobState.STARTING,
-            cpus=order.cpus,
-            held=order.cpus,
+            cpus=held,
+            held=held,
+            berth=berth,
+            resident=order.resident,
             mode=order.mode,
             launch_cpus=order.launch_cpus,
+            pes=order.pes,
+            steps_only=order.steps_only,
             attempt=order.attempt,
             boot_id=self._ports.boot_id,
             uid=os.geteuid() if account is None else account.pw_uid,
@@ -160,15 +165,26 @@ class NodeJobs:
         return True
 
     async def set_mask(
-        self, job_id: str, cpus: CpuSet, deadline_ns: int, pe_map: bytes = b""
+        self,
+        job_id: str,
+        cpus: CpuSet,
+        deadline_ns: int,
+        pe_map: bytes = b"",
+        *,
+        resident: bool = False,
     ) -> MaskChange:
-        """Moves a job to other cores; returns when it has left those it lost. Raises Refused."""
+        """Moves a job to other cores; returns when it has left those it lost. Raises Refused.
+
+        ``resident``: it is to hold none here, and what is left of it to be on these.
+        """
         job = self._running(job_id)
         if deadline_ns > DEADLINE_NS_MAX:
             raise InvalidRequest(f"deadline {deadline_ns} ns is above {DEADLINE_NS_MAX} ns")
         async with job.lock:
             self._running(job_id)
-            check_mask(job.id, cpus, self.cpus, self._held())
+            check_mask(job.id, cpus, self.cpus, {} if resident else self._held())
+            if resident:
+                return await self.masks.vacate(job, cpus)
             check_size(job, cpus)
             pe_map = checked_map(job, pe_map, len(cpus))
             usual_ns = MAP_DEADLINE_NS_DEFAULT if pe_map else DEADLINE_NS_DEFAULT
@@ -204,7 +220,8 @@ class NodeJobs:
             return outcome_of(job.id, self._program_of(job), seen, pe_map, told.took_ns)
 
     def _program_of(self, job: Job) -> CharmProgram:
-        return CharmProgram(lambda: self.members(job), PATIENCE_NS)
+        patience_ns = SPREAD_PATIENCE_NS if job.pes else PATIENCE_NS
+        return CharmProgram(lambda: self.members(job), patience_ns)
 
     def signal(self, job_id: str, number: int, grace_ns: int) -> bool:
         """Signals the process group of a job; False if it does not run here. Raises Refused."""
@@ -557,10 +574,13 @@ class NodeJobs:
         alive = procfs.same_process(job.keeper, job.keeper_ticks)
         if alive:
             with contextlib.suppress(OSError):
-                job.cpus = job.held = self._kernel_mask(job)
+                mask = self._kernel_mask(job)
+                none = CpuSet()
+                job.cpus = job.held = none if job.resident else mask
+                job.berth = mask if job.resident else none
             job.division = job.allowed = self._ranks.divide(job, job.cpus)
             if self._ports.firmware is not None:
-                self._ports.firmware.adopt(job.id, job.keeper, len(job.cpus))
+                self._ports.firmware.adopt(job.id, job.keeper, len(job.held))
             os.kill(job.keeper, signal.SIGUSR1)
             self._stay_suspended(job)
         self._save(job, durable=True)

@@ -58,11 +58,11 @@ def keeper_order(
         account_env = {"HOME": account.pw_dir, "USER": account.pw_name}
         env = {**account_env, "LOGNAME": account.pw_name, **env}
     try:
-        groups = [*ports.masks.prepare(job.id, job.cpus), *ports.clock.prepare(job.id)]
+        groups = [*ports.masks.prepare(job.id, job.place), *ports.clock.prepare(job.id)]
         groups.extend(ports.groups.prepare(job.id))
         groups.extend(ports.memory.prepare(job.id, order.memory_bytes))
         if ports.firmware is not None:
-            groups.extend(ports.firmware.prepare(job.id, len(job.cpus)))
+            groups.extend(ports.firmware.prepare(job.id, len(job.held)))
     except OSError as error:
         raise device_refusal(error, f"job {job.id}: cannot make its cgroup") from None
     argv, stdout_path, stderr_path = list(order.argv), order.stdout_path, order.stderr_path
@@ -81,7 +81,7 @@ def keeper_order(
         # A step host has no snapshot; the program does, on the node where it runs.
         snapshot_path="" if order.steps_only else order.snapshot_path,
         keep_output=order.attempt > 1,
-        affinity=list(ports.masks.affinity_at_start(job.cpus)),
+        affinity=list(ports.masks.affinity_at_start(job.place)),
         procs_paths=[str(path) for path in dict.fromkeys(groups)],
         uid=account.pw_uid if account else None,
         gid=account.pw_gid if account else None,

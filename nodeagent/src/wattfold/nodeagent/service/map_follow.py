@@ -130,7 +130,8 @@ class MapFollow:
 
     def begin(self, job: Job) -> None:
         """Follows a job of mode map from now on; others are left alone."""
-        if job.mode is not ResizeMode.MAP or job.id in self._jobs:
+        # A step host has no server: the program is told where it was started.
+        if job.mode is not ResizeMode.MAP or job.steps_only or job.id in self._jobs:
             return
         job.wanted_map = fitting_map(job)
         following = _Following(job=job, program=self._programs(job), wanted=job.wanted_map)
@@ -246,11 +247,14 @@ class MapFollow:
         """
         following.seen = seen
         wanted, pes = following.wanted, len(seen.map)
-        if seen.holds(wanted):
+        if seen.holds(wanted) and not _misplaced(following.job, seen):
             self._say(following, up=True, applied=True)
             return None
         if pes != len(wanted) and (seen.way is MapWay.MAP or pes > len(wanted)):
             wrong = f"the program has {pes} PEs, it was to be started with {len(wanted)}"
+            self._say(following, up=True, message=wrong, final=True)
+            return None
+        if wrong := _misplaced(following.job, seen):
             self._say(following, up=True, message=wrong, final=True)
             return None
         if seen.way is MapWay.RESTART:
@@ -354,29 +358,53 @@ def fitting_map(job: Job) -> bytes:
     An agent that finds a job reads its cores from the kernel; the map on record may be older.
     """
     pe_map, cores = job.wanted_map, max(1, min(len(job.cpus), job.launch_cpus))
-    if len(pe_map) == job.launch_cpus and sum(pe_map) == cores:
+    # Of one over several nodes only who knows all of them can tell the map.
+    if len(pe_map) == pes_of(job) and (job.pes or sum(pe_map) == cores):
         return pe_map
-    return first_pes(job.launch_cpus, cores)
+    return first_pes(pes_of(job), cores)
+
+
+def pes_of(job: Job) -> int:
+    """The PEs that its program was to be started with."""
+    return job.pes or job.launch_cpus
 
 
 def checked_map(job: Job, pe_map: bytes, cores: int) -> bytes:
     """The map asked for, or the one that follows from the cores if none is. Raises InvalidRequest.
 
-    Empty for a job of another mode.
+    Empty for a job of another mode, and where the program is not told. Of one over several nodes
+    it also has PEs of others.
     """
-    if job.mode is not ResizeMode.MAP:
+    if job.mode is not ResizeMode.MAP or job.steps_only:
         return b""
     if not pe_map:
-        return first_pes(job.launch_cpus, cores)
+        return first_pes(pes_of(job), cores)
     try:
-        check_map(pe_map, job.launch_cpus)
+        check_map(pe_map, pes_of(job))
     except MapError as error:
         raise InvalidRequest(f"job {job.id}: {error}") from None
-    if sum(pe_map) > cores:
+    if not job.pes and sum(pe_map) > cores:
         raise InvalidRequest(
             f"job {job.id}: map {digits(pe_map)} enables {sum(pe_map)} PEs on {cores} CPUs"
         )
     return pe_map
+
+
+def _misplaced(job: Job, seen: Seen) -> str:
+    """Whether PEs of a program over several nodes are not in the order of these, as far as it says.
+
+    The map takes node after node, with as many PEs on each.
+    """
+    if not job.pes:
+        return ""
+    if seen.way is MapWay.RESTART:
+        return "over several nodes a program must take maps: build it with WattfoldLB, or charm_map"
+    each = job.launch_cpus
+    for pe, node in enumerate(seen.nodes):
+        if node and node != pe // each + 1:
+            own = pe // each + 1
+            return f"PE {pe} is on node {node} of the job, not on {own}: start it with +p{job.pes}"
+    return ""
 
 
 def _readable(text: str) -> str:

@@ -114,6 +114,10 @@ class MaskChanges:
         old, kernel = job.cpus, job.held
         self._reserve_seq(job)
         self.before_change(job)
+        if job.resident:
+            # On disk before it is let onto more: a new agent takes what the kernel says as held.
+            job.resident, job.berth, job.cpus = False, CpuSet(), cpus
+            self._records.save(job)
         job.held = kernel | cpus
         self.tell_residual(job, cpus - kernel)
         told, left = NOBODY, cpus
@@ -155,6 +159,28 @@ class MaskChanges:
             processor_map=job.placement.map,
             map_applied=job.placement.applied,
         )
+
+    async def vacate(self, job: Job, berth: CpuSet) -> MaskChange:
+        """Has a job hold no core here any more; what is left of it is confined to ``berth``.
+
+        Its program was told before, by the agent of the node where it was started.
+        """
+        if not job.steps_only or job.mode is not ResizeMode.MAP:
+            raise WrongState(
+                f"job {job.id} must hold cores here: only a job of mode map leaves a node, and not"
+                " the one where its program was started"
+            )
+        kernel = job.held
+        self.before_change(job)
+        self._confine(job, berth)
+        left = (await self._strays.settled(job, berth) & kernel) - berth
+        self.before_change(job)
+        job.cpus, job.division, job.allowed = CpuSet(), (), ()
+        job.held, job.berth, job.resident = left, berth, not left
+        self._resize_firmware(job, len(left))
+        self._records.save(job)
+        logs.info("node_vacated", job=job.id, old=kernel, berth=berth, held=left)
+        return MaskChange(cpus=left, attached=False, confined=False, acknowledged_in_ns=0)
 
     def tell_residual(self, job: Job, gained: CpuSet) -> None:
         """Cores are handed on with what their earlier owners still do on them."""

@@ -66,6 +66,12 @@ class Job:
     held: CpuSet
     mode: ResizeMode
     launch_cpus: int
+    # Mode map over several nodes: its PEs on all of them. Elsewhere its program starts: this is a
+    # step host. Where it holds no core it is resident, on cores that others may hold.
+    pes: int = 0
+    steps_only: bool = False
+    resident: bool = False
+    berth: CpuSet = field(default_factory=CpuSet)
     attempt: int = 1
     suspended: bool = False
     uid: int = field(default_factory=os.geteuid)
@@ -138,6 +144,11 @@ class Job:
         """Whether the job holds its cores."""
         return self.state in (JobState.STARTING, JobState.RUNNING)
 
+    @property
+    def place(self) -> CpuSet:
+        """Where the kernel is to have its processes."""
+        return self.berth if self.resident else self.held
+
     def settle(self, now_ns: int) -> None:
         """Counts the cores held up to now; to be called before ``held`` changes."""
         if self.held_since_ns:
@@ -193,6 +204,10 @@ def to_record(job: Job) -> dict[str, Any]:
         "snapshot_before": job.snapshot_before,
         "saving": job.saving.value,
         "processor_map": digits(job.wanted_map),
+        "pes": job.pes,
+        "steps_only": job.steps_only,
+        "resident": job.resident,
+        "berth": str(job.berth),
         "residual_cpu_ns": job.residual.total_ns,
         "residual_by_cpu": {str(cpu): ns for cpu, ns in job.residual.by_cpu.items()},
         **{name: getattr(job, name) for name in (*_PLAIN, *_ADDED)},
@@ -229,6 +244,10 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             ending=bool(record.get("ending", record.get("asked", False))),
             snapshot_before=str(record.get("snapshot_before", "")),
             saving=Saving(record.get("saving", Saving.UNASKED.value)),
+            pes=int(record.get("pes", 0)),
+            steps_only=bool(record.get("steps_only", False)),
+            resident=bool(record.get("resident", False)),
+            berth=CpuSet.parse(record.get("berth", "")),
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
             **numbers,
         )

@@ -47,7 +47,7 @@ class Strays:
             for job in list(self._jobs.values()):
                 # A job whose mask is being changed is looked at by who changes it.
                 if job.live and job.pid and not job.lock.locked():
-                    self._look(job, job.held)
+                    self._look(job, job.place)
             cost_ns = time.thread_time_ns() - started_ns
             await asyncio.sleep(_PACE.interval_ns(cost_ns) / NS_PER_S)
 

@@ -59,14 +59,18 @@ def size_of(
 
 
 def unit_fields(
-    unit: pb.SizeUnit, unit_cores: int | None, spread: str | None
+    unit: pb.SizeUnit, unit_cores: int | None, spreads: Sequence[str]
 ) -> tuple[int, pb.UnitSpread]:
     """Cores of a unit and where units may be. Raises BadRequestError where there are none."""
+    if len(set(spreads)) > 1:
+        raise BadRequestError(
+            f"units are {' and '.join(sorted(set(spreads)))} at once: give one --spread"
+        )
     if unit != pb.SIZE_UNIT_UNITS:
-        if unit_cores or spread:
+        if unit_cores or spreads:
             raise BadRequestError("--unit-cores and --spread are of units: give --units as well")
         return 0, pb.UNIT_SPREAD_UNSPECIFIED
-    return unit_cores or 1, SPREADS[spread or "any"]
+    return unit_cores or 1, SPREADS[spreads[0] if spreads else "any"]
 
 
 def kind_of(

@@ -33,7 +33,7 @@ Fields = list[tuple[str, str | Text]]
 def job_sheet(job: pb.Job, now_s: float) -> Table:
     """Everything worth knowing about one job, as far as it is shown."""
     fields = _public_fields(job, now_s) if hidden(job) else _all_fields(job, now_s)
-    fields += [("on", f"{share.node_id} CPUs {share.cpus}{_beside(share)}") for share in job.shares]
+    fields += [_share(share) for share in job.shares]
     if job.state in f.ENDED_STATES:
         fields.append(("ending", ending(job) or f.NONE))
     elif job.reason:
@@ -102,10 +102,24 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("cores x time", f.duration(s_from_ns(job.core_ns)) if job.core_ns else f.NONE),
         ("off its cores", _residual(job)),
         ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
+        *_speed_fields(job),
         ("threads", str(job.team_size or f.NONE)),
         *([("shims", f"some may be kept out: {job.shim_message}")] if job.shim_message else []),
         *_process_fields(job),
         *sheet_fields(job),
+    ]
+
+
+def _speed_fields(job: pb.Job) -> Fields:
+    """How fast it was seen to be at its sizes, and what it loses on fewer cores."""
+    if not job.half_speed:
+        return []
+    sizes = sorted({speed.cores for speed in job.speeds})
+    return [
+        (
+            "on half its cores",
+            f"{job.half_speed:.0%} of its speed, as seen on {sizes[0]} and {sizes[-1]} cores",
+        )
     ]
 
 
@@ -140,6 +154,12 @@ def _requests(spec: pb.JobSpec) -> Fields:
     fields: Fields = [(each, "; ".join(asked))] if asked else []
     fields += [("due", _when(spec.due_at_s))] if spec.due_at_s else []
     return [*fields, ("weight", f"{spec.weight:g}")] if spec.weight not in (0, 1) else fields
+
+
+def _share(share: pb.NodeShare) -> tuple[str, str | Text]:
+    if share.resident:
+        return "residual on", f"{share.node_id}, without cores of its own"
+    return "on", f"{share.node_id} CPUs {share.cpus}{_beside(share)}"
 
 
 def _beside(share: pb.NodeShare) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from wattfold.coordinator.cli.jobs import job_request as request
+from wattfold.coordinator.cli.jobs.charm_command import charm_command
 from wattfold.coordinator.cli.jobs.mode_choice import choose_mode
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, exit_code_of
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
@@ -54,7 +55,9 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 @click.option(
     "--spread",
+    "spreads",
     type=click.Choice(list(request.SPREADS)),
+    multiple=True,
     help="together: all units on one node. apart: one a node. Default: any.",
 )
 @click.option(
@@ -290,6 +293,8 @@ def submit(session: Session, /, wait: bool, **options: Any) -> None:
         submission.spec.mode, submission.spec.mode_source = choice.mode, choice.source
         if choice.warning:
             click.echo(f"wattfold: {choice.warning}", err=True)
+        if choice.mode == request.MODES["map"]:
+            _start_as_charm(submission.spec, checked=not options["no_check"])
         job_id = client.submit(submission)
         if wait:
             _follow(session, client, job_id)
@@ -297,6 +302,13 @@ def submit(session: Session, /, wait: bool, **options: Any) -> None:
         session.print_json({"job_id": job_id})
     else:
         click.echo(job_id)
+
+
+def _start_as_charm(spec: pb.JobSpec, *, checked: bool) -> None:
+    found = charm_command(spec, checked=checked)
+    spec.argv[:] = found.argv
+    if found.warning:
+        click.echo(f"wattfold: {found.warning}", err=True)
 
 
 def _submission(
@@ -324,7 +336,7 @@ def _spec(
     **options: Any,
 ) -> pb.JobSpec:
     unit, size = request.size_of(options["cores"], options["nodes"], options["units"])
-    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spread"])
+    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spreads"])
     share = options["share"]
     kind = request.kind_of(options["kind"], size, share, unit)
     export_all = options["export"] == "all" and not options["no_env"]

@@ -81,7 +81,7 @@ def node_duty(node: pb.Node) -> str:
     """What operators want of a node, in a word or two."""
     if node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING):
         return "in service"
-    if node.duty == pb.NODE_DUTY_DRAINING and not node.job_ids:
+    if node.duty == pb.NODE_DUTY_DRAINING and not (node.job_ids or node.resident_job_ids):
         return "drained"
     if node.duty in _FORGOTTEN:
         return f"forgotten ({_FORGOTTEN[node.duty]})"
@@ -186,4 +186,6 @@ def levels(job: pb.Job) -> str:
 
 def where(job: pb.Job) -> str:
     """`node:cpus` of every share."""
-    return " ".join(f"{share.node_id}:{share.cpus}" for share in job.shares)
+    return " ".join(
+        f"{share.node_id}:{'residual' if share.resident else share.cpus}" for share in job.shares
+    )

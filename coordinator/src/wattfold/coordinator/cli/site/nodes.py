@@ -110,6 +110,8 @@ def _notes(node: pb.Node) -> str:
     notes += node.reservations
     if node.overstaying_job_ids:
         notes.append(f"still running there: {' '.join(node.overstaying_job_ids)}")
+    if node.resident_job_ids:
+        notes.append(f"residual: {' '.join(node.resident_job_ids)}")
     for job_id in dict.fromkeys(core.job_id for core in node.residual if core.alarm):
         cores = [core for core in node.residual if core.job_id == job_id]
         cpus, load = CpuSet.of(core.cpu for core in cores), sum(core.load for core in cores)

@@ -88,10 +88,16 @@ class Process:
     pes: int = 0
     """PEs it was started with; 0 = it is not of mode map."""
     processor_map: bytes = b""
+    resident: bool = False
+    """It holds no core here; its job does elsewhere."""
+    spans: bool = False
+    """It is of a job whose map spans nodes."""
 
     @property
     def map_fits(self) -> bool:
-        """Whether its map has one enabled PE for each of its cores."""
+        """Whether its map has one enabled PE for each of its cores, if it is of this node."""
+        if self.spans:
+            return self.steps_only or len(self.processor_map) == self.pes
         return not self.pes or (
             len(self.processor_map) == self.pes and sum(self.processor_map) == len(self.cpus)
         )
@@ -107,6 +113,7 @@ class Process:
             attempt=self.attempt,
             suspended=self.running and self.suspended,
             saving=self.saving,
+            resident=self.running and self.resident,
         )
 
 
@@ -326,7 +333,8 @@ class Agent:
     def _set_mask(self, command: act.SetMask) -> ev.Event:
         process = self.processes.get(command.job_id)
         ended = process is None or not process.running
-        if process is None or ended or self._clash(command.job_id, command.cpus):
+        cpus = CpuSet() if command.resident else command.cpus
+        if process is None or ended or self._clash(command.job_id, cpus):
             reason = "ended" if ended else "held"
             return ev.MaskFailed(
                 node_id=self.node_id,
@@ -335,13 +343,17 @@ class Agent:
                 attempt=command.attempt,
             )
         # The objects move at once: what a program makes of its map is no matter of the core.
-        process.cpus, process.processor_map = command.cpus, command.processor_map
+        process.cpus, process.processor_map = cpus, command.processor_map
+        process.resident = command.resident
         return ev.MaskConfirmed(
             node_id=self.node_id,
             job_id=command.job_id,
-            cpus=command.cpus,
+            cpus=cpus,
             confined=False,
             attempt=command.attempt,
+            resident=command.resident,
+            processor_map=command.processor_map,
+            map_applied=bool(command.processor_map),
         )
 
     def _forget(self, command: act.ForgetProcess) -> None:
@@ -391,13 +403,17 @@ class Agent:
                 self.end(command.job_id, SIGKILL_EXIT)
             return self._refused(command, f"attempt {known.attempt} is here")
         if known is None or known.attempt < command.attempt:
-            if self._clash(command.job_id, command.cpus):
+            cpus = CpuSet() if command.resident else command.cpus
+            if self._clash(command.job_id, cpus):
                 return self._refused(command, "held")
+            mapped = command.spec.mode is ResizeMode.MAP
             self.processes[command.job_id] = Process(
                 job_id=command.job_id,
-                cpus=command.cpus,
+                cpus=cpus,
                 ranks=command.ranks,
-                pes=command.launch_cpus if command.spec.mode is ResizeMode.MAP else 0,
+                resident=command.resident,
+                spans=bool(command.pes),
+                pes=command.pes or (command.launch_cpus if mapped else 0),
                 processor_map=command.processor_map,
                 steps_only=command.steps_only,
                 restarts=command.spec.mode is ResizeMode.RESTART,
@@ -432,7 +448,7 @@ class Agent:
         """What is wrong with the cores of the running processes, empty if nothing is."""
         seen = CpuSet()
         for process in self.running:
-            if not process.cpus or not process.cpus <= self.spec.cpus:
+            if not (process.cpus or process.resident) or not process.cpus <= self.spec.cpus:
                 return f"job {process.job_id} is on the cores {process.cpus} of {self.node_id}"
             if not seen.isdisjoint(process.cpus):
                 return f"cores {seen & process.cpus} of {self.node_id} are held twice"

@@ -173,7 +173,8 @@ class Truth:
             return
         cores = {p.job_id: len(p.cpus) for p in agent.running}
         held = sum(cores.values())
-        level_uw = reached_uw(spec.kind, held, cap_uw)
+        # Residual processes that sleep hold none and draw nothing.
+        level_uw = reached_uw(spec.kind, max(held, 1), cap_uw)
         packages_uw = sum(zone.bound_uw for zone in agent.zones.values() if zone.is_package)
         others_uw = node.bound_uw - packages_uw
         idle_packages_uw = max(min(node.idle_uw - others_uw, cap_uw), 0)
@@ -183,9 +184,9 @@ class Truth:
         for job_id, run in node.runs.items():
             own = cores[job_id]
             packages_uw = run.work.package_uw(level_uw) * own // all_cores
-            packages_uw = min(packages_uw, left_uw * own // held)
+            packages_uw = min(packages_uw, left_uw * own // max(held, 1))
             run.places[agent.node_id] = Place(cores=own, level_uw=level_uw)
-            run.drawn_uw[agent.node_id] = packages_uw + fixed_uw * own // held
+            run.drawn_uw[agent.node_id] = packages_uw + fixed_uw * own // max(held, 1)
             node.drawn_uw += packages_uw
 
     def _leave(self, run: JobRun, node_id: NodeId) -> None:

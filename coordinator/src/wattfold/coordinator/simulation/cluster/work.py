@@ -55,6 +55,8 @@ class Work:
 
     def rate(self, places: Collection[Place]) -> float:
         """Share of the work done in a nanosecond on these places; zero on none."""
+        # Where it holds no core, what is left of it does no work.
+        places = [place for place in places if place.cores]
         if not places:
             return 0.0
         if self.model is SpeedModel.PASS:

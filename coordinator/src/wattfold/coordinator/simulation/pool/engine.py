@@ -40,6 +40,7 @@ from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.progress import JobFacts, Preemption, whole_numbers
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.simulation.pool.told_starts import told_column
 
 __all__ = ["PoolSimulation", "SimulationError", "Turn", "simulate"]
 
@@ -248,7 +249,8 @@ class PoolSimulation:
             if each:
                 self._apply(self._decided(now_ns), now_ns)
         if not each or scheduler.revisit_ns == now_ns:
-            self._apply(self._decided(now_ns), now_ns)
+            while self._apply(self._decided(now_ns), now_ns) and not each:
+                pass
         self._holdings.settle()
         self._settle(now_ns)
 
@@ -270,12 +272,16 @@ class PoolSimulation:
         self._longest_ns = max(self._longest_ns, took_ns)
         return decisions
 
-    def _apply(self, decisions: Sequence[Any], now_ns: int) -> None:
-        if decisions:
-            self._rounds += 1
-            self._holdings.take(decisions, now_ns)
-            if self._holdings.requeued:
-                self._tell_requeued(now_ns)
+    def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:
+        """Does as decided. Whether jobs were pre-empted, which changes what there is to decide."""
+        if not decisions:
+            return False
+        self._rounds += 1
+        self._holdings.take(decisions, now_ns)
+        if not self._holdings.requeued:
+            return False
+        self._tell_requeued(now_ns)
+        return True
 
     def _tell_requeued(self, now_ns: int) -> None:
         """A job that was ended to wait again has ended for its scheduler, and is new to it."""
@@ -335,6 +341,7 @@ class PoolSimulation:
             decisions=self._decisions,
             deciding_ns=self._deciding_ns,
             longest_decision_ns=self._longest_ns,
+            told_ns=told_column(self.scheduler, len(self.table)),
         )
 
 

@@ -87,3 +87,5 @@ class RunRecord:
     deciding_ns: int = 0
     """Real time of all its decisions."""
     longest_decision_ns: int = 0
+    told_ns: Ints | None = None
+    """The first start each job was told while it waited, -1 = none; None where nobody was."""

@@ -1,0 +1,138 @@
+"""The command of a Charm++ job of mode map, completed so that its map can be told.
+
+A user gives the program, as without Wattfold: `rod.py 400`, `python3 rod.py 400` or
+`./charmrun ./rod 400`. What is added starts it with a server that only the agent can ask, with one
+PE for each core it can ever have, and with the balancer that takes maps. What a build lacks for
+that is told before it is submitted. Other commands, such as scripts that start it that way, stay
+as they are: what is wrong with these is shown while they run (`wattfold show`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.v1 import coordinator_pb2 as pb
+
+STARTER = "wattfold.shims.charm_start"
+BALANCER = "WattfoldLB"
+_START = ("-m", STARTER)
+_HANDLER, _RESTARTS = b"getmap_wattfold", b"set_bitmap"
+_CHUNK = 1 << 20
+_PYTHON = re.compile(r"python(\d+(\.\d+)*)?$")
+_PROBE = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
+_PROBE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharmCommand:
+    """A command line. ``warning``: what it may lack, empty = nothing."""
+
+    argv: tuple[str, ...]
+    warning: str = ""
+
+
+def charm_command(spec: pb.JobSpec, *, checked: bool) -> CharmCommand:
+    """The command of a job of mode map. Raises BadRequestError for what a build lacks."""
+    argv = tuple(spec.argv)
+    if STARTER in argv or any(word.endswith("charm_start.py") for word in argv):
+        return CharmCommand(argv=argv)
+    if os.path.basename(argv[0]) == "charmrun":
+        return _compiled(argv, spec, checked)
+    if _PYTHON.match(os.path.basename(argv[0])):
+        # With options of its own it is left alone: which word is the program is not known.
+        return _python(argv[0], argv[1:], spec, checked) if _is_program(argv[1:2]) else _as_is(argv)
+    return _python(sys.executable, argv, spec, checked) if _is_program(argv[:1]) else _as_is(argv)
+
+
+def _as_is(argv: tuple[str, ...]) -> CharmCommand:
+    return CharmCommand(argv=argv)
+
+
+def _is_program(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].endswith(".py")
+
+
+def _python(python: str, program: tuple[str, ...], spec: pb.JobSpec, checked: bool) -> CharmCommand:
+    warning = ""
+    if checked:
+        _check_modules(python, spec)
+        text = _text(Path(spec.cwd) / program[0])
+        if "follow_map" not in text:
+            warning = (
+                f"{program[0]} does not name follow_map: a program whose objects are to move calls"
+                " it (wattfold.shims.charm_map), or the job keeps its PEs"
+            )
+    return CharmCommand(argv=(python, *_START, "--charm4py", *program), warning=warning)
+
+
+def _check_modules(python: str, spec: pb.JobSpec) -> None:
+    found = python if os.sep in python else shutil.which(python, path=spec.env.get("PATH"))
+    if found is None:
+        return  # That the command is not there is told elsewhere.
+    try:
+        lacks = subprocess.run(
+            [found, "-c", _PROBE, "charm4py", "wattfold.shims"],
+            cwd=spec.cwd,
+            env={**dict(spec.env)},
+            capture_output=True,
+            timeout=_PROBE_S,
+            check=False,
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    if lacks:
+        raise BadRequestError(
+            f"{found} lacks charm4py or wattfold.shims, which a Charm++ job in Python needs: "
+            "pip install 'wattfold[charm]' for it, or use --no-check if they are only on the nodes"
+        )
+
+
+def _compiled(argv: tuple[str, ...], spec: pb.JobSpec, checked: bool) -> CharmCommand:
+    words = list(argv)
+    program = next((word for word in argv[1:] if _executable(Path(spec.cwd) / word)), "")
+    takes_maps = not checked or not program or _contains(Path(spec.cwd) / program, _HANDLER)
+    one_node = spec.unit != pb.SIZE_UNIT_NODES
+    if not takes_maps and not (one_node and _contains(Path(spec.cwd) / program, _RESTARTS)):
+        raise BadRequestError(
+            f"{program} takes no processor map: link it with -module {BALANCER} "
+            "(runtime_shims/charm/README.md says how); on one node a Charm++ built with "
+            "--enable-shrinkexpand will do"
+        )
+    if one_node and "++local" not in words:
+        words.insert(1, "++local")
+    if takes_maps and "+balancer" not in words:
+        words += ["+balancer", BALANCER]
+    return CharmCommand(argv=(sys.executable, *_START, "--", *words))
+
+
+def _executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _contains(path: Path, word: bytes) -> bool:
+    """Whether a file has a word in it; one that cannot be read is taken to."""
+    try:
+        with path.open("rb") as file:
+            tail = b""
+            while chunk := file.read(_CHUNK):
+                if word in tail + chunk:
+                    return True
+                tail = chunk[-len(word) :]
+    except OSError:
+        return True
+    return False
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "follow_map"  # It may be on the nodes only.

@@ -1,0 +1,86 @@
+/* Lets a PE of the netlrts layer that has nothing to do wait for its sockets asleep.
+ *
+ * Such a PE asks for messages without pause, and takes half of a core from whoever is there. Slowing
+ * it by a lower priority would stall the job at every reduction. Here what arrives wakes it at once,
+ * and the longer nothing does the longer it waits, up to half a second; a program that has timers of
+ * its own on a PE without objects meets them so late. One PE a process; other layers are left alone.
+ */
+#ifndef WATTFOLD_IDLE_NAP_H
+#define WATTFOLD_IDLE_NAP_H
+
+#include <cstdlib>
+#include <vector>
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "converse.h"
+
+namespace wattfold {
+
+static const int kNapMsMin = 5, kNapMsMax = 500;
+/* A socket that ended so many naps in a row is one that the layer itself does not read. */
+static const int kUnservedNaps = 50;
+
+class IdleNap {
+  std::vector<struct pollfd> sockets;
+  std::vector<int> in_a_row;
+  bool (*may)();
+  int next_ms;
+
+  static bool of_network(int fd) {
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &size) != 0) return false;
+    return name.ss_family == AF_INET || name.ss_family == AF_INET6;
+  }
+
+  void find_sockets() {
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL) return;
+    while (struct dirent *entry = readdir(folder)) {
+      const int fd = atoi(entry->d_name);
+      if (entry->d_name[0] == '.' || fd == dirfd(folder) || !of_network(fd)) continue;
+      struct pollfd one = {fd, POLLIN, 0};
+      sockets.push_back(one);
+      in_a_row.push_back(0);
+    }
+    closedir(folder);
+  }
+
+public:
+  explicit IdleNap(bool (*allowed)()) : may(allowed), next_ms(kNapMsMin) { find_sockets(); }
+
+  bool possible() const { return !sockets.empty(); }
+
+  void nap() {
+    if (!may()) return;
+    const bool ready = poll(sockets.data(), sockets.size(), next_ms) > 0;
+    next_ms = ready ? kNapMsMin : (2 * next_ms < kNapMsMax ? 2 * next_ms : kNapMsMax);
+    for (size_t at = sockets.size(); at-- > 0;) {
+      in_a_row[at] = ready && sockets[at].revents != 0 ? in_a_row[at] + 1 : 0;
+      if (in_a_row[at] < kUnservedNaps) continue;
+      sockets.erase(sockets.begin() + at);
+      in_a_row.erase(in_a_row.begin() + at);
+    }
+  }
+
+  static void when_idle(void *self) { ((IdleNap *)self)->nap(); }
+};
+
+/* From now on this PE naps when it is idle and `may` says so. Call it once, on the PE. */
+inline void nap_when_idle(bool (*may)()) {
+  /* charmrun sets NETSTART for processes of the layer that polls. */
+  if (getenv("NETSTART") == NULL || CmiMyNodeSize() != 1) return;
+  IdleNap *napper = new IdleNap(may);
+  if (!napper->possible()) {
+    delete napper;
+    return;
+  }
+  CcdCallOnConditionKeep(CcdPROCESSOR_STILL_IDLE, IdleNap::when_idle, napper);
+}
+
+} /* namespace wattfold */
+
+#endif
