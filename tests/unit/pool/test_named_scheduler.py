@@ -184,24 +184,6 @@ def test_every_policy_of_the_service_plans_around_windows(entry: registry.Entry)
     assert waited.max() > 0
 
 
-@pytest.mark.parametrize("policy", [FifoEasy(), EasyUniform()], ids=["standing", "anew"])
-def test_policies_are_told_what_queues_say_of_waits(policy: Policy) -> None:
-    jobs = table((0, 1, 10), (0, 1, 10))
-    said = WaitColumns(expected_ns=np.array([5 * S, 0]), max_ns=np.array([9 * S, 0]))
-    on = machine(nodes(1, 8))
-    seen: list[Waits] = []
-
-    class Listening(NamedPolicyScheduler):
-        def _plan(self, now_ns: int) -> Plan:
-            seen.extend(view.waits for view in self._views.values())
-            return super()._plan(now_ns)
-
-    waiting = replace(jobs, waits=said)
-    scheduler = Listening(waiting, on, policy, policy.name)
-    simulate(waiting, on, scheduler, Budget.constant(on.full_uw))
-    assert seen[:2] == [Waits(5 * S, 9 * S), NO_WAITS]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakesWay(Policy):
     """Keeps what runs, but for what stands in the way of a job of more nodes that waits."""
@@ -269,3 +251,21 @@ def test_starts_that_are_told_are_compared_with_those_that_come() -> None:
     early = run(jobs, FifoEasy(backfill=False), machine(nodes(3, 8)))
     assert early.told_ns is None
     assert metrics_of(early).start_error_s_mean == 0
+
+
+@pytest.mark.parametrize("policy", [FifoEasy(), EasyUniform()], ids=["standing", "anew"])
+def test_policies_are_told_what_queues_say_of_waits(policy: Policy) -> None:
+    jobs = table((0, 1, 10), (0, 1, 10))
+    said = WaitColumns(expected_ns=np.array([5 * S, 0]), max_ns=np.array([9 * S, 0]))
+    on = machine(nodes(1, 8))
+    seen: list[Waits] = []
+
+    class Listening(NamedPolicyScheduler):
+        def _plan(self, now_ns: int) -> Plan:
+            seen.extend(view.waits for view in self._views.values())
+            return super()._plan(now_ns)
+
+    waiting = replace(jobs, waits=said)
+    scheduler = Listening(waiting, on, policy, policy.name)
+    simulate(waiting, on, scheduler, Budget.constant(on.full_uw))
+    assert seen[:2] == [Waits(5 * S, 9 * S), NO_WAITS]

@@ -220,8 +220,7 @@ job_options = _options(
     ),
 )
 
-nodes_option = _options(
-    click.option("--nodes", type=click.IntRange(1, MAX_SIZE), help="Nodes of the machine."),
+classes_options = _options(
     click.option(
         "--machine",
         "machine_file",
@@ -236,6 +235,11 @@ nodes_option = _options(
         help="What jobs ask of each of their nodes: a CSV file of job_id and any of cores, "
         "memory_mib, gpus, features. Needs --machine.",
     ),
+)
+
+nodes_option = _options(
+    click.option("--nodes", type=click.IntRange(1, MAX_SIZE), help="Nodes of the machine."),
+    classes_options,
     click.option(
         "--snapshots",
         type=Parsed("snapshots", parse_snapshots),
@@ -393,18 +397,23 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
         _refuse_given(context, ("size",), f"is for backfilling, and not for {chosen}")
     if not pools & AT_ONE_CAP:
         _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
-    if options["machine_file"] is not None:
-        _refuse_given(
-            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
-        )
-    else:
-        _refuse_given(context, OF_CLASSES, "needs --machine FILE")
+    refuse_other_machine(context, options)
     if options["level"] == "pool" and Pool.PARM not in pools:
         _refuse_given(context, ("restarts",), f"in a pool is for PARM, and not for {chosen}")
     if options["level"] == "pool" and options["restarts"] is not None:
         _refuse_given(context, ("free_resizes",), "does not go with --restarts")
     refuse_unmeant(options["settings"], names)
     refuse_unused_jobs(context, options)
+
+
+def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options of nodes that are counted beside a file of classes, and the other way."""
+    if options["machine_file"] is not None:
+        _refuse_given(
+            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
+        )
+    else:
+        _refuse_given(context, OF_CLASSES, "needs --machine FILE")
 
 
 def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:

@@ -338,10 +338,10 @@ class PoolSimulation:
             solver_ns=np.asarray(self.scheduler.solver_ns, dtype=np.int64),
             wall_s=self._wall_s,
             events=self.events,
+            told_ns=told_column(self.scheduler, len(self.table)),
             decisions=self._decisions,
             deciding_ns=self._deciding_ns,
             longest_decision_ns=self._longest_ns,
-            told_ns=told_column(self.scheduler, len(self.table)),
         )
 
 

@@ -96,8 +96,8 @@ class NamedPolicyScheduler:
             resized_ns=-1,
             profile=table.profiles[job] if table.profiles and not _cores(table, job) else None,
             planned_ns=self._known.foretold_ns(job),
-            waits=table.waits_of(job),
             yields_to=self._yields.get(job, NOBODY),
+            waits=table.waits_of(job),
         )
         self._changed[job] = None
 

@@ -82,10 +82,10 @@ class RunRecord:
     """Time of each solved round; empty for policies without a solver."""
     wall_s: float
     events: int
+    told_ns: Ints | None = None
+    """The first start each job was told while it waited, -1 = none; None where nobody was."""
     decisions: int = 0
     """How often the scheduler was asked; with the next two, of runs of a pool."""
     deciding_ns: int = 0
     """Real time of all its decisions."""
     longest_decision_ns: int = 0
-    told_ns: Ints | None = None
-    """The first start each job was told while it waited, -1 = none; None where nobody was."""

@@ -70,6 +70,13 @@ MEASURES: tuple[Measure, ...] = (
         key="wasted_share", title="lost to restarts", quantity=Quantity.SHARE, better=-1, rare=True
     ),
     Measure(
+        key="start_error_s_mean",
+        title="mean error of starts told",
+        quantity=Quantity.TIME,
+        better=-1,
+        rare=True,
+    ),
+    Measure(
         key="weighted_wait",
         title="WQT, waits over expected ones",
         quantity=Quantity.RATIO,
@@ -80,13 +87,6 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="lateness_s_total",
         title="TR, sum of lateness",
-        quantity=Quantity.TIME,
-        better=-1,
-        rare=True,
-    ),
-    Measure(
-        key="start_error_s_mean",
-        title="mean error of starts told",
         quantity=Quantity.TIME,
         better=-1,
         rare=True,

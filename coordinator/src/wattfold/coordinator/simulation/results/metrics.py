@@ -73,6 +73,8 @@ class Metrics:
     """How often jobs were ended to start again."""
     wasted_share: float = 0.0
     """Time of earlier attempts whose work was lost, of the time the jobs ran; 0..1."""
+    start_error_s_mean: float = 0.0
+    """How far jobs started from the first start they were told while they waited, either way."""
     weighted_wait: float = 0.0
     """WQT of Bridi et al. (TPDS 2016): sum of wait over the expected wait of the job's queue. This
     and the next four are of runs with queues that say something of waits, 0 in all others."""
@@ -83,8 +85,6 @@ class Metrics:
     decision_s_mean: float = 0.0
     """AO: real time of a decision of the scheduler."""
     decision_s_max: float = 0.0
-    start_error_s_mean: float = 0.0
-    """How far jobs started from the first start they were told while they waited, either way."""
 
     @property
     def completion_s_mean(self) -> float:
@@ -156,8 +156,8 @@ def metrics_of(record: RunRecord) -> Metrics:
         jobs_timed_out=_sum(columns.timed_out),
         preemptions=_sum(columns.attempts) - len(jobs) if columns.attempts is not None else 0,
         wasted_share=_wasted(columns.wasted_ns, values, ended),
-        **_of_queues(record, values),
         start_error_s_mean=_start_error_s(record.told_ns, columns.start_ns, ended),
+        **_of_queues(record, values),
     )
 
 
