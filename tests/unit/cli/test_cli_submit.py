@@ -63,6 +63,33 @@ def test_every_option_arrives(wattfold: Command, fake: FakeCoordinator, tmp_path
     assert fake.submissions[-1].idempotency_key == "k"
 
 
+def test_units_with_what_each_of_them_asks_for(wattfold: Command, fake: FakeCoordinator) -> None:
+    options = ("--units", "2-4", "--unit-cores", "8", "--memory", "16G", "--gpus", "1")
+    assert wattfold("submit", *options, "--spread", "apart", "true").exit_code == 0
+    spec = spec_of(fake)
+    assert (spec.unit, spec.size_min, spec.size_max) == (pb.SIZE_UNIT_UNITS, 2, 4)
+    assert (spec.unit_cores, spec.spread) == (8, pb.UNIT_SPREAD_APART)
+    assert (spec.memory_bytes, spec.gpus) == (16 << 30, 1)
+    assert (spec.kind, spec.mode) == (pb.JOB_KIND_MOLDABLE, common.RESIZE_MODE_FIXED)
+    assert wattfold("submit", "--units", "3", "true").exit_code == 0
+    spec = spec_of(fake)
+    assert (spec.unit_cores, spec.spread, spec.kind) == (
+        1,
+        pb.UNIT_SPREAD_ANY,
+        pb.JOB_KIND_RIGID,
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--units", "2", "--cores", "2"), ("--unit-cores", "2"), ("--nodes", "2", "--spread", "any")],
+)
+def test_what_is_said_of_units_without_any(wattfold: Command, options: tuple[str, ...]) -> None:
+    refused = wattfold("submit", *options, "true")
+    assert refused.exit_code != 0
+    assert "--units" in refused.stderr
+
+
 def test_a_range_is_malleable_and_resized_by_mask(wattfold: Command, fake: FakeCoordinator) -> None:
     assert wattfold("submit", "--cores", "1-4", "true").exit_code == 0
     assert spec_of(fake).kind == pb.JOB_KIND_MALLEABLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from wattfold.coordinator.policies import registry
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase, WorkloadSource
@@ -13,6 +14,14 @@ S = 1_000_000_000
 MACHINE = Machine.of_watts(32, idle_w=20)
 FULL = Budget.constant(MACHINE.full_uw)
 HALF = Budget.constant(MACHINE.full_uw * 2 // 3)
+
+
+def constant(policy: str) -> Budget:
+    """Two thirds of the power; all where idle nodes are charged at their floors, above that."""
+    entry = registry.find(policy)
+    return HALF if entry is not None and entry.variant.pool is not None else FULL
+
+
 # Down by a third for two hours, an hour after the first submission, and again.
 FALLS = Budget(
     steps=(
