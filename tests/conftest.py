@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something of the machine, which may be busy; nothing of the code.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
 # A shell that starts the tests in the background has SIGINT and SIGQUIT ignored, and every program
 # they start would inherit that: Ctrl-C is tested as on a terminal, wherever the tests run.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -3,6 +3,9 @@
     found      a test failed, or the tests did not end in time
     survived   all tests passed: a hole in the tests, or a mutant that changes nothing
 
+All tests run once on the code as it is, under coverage; a mutant is tried by those that execute
+its line.
+
 Ends with 1 when fewer than 95 % are found, and with 2 when the code as it is fails its tests.
 """
 
@@ -14,13 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
 from mutants import ROOT, Mutant, chosen
+from selection import RULES, Tests, tests_of
 
 SEED = 20261122
 COUNT = 40
@@ -39,7 +43,8 @@ TESTS = (
     "tests/property/node_selection",
     "tests/unit/simulation",
 )
-LIMIT_FACTOR = 4
+LIMIT_FACTOR, LIMIT_LEAST_S = 4, 60.0
+REPORT = "tests.xml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +76,22 @@ def trust_tests(folder: Path) -> list[str]:
     )
 
 
-def run_tests(folder: Path, limit_s: float | None) -> str:
+def tests_there(folder: Path) -> list[str]:
+    """All tests that mutants are tried by, as far as a copy has them."""
+    return [test for test in (*TESTS, *trust_tests(folder)) if (folder / test).exists()]
+
+
+def run_tests(
+    folder: Path, tests: list[str], limit_s: float | None, tool: Sequence[str] = ()
+) -> str:
     """The first test that fails in a copy, "time" past the limit, empty if all pass."""
     paths = os.pathsep.join(str(folder / tree) for tree in TREES)
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
-    there = [test for test in (*TESTS, *trust_tests(folder)) if (folder / test).exists()]
+    command = [sys.executable, *tool, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
-            [*command, *there],
+            # How long a test may take is a matter of the whole run here.
+            [*command, "--timeout=0", f"--junitxml={folder / REPORT}", *tests],
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -95,14 +107,20 @@ def run_tests(folder: Path, limit_s: float | None) -> str:
     return told[0].split(" - ")[0] if told else f"status {done.returncode}"
 
 
-def judged(mutant: Mutant, folders: SimpleQueue[Path], limit_s: float) -> Verdict:
+def judged(mutant: Mutant, folders: SimpleQueue[Path], known: Tests) -> Verdict:
     """Plants a mutant in a free copy, runs the tests, and takes it out again."""
     folder = folders.get()
     path = folder / mutant.file
     original = path.read_text(encoding="utf-8")
+    tests = known.of(mutant.file, mutant.line)
+    limit_s = LIMIT_LEAST_S + LIMIT_FACTOR * sum(
+        known.seconds[name] for name in tests or known.seconds
+    )
     try:
         path.write_text(mutant.code, encoding="utf-8")
-        verdict = Verdict(mutant=mutant, found_by=run_tests(folder, limit_s))
+        verdict = Verdict(
+            mutant=mutant, found_by=run_tests(folder, tests or tests_there(folder), limit_s)
+        )
     finally:
         path.write_text(original, encoding="utf-8")
         folders.put(folder)
@@ -127,16 +145,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="wattfold-mutants-") as name:
         folders: SimpleQueue[Path] = SimpleQueue()
         copies = [copy_of_checkout(Path(name) / str(n)) for n in range(given.workers)]
-        started = time.monotonic()
-        failed = run_tests(copies[0], None)
+        data, rules = Path(name) / "coverage", Path(name) / "coveragerc"
+        rules.write_text(RULES.format(data=data), encoding="utf-8")
+        tool = ("-m", "coverage", "run", f"--rcfile={rules}")
+        failed = run_tests(copies[0], tests_there(copies[0]), None, tool)
         if failed:
             print(f"the code as it is fails its tests: {failed}", file=sys.stderr)
             return 2
-        limit_s = LIMIT_FACTOR * (time.monotonic() - started)
+        known = tests_of(copies[0], data, copies[0] / REPORT)
         for folder in copies:
             folders.put(folder)
         with ThreadPoolExecutor(given.workers) as pool:
-            verdicts = list(pool.map(lambda mutant: judged(mutant, folders, limit_s), mutants))
+            verdicts = list(pool.map(lambda mutant: judged(mutant, folders, known), mutants))
     found = sum(bool(verdict.found_by) for verdict in verdicts)
     share = found / len(verdicts)
     print(

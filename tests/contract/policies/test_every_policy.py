@@ -24,6 +24,7 @@ from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place, PolicySetting, SettingError, Value
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
@@ -144,6 +145,59 @@ def test_with_all_the_power_unlike_nodes_all_have_a_job(entry: registry.Entry) -
     plan = proposed(entry.service({}), seen)
     assert faults(plan, seen) == []
     assert len(plan.assignments) == 6
+
+
+@every_policy
+@pytest.mark.parametrize(
+    ("spread", "size", "nodes"),
+    [(Spread.ANY, 5, 3), (Spread.ANY, 2, 1), (Spread.TOGETHER, 2, 1), (Spread.APART, 3, 3)],
+)
+def test_units_start_on_parts_of_nodes_as_they_are_spread(
+    entry: registry.Entry, spread: Spread, size: int, nodes: int
+) -> None:
+    """A job on one core of each node leaves room for two units of each."""
+    machine = [node(f"n{i}", 5, memory=8, gpus=3) for i in range(3)]
+    small = [
+        job(f"s{i}", 1, 1, kind=JobKind.RIGID, current=held(f"s{i}", f"n{i}:0"), started_s=0)
+        for i in range(3)
+    ]
+    units = job(
+        "u",
+        size,
+        size,
+        kind=JobKind.RIGID,
+        unit=SizeUnit.UNITS,
+        unit_cores=2,
+        spread=spread,
+        memory_bytes=3,
+        gpus=1,
+    )
+    seen = snapshot(machine, [*small, units], now_s=1)
+    plan = proposed(entry.service({}), seen)
+    assert faults(plan, seen) == []
+    given_to = {a.job_id: a for a in plan.assignments}
+    assert set(given_to) == {"s0", "s1", "s2", "u"}
+    assert len(given_to["u"].shares) == nodes
+
+
+@every_policy
+def test_units_wait_where_what_is_free_is_not_as_they_are_asked_for(entry: registry.Entry) -> None:
+    machine = [node("n0", 5), node("n1", 5)]
+    runs = job("r", 1, 1, kind=JobKind.RIGID, current=held("r", "n0:0"), started_s=0, time_s=50)
+    for fields, never in (
+        ({"spread": Spread.TOGETHER, "size": 3}, True),
+        ({"spread": Spread.APART, "size": 3}, True),
+        ({"spread": Spread.ANY, "size": 5}, True),
+        ({"spread": Spread.ANY, "size": 2, "unit_cores": 5}, False),
+    ):
+        chosen: dict[str, Any] = {"unit_cores": 2, **fields}
+        size = chosen.pop("size")
+        units = job("u", size, size, kind=JobKind.RIGID, unit=SizeUnit.UNITS, **chosen)
+        seen = snapshot(machine, [runs, units], now_s=1)
+        plan = proposed(entry.service({}), seen)
+        assert faults(plan, seen) == []
+        (waiting,) = plan.waiting
+        assert (waiting.job_id, waiting.never) == ("u", never)
 
 
 @every_policy

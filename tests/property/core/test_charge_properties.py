@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.core.stage import NODES, Stage, W, job_spec, node_spec, package
+from unit.core.stage import NODES, Stage, W, counted_as, job_spec, node_spec, package
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
@@ -164,7 +164,7 @@ def test_with_all_the_power_as_many_jobs_run_as_there_are_nodes(seed: int, polic
 def test_what_fits_for_a_policy_fits_for_the_applier(
     seed: int, policy: Policy, share: float
 ) -> None:
-    """Any budget, jobs of cores and of nodes, on nodes that are unlike."""
+    """Any budget, jobs of cores, nodes and units, on nodes that are unlike."""
     rng = random.Random(seed)
     specs = unlike_specs(rng)
     least_uw = sum(spec.base_power_uw + spec.package_floor_uw for spec in specs)
@@ -172,7 +172,7 @@ def test_what_fits_for_a_policy_fits_for_the_applier(
     stage = stage_of(specs, least_uw + int((most_uw - least_uw) * share))
     for index in range(rng.randint(1, 8)):
         low = rng.randint(1, 3)
-        spec = job_spec(low, low + rng.choice([0, 3]), unit=rng.choice(list(type(NODES))))
+        spec = job_spec(low, low + rng.choice([0, 3]), **counted_as(rng, [JobKind.MALLEABLE]))
         stage.submit(f"j{index}", spec)
     stage.need_plan()
     plan = policy.propose(snapshot(stage.core.state, 0), 0, 10.0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulation.cluster import Cluster, Faults
-from unit.core.stage import node_spec
+from unit.core.stage import counted_as, node_spec
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
@@ -23,7 +23,7 @@ from wattfold.coordinator.core.charge import (
     share_uw,
     standing_cap_uw,
 )
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
@@ -220,8 +220,7 @@ def test_the_budget_holds_with_any_levels_and_faults(seed: int) -> None:
             name="s",
             app="s",
             argv=("run", str(rng.randint(2, 30))),
-            kind=rng.choice(list(JobKind)),
-            unit=rng.choice(list(SizeUnit)),
+            **counted_as(rng, list(JobKind)),
             size_max=2,
             time_ns=20 * S,
             gpus=gpus,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation.cluster import Cluster, Faults, node_spec
-from unit.core.stage import CHECKED
+from unit.core.stage import CHECKED, counted_as
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.job import JobKind, JobSpec, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
@@ -34,15 +34,14 @@ POLICIES = [FifoEasy(), FifoEasy(backfill=False), EasyUniform()]
 
 
 def random_spec(rng: random.Random) -> JobSpec:
-    unit, queue = rng.choice(list(SizeUnit)), rng.choice(["low", "low", "other", "high"])
+    queue = rng.choice(["low", "low", "other", "high"])
     size = rng.randint(1, 3)
     seconds = rng.randint(2, 20)
     return JobSpec(
         name="s",
         app="s",
         argv=("run", str(seconds * size)),
-        kind=rng.choice([JobKind.RIGID, JobKind.MALLEABLE]),
-        unit=unit,
+        **counted_as(rng, [JobKind.RIGID, JobKind.MALLEABLE], cores=1),
         size_min=size,
         size_max=size,
         time_ns=rng.choice([seconds, seconds, 40]) * S,

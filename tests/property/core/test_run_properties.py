@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.core.derived import compare
 from simulation.cluster import Cluster, Faults, node_spec
-from unit.core.stage import CHECKED
+from unit.core.stage import CHECKED, counted_as
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.job import JobKind, JobSpec
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
@@ -37,8 +37,7 @@ def troubled(seed: int) -> Cluster:
             name="s",
             app="s",
             argv=("run", str(rng.randint(2, 30))),
-            kind=rng.choice(list(JobKind)),
-            unit=rng.choice(list(SizeUnit)),
+            **counted_as(rng, list(JobKind)),
             size_max=2,
             time_ns=20 * S,
         )

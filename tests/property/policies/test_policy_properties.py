@@ -15,6 +15,7 @@ from unit.policies.snapshots import S, W, faults, held, job, node, sizes, snapsh
 
 from wattfold.coordinator.core.job import Assignment, JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy, Snapshot
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm, Variant
@@ -148,7 +149,19 @@ def random_requests(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def random_job(rng: random.Random, name: str, room: Room) -> JobView:
+def in_units(rng: random.Random, view: JobView) -> JobView:
+    """The same job, of units instead of cores."""
+    spec = replace(
+        view.spec,
+        unit=SizeUnit.UNITS,
+        unit_cores=rng.choice([1, 1, 2, 3]),
+        spread=rng.choice(list(Spread)),
+        kind=rng.choice([JobKind.RIGID, JobKind.MOLDABLE]),
+    )
+    return replace(view, spec=spec)
+
+
+def random_job(rng: random.Random, units: random.Random, name: str, room: Room) -> JobView:
     whole = rng.random() < 0.25
     low = rng.randint(1, 3)
     view = job(
@@ -164,6 +177,8 @@ def random_job(rng: random.Random, name: str, room: Room) -> JobView:
         cap_uw=rng.choice([0, 0, 31 * W]),
         **random_requests(rng),
     )
+    if not whole and units.random() < 0.3:
+        view = in_units(units, view)
     if view.spec.kind is JobKind.RIGID:
         view = replace(view, spec=replace(view.spec, size_max=low))
     shares = room.find(view.spec, low) if rng.random() < 0.5 else None
@@ -193,7 +208,8 @@ def random_snapshot(seed: int) -> Snapshot:
     rng = random.Random(seed)
     machine = random_machine(rng)
     room = Room(machine, 0)
-    jobs = [random_job(rng, f"j{i}", room) for i in range(rng.randint(0, 8))]
+    units = random.Random(seed + 1)  # Of its own, so that other jobs stay as they are.
+    jobs = [random_job(rng, units, f"j{i}", room) for i in range(rng.randint(0, 8))]
     fixed_uw = sum(view.fixed_uw for view in machine)
     spare_w = rng.choice([0, 5, 40, 500])
     return snapshot(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import S, faults, job, node, snapshot
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import JobKind, SizeUnit
+from wattfold.coordinator.core.charge import assigned_on_uw
+from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.queue import Queue
@@ -47,6 +48,8 @@ class Course:
     reservations: list[Reservation] = field(default_factory=list)
     queues: tuple[Queue, ...] = ()
     gone: list[JobId] = field(default_factory=list)
+    away: frozenset[NodeId] = frozenset()
+    """Nodes that do not answer for a moment."""
 
     def __post_init__(self) -> None:
         unlike: list[dict[str, Any]] = [{}]
@@ -105,7 +108,30 @@ class Course:
         fixed_w = sum(n.fixed_uw for n in self.nodes) / 1e6
         made = snapshot(self.nodes, list(self.views.values()), budget_w=fixed_w + self.spare_w)
         there = tuple(one for one in self.reservations if one.end_ns > self.now_ns)
-        return replace(made, now_ns=self.now_ns, reservations=there, queues=self.queues)
+        made = replace(made, now_ns=self.now_ns, reservations=there, queues=self.queues)
+        return self._without_away(made) if self.away else made
+
+    def _without_away(self, made: Snapshot) -> Snapshot:
+        running = [view.current for view in made.jobs if view.current is not None]
+        specs = {n.spec.node_id: n.spec for n in self.nodes if n.spec.node_id in self.away}
+        held_uw = sum(assigned_on_uw(one, specs) for one in running)
+        away = []
+        for one in made.nodes:
+            if one.spec.node_id in self.away:
+                cpus = one.spec.cpus
+                for given in running:
+                    cpus = cpus - given.on(one.spec.node_id)
+                left = (Share(node_id=one.spec.node_id, cpus=cpus),) if cpus else ()
+                away.append(replace(one, blocked=cpus, leaving=left))
+        away_uw = sum(one.fixed_uw for one in away) + held_uw
+        return replace(
+            made,
+            nodes=tuple(one for one in made.nodes if one.spec.node_id not in self.away),
+            reserved_uw=made.reserved_uw + away_uw,
+            away=tuple(away),
+            away_uw=away_uw,
+            away_held_uw=held_uw,
+        )
 
     def plan(self) -> Plan:
         seen = self.seen()
@@ -173,6 +199,29 @@ def test_no_promise_is_ever_delayed_by_what_comes_later(
     for _ in range(25):
         course.step()
         before = {j: p for j, p in course.promises.items() if j not in course.started_ns}
+        course.plan()
+        assert broken(course, before) == []
+
+
+@pytest.mark.parametrize("kinds", ["counted", "cores", "all"])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_nodes_that_do_not_answer_for_a_moment_move_no_promise(kinds: str, seed: int) -> None:
+    """As after a restart of the coordinator, when it has not heard of all of them yet."""
+    course = Course(random.Random(seed), kinds, Conservative())
+    for _ in range(15):
+        course.step()
+        course.plan()
+        before = {j: p for j, p in course.promises.items() if j not in course.started_ns}
+        names = [one.spec.node_id for one in course.nodes]
+        course.away = frozenset(course.rng.sample(names, course.rng.randint(1, NODES - 1)))
+        plan = course.plan()
+        assert broken(course, before) == []
+        started = {job_id for job_id in before if job_id in course.started_ns}
+        for given_to in plan.assignments:
+            if given_to.job_id in started:
+                assert not course.away & {share.node_id for share in given_to.shares}
+        course.away = frozenset()
         course.plan()
         assert broken(course, before) == []
 

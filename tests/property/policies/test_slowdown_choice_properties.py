@@ -13,6 +13,7 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
     Guest,
     Lender,
     Limits,
+    later,
     penalty,
     select,
     takes_on,
@@ -21,9 +22,12 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
 NOW = 1000
 
 
-def lender(job: int, drawn: tuple[int, int, int, int, int]) -> Lender:
-    nodes, waited, asked, left, lends = drawn
-    return Lender(job, nodes, waited, asked, NOW + left, lends)
+SERIAL_PPM = st.sampled_from([0, 0, 200_000, 500_000, 990_000])
+
+
+def lender(job: int, drawn: tuple[int, int, int, int, int, int]) -> Lender:
+    nodes, waited, asked, left, lends, serial_ppm = drawn
+    return Lender(job, nodes, waited, asked, NOW + left, lends, serial_ppm)
 
 
 lenders = st.lists(
@@ -33,6 +37,7 @@ lenders = st.lists(
         st.integers(1, 100),
         st.integers(0, 200),
         st.integers(0, 8),
+        SERIAL_PPM,
     ),
     max_size=8,
 ).map(lambda drawn: [lender(job, one) for job, one in enumerate(drawn)])
@@ -42,6 +47,7 @@ guests = st.builds(
     asked=st.integers(1, 60),
     cores=st.sampled_from([8, 16]),
     least=st.integers(1, 6),
+    serial_ppm=SERIAL_PPM,
 )
 
 
@@ -59,18 +65,18 @@ def exhaustive(
         for mates in combinations(able, count):
             held = sum(one.nodes for one in mates)
             most = min(guest.cores, *(one.lends for one in mates))
-            penalties = [penalty(one, guest) for one in mates]
             if not guest.nodes - free <= held <= guest.nodes or not held:
                 continue
+            if most < guest.least:
+                continue
+            penalties = [penalty(one, guest) for one in mates]
             if any(one >= limits.most_slowdown for one in penalties):
                 continue
             if banned.issuperset(one.job for one in mates):
                 continue
             # Fewer cores than a combination could have only make it end later.
-            if most < guest.least:
-                continue
-            takes = takes_on(guest.asked, guest.cores, most)
-            if any(NOW + takes > one.ends + guest.asked for one in mates):
+            takes = takes_on(guest, most)
+            if any(NOW + takes > one.ends + later(one, guest, most) for one in mates):
                 continue
             if latest is not None and NOW + takes >= latest:
                 continue
@@ -118,8 +124,9 @@ def test_without_a_limit_to_those_looked_at_nothing_is_better(
     assert sum(one.nodes for one in chosen) + pick.free == guest.nodes
     assert all(guest.least <= pick.cores <= one.lends for one in chosen)
     assert all(penalty(one, guest) < most for one in chosen)
-    assert pick.takes == takes_on(guest.asked, guest.cores, pick.cores)
-    assert all(NOW + pick.takes <= one.ends + guest.asked for one in chosen)
+    assert pick.takes == takes_on(guest, pick.cores)
+    ends = [one.ends + later(one, guest, pick.cores) for one in chosen]
+    assert all(NOW + pick.takes <= ends_so for ends_so in ends)
     assert latest is None or NOW + pick.takes < latest
 
 
@@ -130,6 +137,8 @@ def test_those_looked_at_are_the_first_by_penalty(
 ) -> None:
     """All lend alike, so that the first by penalty are the same for all combinations."""
     able = [one._replace(lends=guest.cores) for one in able]
+    guest = guest._replace(serial_ppm=0)
+    able = [one._replace(serial_ppm=0) for one in able]
     inside = [one for one in able if NOW + guest.asked <= one.ends + guest.asked]
     inside = [one for one in inside if one.nodes <= guest.nodes]
     first = sorted(inside, key=lambda one: (penalty(one, guest), one.job))[:looked_at]

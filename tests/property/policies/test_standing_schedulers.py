@@ -19,6 +19,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan
 from wattfold.coordinator.policies.conservative import Conservative
+from wattfold.coordinator.policies.constraint import Constraint
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.equipartition import Equipartition
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -29,6 +30,7 @@ from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.solvers.lists.planner import Effort
 
 POLICIES = [
     FifoEasy(),
@@ -36,6 +38,7 @@ POLICIES = [
     FifoEasy(size="min"),
     Conservative(),
     Conservative(promises=2),
+    Constraint(effort=Effort(evaluations=0)),
     Parm(solver="greedy"),
     Parm(solver="greedy", resize_interval_ns=20 * S, alpha=1.0),
     Parm(solver="greedy", variant=Variant.NOMM),

@@ -14,6 +14,7 @@ from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, Shar
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
 NODES = 5
@@ -106,12 +107,17 @@ class World:
         self.submitted += 1
         # In turn, not by chance: other worlds stay as they are.
         fields["sharing"] = list(CoreSharing)[self.submitted % len(CoreSharing)]
+        high, kind = rng.randint(low, NODES + 1), rng.choice(list(JobKind))
+        if unit is SizeUnit.CORES and self.submitted % 3 == 0:
+            unit, fields["unit_cores"] = SizeUnit.UNITS, 1 + self.submitted % 2
+            fields["spread"] = list(Spread)[self.submitted % len(Spread)]
+            kind = JobKind.MOLDABLE if kind.resized else kind
         self.put(
             job(
                 f"j{self.submitted}",
                 low,
-                rng.randint(low, NODES + 1),
-                kind=rng.choice(list(JobKind)),
+                high,
+                kind=kind,
                 unit=unit,
                 mode=rng.choice([ResizeMode.MASK, ResizeMode.FIXED]),
                 time_s=rng.choice([0, 20, 50, 400]),

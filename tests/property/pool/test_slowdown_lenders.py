@@ -29,7 +29,8 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
 )
 from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
 from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules, SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven_rules import SharingRules
 
 
 class PlainLenders(Lenders):

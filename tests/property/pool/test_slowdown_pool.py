@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.pool.pools import S, table
 
+from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.backfill import AT_ONCE, Passes
 from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import Parts
@@ -21,12 +23,9 @@ from wattfold.coordinator.policies.slowdown_driven_check import (
 )
 from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
 from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-from wattfold.coordinator.policies.slowdown_driven_queue import (
-    Sharing,
-    SharingRules,
-    SlowdownQueue,
-)
-from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven_rules import Power, Sharing, SharingRules
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
@@ -109,6 +108,8 @@ def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passe
     contiguous=st.booleans(),
     model=st.sampled_from([RunTimeModel.IDEAL, RunTimeModel.WORST_CASE]),
     passes=PASSES,
+    power=st.sampled_from(list(Power)),
+    weight=st.sampled_from([0.0, 1.0, 10.0]),
 )
 def test_every_instant_holds_and_all_jobs_end(
     seed: int,
@@ -121,6 +122,8 @@ def test_every_instant_holds_and_all_jobs_end(
     contiguous: bool,
     model: RunTimeModel,
     passes: Passes,
+    power: Power,
+    weight: float,
 ) -> None:
     """The engine checks cores and power; `Watched` least cores, shares and the reservation."""
     jobs = random_jobs(seed)
@@ -132,6 +135,8 @@ def test_every_instant_holds_and_all_jobs_end(
         protects=protects,
         free_nodes=free_nodes,
         factor=factor,
+        power=power,
+        energy_weight=weight,
     )
     kinds = bytes(rng.choice([0, 1, 2, 2, 2]) for _ in range(len(jobs)))
     made = Watched(
@@ -146,6 +151,93 @@ def test_every_instant_holds_and_all_jobs_end(
     # No job is done in less time than on all it asked for, to the rounding of shares done.
     took = record.columns.end_ns - record.columns.start_ns
     assert (took >= jobs.run_ns - 1000).all()
+
+
+def with_profiles(jobs: JobTable, seed: int) -> JobTable:
+    """Jobs that lose by far less, or hardly less, than in proportion; their times are as before."""
+    rng = random.Random(seed)
+    profiles = []
+    for size, run_ns in zip(jobs.size_max.tolist(), jobs.run_ns.tolist(), strict=True):
+        base = rng.choice(list(APPLICATIONS.values()))
+        shape = replace(base, average_parallelism=rng.uniform(1, 8), sigma=rng.random())
+        at_full_s = shape.time_s(size, shape.p_high_w)
+        profiles.append(shape.scaled(max(run_ns, 1) / 1e9 / at_full_s))
+    return replace(jobs, profiles=tuple(profiles))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**9),
+    power=st.sampled_from(list(Power)),
+    free_nodes=st.booleans(),
+    factor=st.sampled_from([0.25, 0.5, 0.75]),
+    falls=st.booleans(),
+)
+def test_jobs_with_profiles_share_within_a_budget_that_falls(
+    seed: int, power: Power, free_nodes: bool, factor: float, falls: bool
+) -> None:
+    """The engine looks at the budget in every instant; all jobs end."""
+    jobs = with_profiles(random_jobs(seed, 40), seed)
+    rules = SharingRules(
+        limits=Limits(most_slowdown=INFINITE), power=power, factor=factor, free_nodes=free_nodes
+    )
+    made = Watched(
+        rules=rules,
+        sharing=(MALLEABLE,),
+        kind_of=bytes(len(jobs)),
+        kills_at_limit=False,
+        profiles=jobs.profiles,
+    )
+    least_uw, most_uw = MACHINE.floors_uw + 1, MACHINE.full_uw
+    steps = [(0, most_uw), (50 * S, least_uw), (400 * S, most_uw)] if falls else [(0, most_uw)]
+    budget = Budget(steps=tuple(BudgetStep(at_ns=at, budget_uw=uw) for at, uw in steps))
+    record = simulate(jobs, MACHINE, made, budget, model=RunTimeModel.PASS)
+    assert (record.columns.end_ns >= record.columns.start_ns).all()
+    assert record.over_budget_ns == 0
+    assert record.peak_committed_uw <= most_uw
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**9), free_nodes=st.booleans())
+def test_under_a_budget_that_stands_only_energy_makes_a_difference(
+    seed: int, free_nodes: bool
+) -> None:
+    jobs = random_jobs(seed)
+    made = [
+        scheduler(jobs, SharingRules(power=power, free_nodes=free_nodes))
+        for power in (Power.ANY, Power.WATTS)
+    ]
+    starts = [run(jobs, one).columns.start_ns for one in made]
+    assert np.array_equal(*starts)
+
+
+def test_short_of_power_jobs_share_with_any_alone() -> None:
+    """At 5 s the budget falls below what the first one has; the second comes then."""
+    jobs = with_profiles(table((0, 8, 100), (10, 8, 10), (300, 1, 1)), 3)
+    below = Budget(
+        steps=(
+            BudgetStep(at_ns=0, budget_uw=MACHINE.full_uw),
+            BudgetStep(at_ns=5 * S, budget_uw=MACHINE.floors_uw + 1),
+            BudgetStep(at_ns=200 * S, budget_uw=MACHINE.full_uw),
+        )
+    )
+    for power, guests in ((Power.ANY, 1), (Power.WATTS, 0), (Power.WEIGH, 0)):
+        made = scheduler(jobs, SharingRules(power=power), profiles=jobs.profiles)
+        simulate(jobs, MACHINE, made, below, model=RunTimeModel.PASS)
+        assert made.started_beside == guests
+
+
+def test_a_job_shares_though_nodes_are_free_where_that_saves_energy() -> None:
+    jobs = table((0, 4, 1000), (10, 4, 10))
+    flat = replace(APPLICATIONS["Lulesh"], average_parallelism=1.5, sigma=1.0)
+    for base, guests in ((flat, 1), (replace(flat, average_parallelism=100.0, sigma=0.0), 0)):
+        at_full_s = base.time_s(4, base.p_high_w)
+        profiles = tuple(base.scaled(run_s / at_full_s) for run_s in (1000, 10))
+        with_some = replace(jobs, profiles=profiles)
+        made = scheduler(with_some, SharingRules(power=Power.WEIGH), profiles=profiles)
+        record = run(with_some, made, RunTimeModel.PASS)
+        assert made.started_beside == guests
+        assert record.columns.start_ns.tolist() == [0, 10 * S]
 
 
 def test_a_broken_rule_is_told() -> None:

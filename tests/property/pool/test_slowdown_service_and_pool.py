@@ -14,7 +14,7 @@ from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.scheduler import Jobs
 from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
 from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
-from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules
+from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
@@ -76,6 +76,7 @@ def started_beside(seed: int) -> int:
     # Of thirds of a node the pool rounds work to nanoseconds.
     factor, mapped = rng.choice([0.25, 0.5]), rng.choice([0, 2, 32])
     benefit, free_nodes = rng.random() < 0.5, rng.random() < 0.5
+    power = rng.choice([Power.WATTS, Power.WATTS, Power.WEIGH])
     policy = SlowdownDriven(
         max_slowdown=most,
         mates=mates,
@@ -83,6 +84,7 @@ def started_beside(seed: int) -> int:
         benefit=benefit,
         free_nodes=free_nodes,
         mapped=mapped,
+        power=power,
     )
     rules = SharingRules(
         limits=Limits(most_slowdown=most, mates=mates),
@@ -90,6 +92,7 @@ def started_beside(seed: int) -> int:
         benefit=benefit,
         free_nodes=free_nodes,
         mapped=mapped,
+        power=power,
     )
     counted = scheduler(jobs, rules, kinds, kills_at_limit=False)
     # As the service: one decision for all that a round knows of.

@@ -21,11 +21,8 @@ from wattfold.coordinator.cli.site.maintenance import JOURNAL
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.policies.slowdown_driven_queue import (
-    Sharing,
-    SharingRules,
-    SlowdownQueue,
-)
+from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven_rules import Sharing, SharingRules
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 

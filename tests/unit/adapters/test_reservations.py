@@ -25,11 +25,13 @@ from wattfold.coordinator.adapters.reservations import (
 from wattfold.coordinator.adapters.submissions import InvalidRequestError
 from wattfold.coordinator.adapters.views import node_message
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobSpec, SizeUnit
+from wattfold.coordinator.core.job import JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
 from wattfold.v1 import coordinator_pb2 as pb
 
+RIGID = JobKind.RIGID
 ME = getpass.getuser()
 
 
@@ -199,6 +201,27 @@ def test_a_job_that_can_run_in_it() -> None:
             job_spec(reservation="r", user=ME, features=("big",)),
             {},
             "in reservation r: no node has the feature 'big'",
+        ),
+        (
+            job_spec(
+                2, 2, unit=SizeUnit.UNITS, unit_cores=999, kind=RIGID, reservation="r", user=ME
+            ),
+            {},
+            "in reservation r: asks for units of 999 cores; the largest node",
+        ),
+        (
+            job_spec(
+                3,
+                3,
+                unit=SizeUnit.UNITS,
+                unit_cores=1,
+                spread=Spread.APART,
+                kind=RIGID,
+                reservation="r",
+                user=ME,
+            ),
+            {},
+            "in reservation r: asks for 3 units of 1 core on as many nodes; 2 nodes hold one",
         ),
     ],
 )

@@ -11,9 +11,9 @@ from unit.policies.snapshots import W, node
 
 from wattfold.contract.ids import ZoneName
 from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.possible import check_possible
 from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
-    check_possible,
     due_ns,
     job_spec,
     launch_data,

@@ -99,6 +99,12 @@ def test_slots_are_the_tasks_of_a_node_where_there_are_some() -> None:
     assert step_files(FAR, 3, "h")["hosts.hydra"] == "h:3\nn1:3\n"
 
 
+def test_slots_are_the_units_of_each_node_where_there_are_units() -> None:
+    unlike = (replace(FAR[0], tasks=2), replace(FAR[1], tasks=1))
+    for tasks in (1, 2):
+        assert step_files(unlike, tasks, "h")["hosts.hydra"] == "h:2\nn1:1\n"
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +19,7 @@ from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobSpec, Sha
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import Plan, PlanningRound
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.core.state import CoreSettings
 
 S = 1_000_000_000
@@ -59,6 +62,19 @@ def package(name: str = PACKAGE, floor_w: int = FLOOR_W, max_w: int = MAX_W) -> 
 def job_spec(low: int = 1, high: int = 4, **fields: Any) -> JobSpec:
     chosen: dict[str, Any] = {"kind": JobKind.MALLEABLE, "argv": ("run",), **fields}
     return JobSpec(name="job", app="app", size_min=low, size_max=high, **chosen)
+
+
+def counted_as(rng: random.Random, kinds: Sequence[JobKind], cores: int = 2) -> dict[str, Any]:
+    """What sizes of a job count, units of so many cores at most, and a kind that goes with it."""
+    unit, kind = rng.choice(list(SizeUnit)), rng.choice(list(kinds))
+    if unit is not SizeUnit.UNITS:
+        return {"unit": unit, "kind": kind}
+    return {
+        "unit": unit,
+        "kind": JobKind.MOLDABLE if kind.resized else kind,
+        "unit_cores": rng.randint(1, cores),
+        "spread": rng.choice(list(Spread)),
+    }
 
 
 def on(job: str, *places: str, cap_w: float = MAX_W, total_s: float = 0.0) -> Assignment:

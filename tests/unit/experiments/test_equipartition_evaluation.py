@@ -23,13 +23,14 @@ from wattfold.coordinator.simulation.experiments.equipartition.measure import (
     measure,
     program_of,
 )
-from wattfold.coordinator.simulation.experiments.equipartition.report import write_report
+from wattfold.coordinator.simulation.experiments.equipartition.report import report_of
 from wattfold.coordinator.simulation.experiments.equipartition.settings import (
     NODES,
     RUN_S,
     Settings,
     stand_ins,
 )
+from wattfold.coordinator.simulation.experiments.report import Totals, write_report
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.verdicts import Verdict
 from wattfold.coordinator.simulation.sweep.case import Done, case_key
@@ -88,10 +89,9 @@ def test_a_claim_holds_only_where_it_was_measured(
     judgements = tuple(module._judgements(plan, one, samples))
     assert {judgement.verdict for judgement in judgements} == {verdict}
     findings = module.Findings(experiment=one, plan=plan, samples=samples, judgements=judgements)
-    whole = module.Evaluation(
-        plan=plan, findings=(findings,), failures=(), cases=len(done), stored=0, core_s=1.0
-    )
-    files = write_report(whole, stand_ins(plan.settings), tmp_path, lambda *_: [])
+    totals = Totals(failures=(), cases=len(done), stored=0, broken=(), core_s=1.0)
+    whole = module.Evaluation(plan=plan, findings=(findings,), totals=totals)
+    files = write_report(report_of(whole, stand_ins(plan.settings), lambda *_: []), tmp_path)
     assert {path.name for path in files} == {"measures.csv", "verdicts.json", "report.md"}
     told = json.loads((tmp_path / "verdicts.json").read_text())["experiments"][0]["claims"]
     assert {claim["verdict"] for claim in told} == {verdict.value}

@@ -31,7 +31,7 @@ from wattfold.coordinator.simulation.experiments.parm.evaluation import (
 from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
 from wattfold.coordinator.simulation.experiments.parm.measure import MEASURES, machine_of, measure
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
-from wattfold.coordinator.simulation.experiments.parm.report import write_report
+from wattfold.coordinator.simulation.experiments.parm.report import report_of
 from wattfold.coordinator.simulation.experiments.parm.settings import (
     ALPHAS,
     GAMMAS,
@@ -40,6 +40,7 @@ from wattfold.coordinator.simulation.experiments.parm.settings import (
     Settings,
     stand_ins,
 )
+from wattfold.coordinator.simulation.experiments.report import write_report
 from wattfold.coordinator.simulation.experiments.verdicts import Verdict
 from wattfold.coordinator.simulation.sweep.case import Case, Done, Failed, Measure, Outcome
 from wattfold.coordinator.simulation.sweep.store import ResultStore
@@ -234,8 +235,9 @@ def test_the_cluster_from_the_first_case_to_the_files(tmp_path: Path) -> None:
     plans = [(EXPERIMENTS["cluster"], plan)]
     store = ResultStore(tmp_path / "cases")
     evaluation = evaluate(plans, store=store, backend=Here())
-    assert (evaluation.cases, evaluation.stored, evaluation.failures) == (20, 0, ())
-    files = write_report(evaluation, stand_ins(plan.settings, None), tmp_path, draw)
+    totals = evaluation.totals
+    assert (totals.cases, totals.stored, totals.failures) == (20, 0, ())
+    files = write_report(report_of(evaluation, stand_ins(plan.settings, None), draw), tmp_path)
     assert {path.name for path in files} == {
         "points.csv",
         "figure-4-cluster.png",
@@ -251,7 +253,7 @@ def test_the_cluster_from_the_first_case_to_the_files(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "verdicts.json").read_text())
     assert all(claim["verdict"] in set(Verdict) for claim in document["experiments"][0]["claims"])
     again = evaluate(plans, store=store, backend=Here())
-    assert again.stored == 20
+    assert again.totals.stored == 20
     assert again.findings[0].judgements == evaluation.findings[0].judgements
 
 
@@ -275,7 +277,7 @@ def test_results_as_in_the_paper_are_reproduced(tmp_path: Path) -> None:
     assert set(judged(evaluation).values()) == {Verdict.REPRODUCED}
     [best] = [j for j in evaluation.findings[0].judgements if j.claim.key == "large.5.2x"]
     assert best.measured.startswith("up to 5.2")
-    files = write_report(evaluation, (), tmp_path, draw)
+    files = write_report(report_of(evaluation, (), draw), tmp_path)
     assert {p.name for p in files if p.suffix == ".png"} == {
         "figure-5-completion.png",
         "table-5-speedup.png",
@@ -298,7 +300,7 @@ def test_sweeps_of_alpha_and_levels_are_judged_and_drawn(tmp_path: Path) -> None
     assert found["fairness.mean"] is Verdict.NOT
     assert found["levels.mean"] is Verdict.NOT
     assert found["levels.flat"] is Verdict.REPRODUCED
-    names = {path.name for path in write_report(evaluation, (), tmp_path, draw)}
+    names = {path.name for path in write_report(report_of(evaluation, (), draw), tmp_path)}
     assert {"figure-6-fairness.png", "figure-7-levels.png"} <= names
 
 
@@ -306,10 +308,10 @@ def test_a_failed_case_leaves_its_claims_undecided(tmp_path: Path) -> None:
     backend = Formula({"noSE": 2.0, "wSE": 2.2, "dense": 4.2}, fails="Set3 g0.2 noSE")
     evaluation = evaluated(tmp_path, backend, ["large"])
     found = judged(evaluation)
-    assert len(evaluation.failures) == 3
+    assert len(evaluation.totals.failures) == 3
     assert found["large.faster"] is Verdict.UNDECIDED
     assert found["large.5.2x"] is Verdict.REPRODUCED
-    write_report(evaluation, (), tmp_path, draw)
+    write_report(report_of(evaluation, (), draw), tmp_path)
     assert "Set3 g0.2 noSE" in (tmp_path / "report.md").read_text()
 
 

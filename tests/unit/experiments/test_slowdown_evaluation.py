@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from wattfold.coordinator.figures.slowdown_evaluation import draw
+from wattfold.coordinator.simulation.experiments.report import write_report
 from wattfold.coordinator.simulation.experiments.slowdown_driven import curie
 from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
     DYNAMIC,
@@ -32,7 +33,7 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import 
     MEASURES,
     measure,
 )
-from wattfold.coordinator.simulation.experiments.slowdown_driven.report import write_report
+from wattfold.coordinator.simulation.experiments.slowdown_driven.report import report_of
 from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
     Settings,
     stand_ins,
@@ -197,7 +198,9 @@ def test_categories_come_back_as_they_were(tmp_path: Path) -> None:
     assert np.isnan(held.slowdown[held.jobs == 0]).all()
     days = curie.day_series(findings.samples, case)
     assert len(days["day"]) == len(days["slowdown"]) == len(days["guests"])
-    files = write_report(result, stand_ins(Settings(), quick=False), tmp_path / "out", draw)
+    files = write_report(
+        report_of(result, stand_ins(Settings(), quick=False), draw), tmp_path / "out"
+    )
     names = {path.name for path in files}
     assert {"report.md", "verdicts.json", "measures.csv"} <= names
     assert {"figures-4-to-6-ideal.png", "figure-7-limited.png"} <= names

@@ -11,6 +11,7 @@ from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.pass_model import PassProfile
 
 S = 1_000_000_000
@@ -184,10 +185,12 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
         spec, name = view.spec, assignment.job_id
         whole = spec.unit is SizeUnit.NODES
         counted = len(assignment.shares) if whole else len(assignment.shares[0].cpus)
+        if spec.unit is SizeUnit.UNITS:
+            counted = unit_count(out, spec, assignment)
+        elif not whole and len(assignment.shares) != 1:
+            out.append(f"{name}: {len(assignment.shares)} nodes")
         if counted != assignment.size or not spec.size_min <= counted <= spec.size_max:
             out.append(f"{name}: size {assignment.size} with {counted}")
-        if not whole and len(assignment.shares) != 1:
-            out.append(f"{name}: {len(assignment.shares)} nodes")
         for share in assignment.shares:
             known = specs.get(share.node_id)
             if known is None:
@@ -221,6 +224,18 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
     return out
 
 
+def unit_count(out: list[str], spec: JobSpec, assignment: Assignment) -> int:
+    """How many units an assignment is; says where they are not as they were asked for."""
+    cores = [len(share.cpus) for share in assignment.shares]
+    if any(count % spec.unit_cores for count in cores):
+        out.append(f"{assignment.job_id}: {cores} cores in units of {spec.unit_cores}")
+    if spec.spread is Spread.TOGETHER and len(cores) != 1:
+        out.append(f"{assignment.job_id}: not together")
+    if spec.spread is Spread.APART and any(count != spec.unit_cores for count in cores):
+        out.append(f"{assignment.job_id}: not apart")
+    return sum(cores) // spec.unit_cores
+
+
 def amount_faults(plan: Plan, seen: Snapshot) -> list[str]:
     """What is wrong with the memory, the GPUs and the features of a plan."""
     out: list[str] = []
@@ -232,7 +247,10 @@ def amount_faults(plan: Plan, seen: Snapshot) -> list[str]:
         view = views[assignment.job_id]
         before = {s.node_id: s for s in view.current.shares} if view.current else {}
         for share in assignment.shares:
-            asked = (view.spec.memory_bytes, view.spec.gpus)
+            units = 1
+            if view.spec.unit is SizeUnit.UNITS:
+                units = len(share.cpus) // view.spec.unit_cores
+            asked = (units * view.spec.memory_bytes, units * view.spec.gpus)
             if (share.memory_bytes, len(share.gpus)) != asked:
                 out.append(f"{view.job_id}: has not what it asks for on {share.node_id}")
             if share.node_id in before and share.gpus != before[share.node_id].gpus:

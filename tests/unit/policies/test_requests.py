@@ -98,7 +98,7 @@ def test_cores_beside_the_gpu_must_be_free() -> None:
     jobs = [runs("a", "n0:0"), runs("b", "n0:1"), job("c", 1, 1, gpus=1, **RIGID), job("d", 2, 2)]
     out = plan(machine, jobs, Parm(solver="greedy"))
     assert sizes(out) == {"a": 1, "b": 1, "d": 2}
-    assert reasons(out) == {"c": "needs 1 cores free on the nodes with 1 GPU"}
+    assert reasons(out) == {"c": "needs 1 core free on the nodes with 1 GPU"}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

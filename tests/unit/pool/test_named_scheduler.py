@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from unit.pool.pools import S, W, table
 from unit.pool.test_by_node import machine, nodes, units
 
-from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.core.job import Assignment, Share
+from wattfold.coordinator.core.plan import Plan, Policy, Preemption, Snapshot
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -18,6 +19,7 @@ from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine, Window
+from wattfold.coordinator.simulation.pool.progress import Preemption as Rule
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 
@@ -152,3 +154,58 @@ def test_every_policy_of_the_service_plans_around_windows(entry: registry.Entry)
     assert record.columns.attempts.tolist() == [1] * len(jobs)
     waited = record.columns.start_ns - jobs.submit_ns
     assert waited.max() > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MakesWay(Policy):
+    """Keeps what runs, but for what stands in the way of a job of more nodes that waits."""
+
+    @property
+    def name(self) -> str:
+        return "makes-way"
+
+    def fallback(self) -> Policy | None:
+        return None
+
+    def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
+        del now_ns, deadline_s
+        waits = [view for view in snapshot.jobs if view.current is None and not view.yields_to]
+        waits.sort(key=lambda view: -view.spec.size_max)
+        running = [view.current for view in snapshot.jobs if view.current is not None]
+        taken = {share.node_id for one in running for share in one.shares}
+        free = [node for node in snapshot.nodes if node.spec.node_id not in taken]
+        starts, preempted = [], []
+        for view in waits:
+            size = view.spec.size_max
+            if len(free) >= size:
+                shares = tuple(Share(node_id=n.spec.node_id, cpus=n.spec.cpus) for n in free[:size])
+                cap_uw = free[0].spec.package_max_uw
+                starts.append(
+                    Assignment(job_id=view.job_id, size=size, cap_uw=cap_uw, shares=shares)
+                )
+                del free[:size]
+            elif not preempted:
+                preempted = [
+                    Preemption(job_id=one.job_id, for_job=view.job_id, reason="in the way")
+                    for one in running
+                    if one.size < size
+                ]
+        return Plan(
+            assignments=(*running, *starts),
+            waiting=(),
+            preemptions=tuple(preempted),
+            solver="none",
+            outcome="optimal",
+        )
+
+
+def test_a_plan_pre_empts_in_the_instant_and_the_job_goes_on_when_the_other_has_started() -> None:
+    jobs = table((0, 1, 100), (0, 1, 100), (30, 2, 50))
+    rule = Rule(snapshot_ns=20 * S)
+    record = run(jobs, MakesWay(), machine(nodes(2, 8)), preemption=rule)
+    # The large one starts at once; of the 30 s of the others 20 are kept, and both go on after it.
+    # Starts are those of last attempts.
+    assert seconds(record.columns.start_ns) == [80, 80, 30]
+    assert seconds(record.columns.end_ns) == [160, 160, 80]
+    assert record.columns.attempts is not None
+    assert record.columns.attempts.tolist() == [2, 2, 1]

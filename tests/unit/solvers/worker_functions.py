@@ -64,3 +64,12 @@ def hang(started: str) -> None:
 def interrupt_self() -> str:
     os.kill(os.getpid(), signal.SIGINT)
     return "still here"
+
+
+def eat(size: int) -> int:
+    """Holds so many bytes."""
+    return len(bytearray(size))
+
+
+def large(size: int) -> bytes:
+    return bytes(size)

@@ -27,6 +27,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.spread import Spread
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -440,15 +441,20 @@ def launch_request(
         resource_limits=[
             common_pb2.ResourceLimit(name=limit.name, soft=limit.soft) for limit in launch.limits
         ],
-        tasks_per_node=spec.tasks_per_node,
+        tasks_per_node=spec.tasks_on(len(action.cpus)),
         processor_map=action.processor_map,
         steps_only=action.steps_only,
         step_nodes=[
-            pb.StepNode(node_id=node.node_id, address=node.address, cpus=node.cpus)
+            pb.StepNode(
+                node_id=node.node_id,
+                address=node.address,
+                cpus=node.cpus,
+                tasks=spec.tasks_on(node.cpus) if spec.unit is SizeUnit.UNITS else 0,
+            )
             for node in action.step_nodes
         ],
         step_key=step_key if action.step_nodes else b"",
-        memory_bytes=spec.memory_bytes,
+        memory_bytes=spec.amounts_on(len(action.cpus)).memory_bytes,
         gpus=action.gpus,
         attempt=action.attempt,
         snapshot_dir=snapshot_dir(spec, action.job_id),
@@ -467,10 +473,12 @@ def snapshot_dir(spec: JobSpec, job_id: JobId) -> str:
 def _per_rank(path: str, action: act.Launch) -> str:
     """The processes of one job write to files of their own; %j and %n are its id and rank.
 
-    A job that is restarted with fewer nodes, or one, goes on in the files it has begun.
+    A job that is started again on fewer nodes, or one, goes on in the files it has begun.
     """
     spec = action.spec
     may_have_more = spec.mode is ResizeMode.RESTART and spec.unit is SizeUnit.NODES
+    if spec.unit is SizeUnit.UNITS:
+        may_have_more = spec.restarts and spec.spread is not Spread.TOGETHER
     several = action.ranks > 1 or (may_have_more and spec.size_max > 1)
     if path and several and "%n" not in path:
         path += ".%n"

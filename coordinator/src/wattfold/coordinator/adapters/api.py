@@ -28,6 +28,7 @@ from wattfold.coordinator.adapters.node_views import ending_reason
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.ownership import JobRules, owned, scoped_key
 from wattfold.coordinator.adapters.picture_feed import NoPictureError, PictureFeed
+from wattfold.coordinator.adapters.possible import check_possible
 from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
 from wattfold.coordinator.adapters.reservations import (
     check_reservation,
@@ -39,7 +40,6 @@ from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.adapters.submissions import (
     InvalidRequestError,
     TimeLimits,
-    check_possible,
     due_ns,
     fingerprint,
     job_spec,

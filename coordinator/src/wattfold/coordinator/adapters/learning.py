@@ -144,6 +144,8 @@ class ProgressLearner:
                     self._learn(job, trace)
 
     def _learn(self, job: Job, trace: _Trace) -> None:
+        if job.spec.unit is SizeUnit.UNITS:
+            return  # Profiles are kept by application: units of another size are not its units.
         state = self._service.core.state
         stored = state.profiles.get(profile_key(job.spec.app, job.spec.unit.value))
         node = state.nodes.get(next(iter(job.ranks)))

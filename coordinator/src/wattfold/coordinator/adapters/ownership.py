@@ -24,6 +24,7 @@ PUBLIC_OF_SPEC = frozenset(
     {
         *("kind", "unit", "size_min", "size_max", "time_ns", "limit_ns", "priority", "mode"),
         *("exclusive", "cap_uw", "dram_cap_uw", "gpu_cap_uw", "tasks_per_node", "sharing"),
+        *("unit_cores", "spread"),
     }
 )
 _TOLD_BY_AGENTS = " again: "

@@ -168,6 +168,8 @@ def stored_from(message: pb.Profile) -> ProfileStored:
 
 def profile_from(message: pb.Profile) -> PassProfile:
     """A profile sent by a client. Raises ValueError for one that makes no sense."""
+    if message.unit == pb.SIZE_UNIT_UNITS:
+        raise ValueError("a profile is in cores or nodes: units of two jobs may differ in size")
     return PassProfile(
         app=message.app,
         unit=UNITS[message.unit],

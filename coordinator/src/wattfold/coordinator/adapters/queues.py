@@ -8,6 +8,7 @@ from dataclasses import replace
 from wattfold.coordinator.adapters.submissions import SHARINGS, InvalidRequestError, TimeLimits
 from wattfold.coordinator.core.job import CoreSharing, JobSpec, JobState, SizeUnit
 from wattfold.coordinator.core.queue import DEFAULT_QUEUE, Queue
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -39,16 +40,28 @@ def queued(spec: JobSpec, queue: Queue | None) -> JobSpec:
     """A job as it is taken into a queue. Raises InvalidRequestError where it is too large."""
     if queue is None:
         return spec
-    whole = spec.unit is SizeUnit.NODES
-    most = queue.nodes_max if whole else queue.cores_max
-    if most and spec.size_max > most:
-        unit = spec.unit.value
-        raise InvalidRequestError(
-            f"asks for up to {spec.size_max} {unit}; queue {queue.name} takes {most} {unit} at most"
-        )
+    for unit, asked, most in (
+        ("nodes", _nodes_at_most(spec), queue.nodes_max),
+        ("cores", _cores_at_most(spec), queue.cores_max),
+    ):
+        if most and asked > most:
+            raise InvalidRequestError(
+                f"asks for up to {asked} {unit}; queue {queue.name} takes {most} {unit} at most"
+            )
     sharing = queue.sharing if spec.sharing is CoreSharing.AS_KIND else spec.sharing
     priority = spec.priority * queue.priority
     return replace(spec, queue=queue.name, priority=priority, sharing=sharing)
+
+
+def _nodes_at_most(spec: JobSpec) -> int:
+    """Nodes that it asks for, whole or to have its units apart; 0 = it counts something else."""
+    by_node = spec.unit is SizeUnit.NODES or spec.spread is Spread.APART
+    return spec.size_max if by_node else 0
+
+
+def _cores_at_most(spec: JobSpec) -> int:
+    """Cores that it asks for; 0 = it counts whole nodes."""
+    return 0 if spec.unit is SizeUnit.NODES else spec.size_max * max(spec.unit_cores, 1)
 
 
 _SHARINGS = {sharing: number for number, sharing in SHARINGS.items()}

@@ -9,7 +9,8 @@ from datetime import datetime
 from wattfold.contract.ids import NodeId, valid_name
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.submissions import InvalidRequestError, check_possible
+from wattfold.coordinator.adapters.possible import check_possible
+from wattfold.coordinator.adapters.submissions import InvalidRequestError
 from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobSpec
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reservation import RESERVATIONS_MAX, SLACK_NS, Reservation

@@ -6,20 +6,18 @@ import hashlib
 import math
 import os
 import signal
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wattfold.contract.ids import JobId, NodeId, valid_name
+from wattfold.contract.cpuset import MAX_CPU
+from wattfold.contract.ids import JobId, valid_name
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX
-from wattfold.coordinator.core.charge import cores_uw, dram_range_uw, dram_zones, gpu_zones
 from wattfold.coordinator.core.job import CoreSharing, JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.levels import PLAIN, Levels
-from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.spread import Spread
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -43,6 +41,13 @@ UNITS = {
     pb.SIZE_UNIT_UNSPECIFIED: SizeUnit.CORES,
     pb.SIZE_UNIT_CORES: SizeUnit.CORES,
     pb.SIZE_UNIT_NODES: SizeUnit.NODES,
+    pb.SIZE_UNIT_UNITS: SizeUnit.UNITS,
+}
+SPREADS = {
+    pb.UNIT_SPREAD_UNSPECIFIED: Spread.ANY,
+    pb.UNIT_SPREAD_ANY: Spread.ANY,
+    pb.UNIT_SPREAD_TOGETHER: Spread.TOGETHER,
+    pb.UNIT_SPREAD_APART: Spread.APART,
 }
 MODES = {
     common_pb2.RESIZE_MODE_UNSPECIFIED: ResizeMode.MASK,
@@ -129,6 +134,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
             "of sizes such as --nodes 1-4"
         )
     sharing = _sharing(message, kind, mode)
+    spread = _spread(message, unit, kind)
     return JobSpec(
         name=name,
         app=app,
@@ -163,6 +169,8 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         preemptable=message.preemptable,
         levels=_levels(message),
         sharing=sharing,
+        unit_cores=message.unit_cores,
+        spread=spread,
     )
 
 
@@ -212,6 +220,8 @@ def _sharing(message: pb.JobSpec, kind: JobKind, mode: ResizeMode) -> CoreSharin
         raise InvalidRequestError("what it says of sharing cores is of a newer version")
     if message.exclusive and (found.lends or found.borrows):
         raise InvalidRequestError("an exclusive job shares its nodes with nobody")
+    if found.borrows and UNITS[message.unit] is SizeUnit.UNITS:
+        raise InvalidRequestError("a job of units has all their cores: it cannot borrow")
     if found.borrows and kind is JobKind.RIGID:
         raise InvalidRequestError(
             "a rigid job has all cores it asks for: to borrow it must be moldable or malleable"
@@ -226,6 +236,32 @@ def _sharing(message: pb.JobSpec, kind: JobKind, mode: ResizeMode) -> CoreSharin
             "mask or team"
         )
     return found
+
+
+def _spread(message: pb.JobSpec, unit: SizeUnit, kind: JobKind) -> Spread:
+    """Where its units may be. Raises InvalidRequestError where it says of units what it cannot."""
+    spread = SPREADS.get(message.spread)
+    if spread is None:
+        raise InvalidRequestError("how its units are spread is of a newer version")
+    if unit is not SizeUnit.UNITS:
+        if message.unit_cores or message.spread:
+            raise InvalidRequestError("cores of a unit and how units are spread are for --units")
+        return spread
+    if not 1 <= message.unit_cores <= MAX_CPU + 1:
+        raise InvalidRequestError(
+            f"units of {message.unit_cores} cores: give --unit-cores, 1..{MAX_CPU + 1}"
+        )
+    if kind.resized:
+        raise InvalidRequestError(
+            f"a {kind.value} job counts cores or nodes: the units of a job stay where they start, "
+            "so it must be rigid or moldable"
+        )
+    if message.tasks_per_node > 1:
+        raise InvalidRequestError(
+            f"{message.tasks_per_node} tasks on a node: each unit is one task, with cores of its "
+            "own; ask for more units"
+        )
+    return spread
 
 
 def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
@@ -354,147 +390,3 @@ def due_ns(message: pb.JobSpec, clock: Clock) -> int:
     if not math.isfinite(late_s) or late_s >= 0:
         raise InvalidRequestError(f"it was due {late_s:.0f} s ago: give a time to come")
     return clock.time_ns(message.due_at_s)
-
-
-def check_possible(
-    spec: JobSpec,
-    nodes: Iterable[NodeSpec],
-    spendable_uw: int,
-    features: Mapping[NodeId, tuple[str, ...]] | None = None,
-    dram_cap_uw: int = 0,
-) -> None:
-    """Refuses what no node heard of could ever hold. Without nodes, everything may become true.
-
-    ``features`` are all of each node; left out, those that its agent tells.
-    ``spendable_uw`` is the power above the floors that the budget leaves to all jobs together.
-    ``dram_cap_uw`` is the standing cap of DRAM zones, as in `CoreSettings`.
-    """
-    known = list(nodes)
-    if not known:
-        return
-    if spec.unit is SizeUnit.NODES:
-        if spec.size_min > len(known):
-            raise InvalidRequestError(f"asks for {spec.size_min} nodes, there are {len(known)}")
-    else:
-        best = max(known, key=lambda node: len(node.cpus))
-        if spec.size_min > len(best.cpus):
-            raise InvalidRequestError(
-                f"asks for {spec.size_min} cores of one node; the largest node, {best.node_id}, "
-                f"has {len(best.cpus)}",
-            )
-    if spec.requests:
-        known = _with_requests(spec, known, features)
-    if spec.levels:
-        _check_levels(spec.levels, known)
-    if spec.cap_uw:
-        _check_cap(spec.cap_uw, known)
-    if spec.cap_uw or spec.levels:
-        _check_power(spec, known, spendable_uw, dram_cap_uw)
-
-
-def _with_requests(
-    spec: JobSpec, nodes: list[NodeSpec], features: Mapping[NodeId, tuple[str, ...]] | None
-) -> list[NodeSpec]:
-    """The nodes that have what a job asks for beside cores. Refuses where there are too few."""
-    able = nodes
-    for name in spec.features:
-        able = [
-            n for n in able if name in (n.features if features is None else features[n.node_id])
-        ]
-        if not able:
-            raise InvalidRequestError(f"no node has the feature {name!r}{_beside(spec, name)}")
-    wanted = spec.node_amounts
-    most_bytes = max(node.memory_bytes for node in able)
-    if wanted.memory_bytes > most_bytes:
-        raise InvalidRequestError(
-            f"asks for {memory_text(wanted.memory_bytes)} of memory on a node; the most that one "
-            f"has is {memory_text(most_bytes)}"
-        )
-    most = max(len(node.gpus) for node in able)
-    if wanted.gpus > most:
-        raise InvalidRequestError(
-            f"asks for {gpus_text(wanted.gpus)} on a node; the most that one has is {most}"
-        )
-    able = [node for node in able if wanted <= node.capacity]
-    needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
-    if len(able) < needed:
-        raise InvalidRequestError(
-            f"asks for {needed} {'nodes' if needed > 1 else 'node'} with "
-            f"{memory_text(wanted.memory_bytes)} of memory and {gpus_text(wanted.gpus)} each; "
-            f"there are {len(able)}"
-        )
-    if spec.unit is SizeUnit.CORES and spec.size_min > max(len(node.cpus) for node in able):
-        raise InvalidRequestError(
-            f"asks for {spec.size_min} cores of one node; of those with what else it asks for the "
-            f"largest has {max(len(node.cpus) for node in able)}"
-        )
-    return able
-
-
-def _beside(spec: JobSpec, name: str) -> str:
-    others = [other for other in spec.features if other != name]
-    return f" beside {', '.join(others)}" if others else ""
-
-
-def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
-    low = min(node.package_floor_uw for node in nodes)
-    high = max(node.package_max_uw for node in nodes)
-    if not low <= cap_uw <= high:
-        raise InvalidRequestError(
-            f"cap of {cap_uw / 1e6:.3f} W per node is outside the range of the nodes, "
-            f"{low / 1e6:.3f}..{high / 1e6:.3f} W",
-        )
-
-
-def _check_levels(levels: Levels, nodes: list[NodeSpec]) -> None:
-    """Levels of other zones must be within what one of the nodes, or of their GPUs, can hold."""
-    if levels.dram_uw:
-        ranges = [dram_range_uw(node) for node in nodes if dram_zones(node)]
-        if not ranges:
-            raise InvalidRequestError(
-                f"a DRAM cap of {levels.dram_uw / 1e6:.3f} W: no node has DRAM that can be capped"
-            )
-        _check_range("DRAM cap", "per node", levels.dram_uw, ranges)
-    if levels.gpu_uw:
-        ranges = [
-            (zone.floor_uw, zone.cap_uw_max)
-            for node in nodes
-            for zone in gpu_zones(node, node.gpus)
-        ]
-        if not ranges:
-            raise InvalidRequestError(
-                f"a GPU cap of {levels.gpu_uw / 1e6:.3f} W: no node has GPUs that can be capped"
-            )
-        _check_range("GPU cap", "per GPU", levels.gpu_uw, ranges)
-
-
-def _check_range(what: str, each: str, asked_uw: int, ranges: list[tuple[int, int]]) -> None:
-    low_uw, high_uw = min(low for low, _ in ranges), max(high for _, high in ranges)
-    if not low_uw <= asked_uw <= high_uw:
-        raise InvalidRequestError(
-            f"{what} of {asked_uw / 1e6:.3f} W {each} is outside what there is, "
-            f"{low_uw / 1e6:.3f}..{high_uw / 1e6:.3f} W"
-        )
-
-
-def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int, dram_cap_uw: int) -> None:
-    """A job with caps of its own must fit the budget when it is alone; packages without one count
-    at their floors."""
-
-    def takes_uw(node: NodeSpec, cores: int) -> int:
-        return cores_uw(node, cores, spec.cap_uw, spec.levels, dram_cap_uw)
-
-    if spec.unit is SizeUnit.NODES:
-        each = sorted(takes_uw(node, len(node.cpus)) for node in nodes)
-        needed_uw = sum(each[: spec.size_min])
-    else:
-        large = [node for node in nodes if len(node.cpus) >= spec.size_min]
-        needed_uw = min(takes_uw(node, spec.size_min) for node in large)
-    if needed_uw > spendable_uw:
-        asked = [f"{spec.cap_uw / 1e6:.3f} W per node"] if spec.cap_uw else []
-        asked += [f"{spec.levels.dram_uw / 1e6:.3f} W of DRAM"] if spec.levels.dram_uw else []
-        raise InvalidRequestError(
-            f"{spec.size_min} {spec.unit.value} at {' and '.join(asked)} need "
-            f"{needed_uw / 1e6:.3f} W above idle; the budget leaves {spendable_uw / 1e6:.3f} W for "
-            "jobs: ask for a lower cap or fewer",
-        )

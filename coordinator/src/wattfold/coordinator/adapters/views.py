@@ -16,7 +16,7 @@ from wattfold.coordinator.adapters.node_views import (
     add_reservations,
 )
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
-from wattfold.coordinator.adapters.submissions import KINDS, MODES, SHARINGS, UNITS
+from wattfold.coordinator.adapters.submissions import KINDS, MODES, SHARINGS, SPREADS, UNITS
 from wattfold.coordinator.core.attempt import Attempt
 from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
@@ -35,6 +35,7 @@ _NODE_STATES: dict[NodeState, pb.NodeState] = {
 _KINDS = {kind: number for number, kind in KINDS.items() if number}
 _UNITS = {unit: number for number, unit in UNITS.items() if number}
 _MODES = {mode: number for number, mode in MODES.items() if number}
+_SPREADS = {spread: number for number, spread in SPREADS.items() if number}
 _SHARINGS = {sharing: number for number, sharing in SHARINGS.items()}
 
 
@@ -76,6 +77,8 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         reservation=spec.reservation,
         preemptable=spec.preemptable,
         sharing=_SHARINGS[spec.sharing],
+        unit_cores=spec.unit_cores,
+        spread=_SPREADS[spec.spread] if spec.unit_cores else pb.UNIT_SPREAD_UNSPECIFIED,
         requeue_max=spec.requeue_max,
         restartable=spec.restarts,
         snapshot_dir=spec.snapshot_dir,

@@ -19,7 +19,9 @@ from wattfold.coordinator.core.job import (
     Share,
     SizeUnit,
 )
+from wattfold.coordinator.core.job_units import counted, misshapen
 from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.core.state import State
 
 WAITING = (JobState.HELD, JobState.PENDING)
@@ -55,7 +57,7 @@ def adopt(state: State, job: Job, now_ns: int) -> str:
         Share(
             node_id=node.node_id,
             cpus=node.foreign[job.job_id],
-            memory_bytes=job.spec.memory_bytes,
+            memory_bytes=job.spec.amounts_on(len(node.foreign[job.job_id])).memory_bytes,
         )
         for node in found
     )
@@ -63,10 +65,9 @@ def adopt(state: State, job: Job, now_ns: int) -> str:
     if reason:
         return reason
     floors_uw = [node.spec.package_floor_uw for node in found if node.spec]
-    counts_cores = job.spec.unit is SizeUnit.CORES
     job.target = Assignment(
         job_id=job.job_id,
-        size=len(shares[0].cpus) if counts_cores else len(shares),
+        size=counted(job.spec, shares),
         cap_uw=max(floors_uw, default=0),
         shares=shares,
     )
@@ -75,7 +76,7 @@ def adopt(state: State, job: Job, now_ns: int) -> str:
         job.ranks[node.node_id] = Rank(
             node_id=node.node_id,
             held=held,
-            memory_bytes=job.spec.memory_bytes,
+            memory_bytes=job.spec.amounts_on(len(held)).memory_bytes,
         )
         note_lack(state, node)
     job.state, job.reason = JobState.STARTING, ""
@@ -96,15 +97,24 @@ def adopt_ended(state: State, job: Job, node: Node) -> bool:
 
 def _processes(spec: JobSpec) -> int:
     """How many nodes it has a process on, 0 = not known before it is started."""
-    if spec.unit is SizeUnit.CORES:
+    if spec.unit is SizeUnit.CORES or spec.spread is Spread.TOGETHER:
         return 1
+    if spec.unit is SizeUnit.UNITS and spec.spread is Spread.ANY and spec.size_max > 1:
+        return 0
     return spec.size_min if spec.size_min == spec.size_max else 0
 
 
 def _misfit(state: State, job: Job, shares: tuple[Share, ...]) -> str:
-    wanted = _processes(job.spec)
-    if job.spec.gpus:
+    spec, wanted = job.spec, _processes(job.spec)
+    if spec.gpus:
         return "which GPUs it has is unknown"
+    if spec.unit is SizeUnit.UNITS:
+        # All of its units tell that all of its processes were found.
+        if spec.size_min != spec.size_max:
+            return f"it may have {spec.size_min} to {spec.size_max} units, how many is unknown"
+        if reason := misshapen(spec, spec.size_min, shares):
+            return reason
+        wanted = len(shares)
     if not wanted:
         return f"it may be on {job.spec.size_min} to {job.spec.size_max} nodes, on which is unknown"
     if wanted > 1 and job.spec.own_launcher:

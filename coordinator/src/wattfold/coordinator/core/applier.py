@@ -18,6 +18,7 @@ from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import assigned_on_uw
 from wattfold.coordinator.core.following import firm, immovable, restarts
 from wattfold.coordinator.core.job import KEEPS_STATES, Assignment, Job, JobState, Share, SizeUnit
+from wattfold.coordinator.core.job_units import misshapen
 from wattfold.coordinator.core.plan import Plan, Preemption, Refusal
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.core.snapshot import without_jobs
@@ -285,16 +286,7 @@ def _wrong_size(assignment: Assignment, job: Job) -> str:
     present = job.target.size if job.target else 0
     if assignment.size > max(spec.greatest_size(job.wanted), present):
         return f"the job asks for {job.wanted} cores at most"
-    counted = (
-        sum(len(share.cpus) for share in assignment.shares)
-        if spec.unit is SizeUnit.CORES
-        else len(assignment.shares)
-    )
-    if counted != assignment.size:
-        return f"size {assignment.size} does not agree with {counted} {spec.unit.value}"
-    if spec.unit is SizeUnit.CORES and len(assignment.shares) != 1:
-        return "a job that counts cores stays within one node"
-    return ""
+    return misshapen(spec, assignment.size, assignment.shares)
 
 
 def _wrong_part(assignment: Assignment, job: Job, state: State) -> str:
@@ -343,9 +335,10 @@ def _wrong_amounts(assignment: Assignment, job: Job, state: State) -> str:
             if share.beside_cores != before[share.node_id]:
                 return "a running job keeps its memory and its GPUs"
             continue
-        if share.memory_bytes != spec.memory_bytes or len(set(share.gpus)) != spec.gpus:
+        due = spec.amounts_on(len(share.cpus))
+        if share.memory_bytes != due.memory_bytes or len(set(share.gpus)) != due.gpus:
             given = f"{memory_text(share.memory_bytes)} and {gpus_text(len(share.gpus))}"
-            asked = f"{memory_text(spec.memory_bytes)} and {gpus_text(spec.gpus)}"
+            asked = f"{memory_text(due.memory_bytes)} and {gpus_text(due.gpus)}"
             return f"{given} of {share.node_id} are not the {asked} it asks for"
         node = state.nodes[share.node_id]
         strange = sorted({*share.gpus} - {*(node.spec.gpus if node.spec else ())})

@@ -95,6 +95,10 @@ def note_lack(state: State, node: Node) -> None:
 def _strays(state: State, node: Node) -> tuple[int, tuple[str, ...]]:
     if not node.foreign or node.spec is None:
         return 0, ()
-    known = [state.jobs[job_id].spec for job_id in node.foreign if job_id in state.jobs]
-    unsure = len(known) < len(node.foreign) or any(spec.gpus for spec in known)
-    return sum(spec.memory_bytes for spec in known), node.spec.gpus if unsure else ()
+    known = [
+        state.jobs[job_id].spec.amounts_on(len(cpus))
+        for job_id, cpus in node.foreign.items()
+        if job_id in state.jobs
+    ]
+    unsure = len(known) < len(node.foreign) or any(held.gpus for held in known)
+    return sum(held.memory_bytes for held in known), node.spec.gpus if unsure else ()

@@ -10,7 +10,8 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import leave, outside
 from wattfold.coordinator.core.blocked import alive_there
 from wattfold.coordinator.core.charge import given_back_uw
-from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
+from wattfold.coordinator.core.job import PLACED_STATES, Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.job_units import misshapen
 from wattfold.coordinator.core.node import FORGOTTEN, Duty, Node
 from wattfold.coordinator.core.state import InvariantError, State
 
@@ -105,8 +106,22 @@ def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> 
         _check_reach(job)
         if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
             raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
-        if job.target and job.spec.unit is SizeUnit.CORES and len(job.target.shares) != 1:
-            raise InvariantError(f"job {job.job_id} counts cores but has not one node")
+        if job.target and (wrong := _misplaced(job, job.target)):
+            raise InvariantError(f"job {job.job_id}: {wrong}")
+
+
+def _misplaced(job: Job, target: Assignment) -> str:
+    """What is wrong with the nodes of a job; the number of those it has whole is the applier's."""
+    spec = job.spec
+    if spec.unit is SizeUnit.CORES:
+        return "it counts cores but has not one node" if len(target.shares) != 1 else ""
+    if spec.unit is SizeUnit.NODES:
+        return ""
+    for share in target.shares:
+        due = spec.amounts_on(len(share.cpus))
+        if (share.memory_bytes, len(share.gpus)) != (due.memory_bytes, due.gpus):
+            return f"its memory and GPUs on {share.node_id} are not those of its units there"
+    return misshapen(spec, target.size, target.shares)
 
 
 def _check_attempts(job: Job) -> None:

@@ -11,6 +11,7 @@ from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
 
@@ -111,7 +112,8 @@ class JobSpec:
     ``own_launcher`` the command runs on the first node only and starts the rest of the job itself.
     ``mode_source`` says for people where the mode came from. ``time_ns`` is an estimate;
     ``limit_ns`` is how long it may run before it is ended, 0 = as long as it takes.
-    ``memory_bytes``, ``gpus`` and ``features`` are of every node it is on; without memory asked for
+    ``memory_bytes``, ``gpus`` and ``features`` are of every node it is on, the first two of each of
+    its units where sizes count units, of ``unit_cores`` cores; without memory asked for
     it is held to none. ``due_ns`` is when its user wants it done, -1 = no matter; ``weight`` what
     that is worth beside others. No policy goes by these two yet.
     What only a start needs and nobody else may see, its environment, is not part of it.
@@ -159,6 +161,9 @@ class JobSpec:
     levels: Levels = PLAIN
     """Those it must have; what is left open in them is up to the policy, like a `cap_uw` of 0."""
     sharing: CoreSharing = CoreSharing.AS_KIND
+    unit_cores: int = 0
+    """Cores of each unit; 0 = sizes count something else."""
+    spread: Spread = Spread.ANY
 
     @property
     def lends(self) -> bool:
@@ -170,6 +175,7 @@ class JobSpec:
     def borrows(self) -> bool:
         """Whether it may start on fewer cores than it asks for, on nodes of others."""
         able = self.kind is not JobKind.RIGID and not self.exclusive
+        able = able and self.unit is not SizeUnit.UNITS
         return able and self._shares(self.sharing.borrows)
 
     def _shares(self, said: bool) -> bool:
@@ -185,6 +191,8 @@ class JobSpec:
     @property
     def least_on_node(self) -> int:
         """Cores it must have on each of its nodes: every task keeps one."""
+        if self.unit is SizeUnit.UNITS:
+            return self.unit_cores
         return self.least_size if self.unit is SizeUnit.CORES else self.tasks_per_node
 
     @property
@@ -193,9 +201,22 @@ class JobSpec:
         return bool(self.memory_bytes or self.gpus or self.features)
 
     @property
-    def node_amounts(self) -> Amounts:
-        """What it asks of every node it is on, beside cores."""
+    def unit_amounts(self) -> Amounts:
+        """What it asks of every node it is on, or for each of its units there, beside cores."""
         return Amounts(memory_bytes=self.memory_bytes, gpus=self.gpus)
+
+    def units_on(self, cores: int) -> int:
+        """How many units it has where it has so many cores; 1 where sizes count something else."""
+        return cores // self.unit_cores if self.unit is SizeUnit.UNITS else 1
+
+    def amounts_on(self, cores: int) -> Amounts:
+        """What it has of a node beside so many cores of it."""
+        units = self.units_on(cores)
+        return Amounts(memory_bytes=units * self.memory_bytes, gpus=units * self.gpus)
+
+    def tasks_on(self, cores: int) -> int:
+        """Its processes with cores of their own, where it has so many cores: each unit is one."""
+        return self.units_on(cores) if self.unit is SizeUnit.UNITS else self.tasks_per_node
 
     @property
     def restarts(self) -> bool:

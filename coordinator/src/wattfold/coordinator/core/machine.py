@@ -210,6 +210,9 @@ def _queues(state: State, event: ev.QueuesConfigured, now_ns: int) -> list[act.A
     """Jobs that are there stay in the queues they were taken into."""
     del now_ns
     state.queues = {queue.name: queue for queue in event.queues}
+    for job in state.index.open.values():
+        # What its queue says of its wait is part of what policies see of it.
+        state.index.touch_job(job)
     return []
 
 

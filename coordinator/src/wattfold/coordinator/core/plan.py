@@ -11,7 +11,7 @@ from wattfold.coordinator.core.job import Assignment, JobSpec, Share
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.place import Place
 from wattfold.coordinator.core.promise import Promise
-from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
 
@@ -82,6 +82,11 @@ class JobView:
     planned_ns: int = 0
     """How long all of it is predicted to run at its greatest size and full power, in place of its
     user's word; 0 = that counts."""
+    waits: Waits = NO_WAITS
+    """What its queue says of the time until its start."""
+    serial_ppm: int = -1
+    """The share of its time that fewer cores do not stretch (`models.amdahl`), as measured in its
+    run; -1 = it was not."""
 
     @property
     def greatest_size(self) -> int:
@@ -105,6 +110,11 @@ class Snapshot:
     """Jobs that wait and for which others, that were pre-empted, are being ended."""
     leaving_uw: int = 0
     """What of ``reserved_uw`` is of jobs on their way out."""
+    away: tuple[NodeView, ...] = ()
+    """Nodes that do not answer for a moment: to be expected back, with nothing free until then."""
+    away_uw: int = 0
+    """What of ``reserved_uw`` is theirs; ``away_held_uw`` of that is for the jobs there."""
+    away_held_uw: int = 0
 
     @property
     def spendable_uw(self) -> int:

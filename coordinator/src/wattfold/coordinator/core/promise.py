@@ -12,7 +12,10 @@ KEPT = 500
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A start in coordinator time. ``nodes``: those it is to have; empty where they are counted."""
+    """A start in coordinator time. ``nodes``: those it is to have; empty where they are counted.
+
+    Of a job of units a node is named once for each unit there.
+    """
 
     start_ns: int
     nodes: tuple[NodeId, ...] = ()

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wattfold.coordinator.core.job import CoreSharing
 
+
+class Waits(NamedTuple):
+    """How long jobs of a queue are expected to wait, and at most, ns; 0 = nothing is said."""
+
+    expected_ns: int = 0
+    max_ns: int = 0
+
+
+NO_WAITS = Waits()
 DEFAULT_QUEUE = "default"
 """Where jobs go that name none, if there is a queue of that name."""
 
@@ -15,9 +25,10 @@ class Queue:
     """What a site says of a queue; in all limits and waits 0 = none.
 
     ``priority`` multiplies that of its jobs when they are submitted, and the limits are checked
-    then. ``sharing`` is of its jobs that do not say themselves. ``weight`` and the waits, expected
-    and at most, are for policies to come. ``preempts`` are the queues of which jobs may be put back
-    to let one of this start.
+    then. ``sharing`` is of its jobs that do not say themselves. ``weight`` is for policies to come.
+    Its jobs are expected to start within ``wait_expected_ns``, and late after ``wait_max_ns``: for
+    policies that go by it, and for what simulations measure. ``preempts`` are the queues of which
+    jobs may be put back to let one of this start.
     """
 
     name: str
@@ -35,3 +46,9 @@ class Queue:
     """Share of its cores that a job lends at most; None = as the policy says."""
     max_slowdown: float | None = None
     """The predicted slowdown at which a job lends nothing; 0 = there is none."""
+
+    @property
+    def waits(self) -> Waits:
+        """What its jobs are told of their start; where one of the two is not said, the other."""
+        expected_ns, max_ns = self.wait_expected_ns, self.wait_max_ns
+        return Waits(expected_ns or max_ns, max_ns or expected_ns)

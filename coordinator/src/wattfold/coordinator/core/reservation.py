@@ -73,7 +73,7 @@ class Reservation:
 
 
 class Closed(NamedTuple):
-    """Nodes on which a job may not begin at ``from_ns`` or later, up to ``to_ns``."""
+    """Nodes on which a job may not be, or not begin, at ``from_ns`` or later, up to ``to_ns``."""
 
     from_ns: int
     to_ns: int
@@ -108,14 +108,11 @@ class Windows:
             return False
         return self.obstacle(spec, node_id, begin_ns, end_ns) is None
 
-    def closed(self, spec: JobSpec, takes_ns: int, nodes: Iterable[NodeId]) -> list[Closed]:
-        """When a job that takes so long may not begin on which of these nodes.
-
-        What `open` says, for who asks about many times.
-        """
+    def spans(self, spec: JobSpec, nodes: Iterable[NodeId]) -> list[Closed]:
+        """When a job may not be on which of these nodes: what `open` says, for who plans ahead."""
         every = tuple(nodes)
         found = [
-            Closed(one.start_ns - takes_ns + 1, one.end_ns, one.nodes)
+            Closed(one.start_ns, one.end_ns, one.nodes)
             for one in self.reservations
             if not one.admits(spec)
         ]
@@ -125,9 +122,13 @@ class Windows:
         if own is None:
             return [Closed(0, ENDLESS_NS, every)]
         others = tuple(node_id for node_id in every if node_id not in own.nodes)
-        latest_ns = own.end_ns + SLACK_NS - takes_ns
-        before, after = Closed(0, own.start_ns, every), Closed(latest_ns + 1, ENDLESS_NS, every)
+        before = Closed(0, own.start_ns, every)
+        after = Closed(own.end_ns + SLACK_NS, ENDLESS_NS, every)
         return [*found, before, after, Closed(0, ENDLESS_NS, others)]
+
+    def closed(self, spec: JobSpec, takes_ns: int, nodes: Iterable[NodeId]) -> list[Closed]:
+        """When a job that takes so long may not begin on which of these nodes, by `spans`."""
+        return [one._replace(from_ns=one.from_ns - takes_ns + 1) for one in self.spans(spec, nodes)]
 
     def obstacle(
         self, spec: JobSpec, node_id: NodeId, begin_ns: int, end_ns: int

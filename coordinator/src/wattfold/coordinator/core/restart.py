@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.following import lacks
-from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd, SizeUnit
+from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.requeue import back_to_queue
 from wattfold.coordinator.core.restart_cost import learnt
 from wattfold.coordinator.core.state import State, profile_key
@@ -111,8 +112,7 @@ def change_text(job: Job, wanted: Assignment) -> str:
 
 def amount(job: Job, wanted: Assignment) -> str:
     """A size with its unit."""
-    unit = "node" if job.spec.unit is SizeUnit.NODES else "core"
-    return f"{wanted.size} {unit}{'s' * (wanted.size != 1)}"
+    return size_text(job.spec, wanted.size)
 
 
 def runs_again(state: State, job: Job, now_ns: int) -> None:

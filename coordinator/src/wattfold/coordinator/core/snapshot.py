@@ -12,9 +12,10 @@ from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
 from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, Share
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
-from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
+from wattfold.coordinator.core.queue import NO_WAITS
 from wattfold.coordinator.core.restart_cost import expected_ns
 from wattfold.coordinator.core.state import State, profile_key
 
@@ -40,14 +41,18 @@ def job_views(state: State, jobs: Iterable[Job], now_ns: int) -> list[JobView]:
 def without_jobs(state: State, now_ns: int) -> Snapshot:
     """The nodes and the power of `snapshot`, which cost nothing for jobs that wait."""
     views, reserved_uw = _nodes(state)
-    leaving_uw = 0
+    away, away_uw = _away(state)
+    leaving_uw = away_held_uw = 0
     specs = {view.spec.node_id: view.spec for view in views}
+    away_specs = {view.spec.node_id: view.spec for view in away}
     placed = state.placed()
     for job in placed:
         if job.state in KEEPS_STATES and job.target is not None:
             # It draws, or may from one moment to the next, though no policy sees it.
             reserved_uw += (held_uw := kept_uw(job, specs, state.settings.dram_cap_uw))
             leaving_uw += held_uw if _leaves(job) else 0
+        elif away and not _waits(state, job):
+            away_held_uw += kept_uw(job, away_specs, state.settings.dram_cap_uw)
     return Snapshot(
         now_ns=now_ns,
         budget_uw=state.ledger.budget_uw,
@@ -58,6 +63,9 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         reservations=tuple(state.reservations.values()),
         clearing=preemption.clearing(state, placed),
         leaving_uw=leaving_uw,
+        away=tuple(away),
+        away_uw=away_uw,
+        away_held_uw=away_held_uw,
     )
 
 
@@ -66,23 +74,9 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
     reserved_uw = outside_uw = 0
     for node in state.nodes.values():
         if node.spec is not None and _planned(state, node):
-            fixed = node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
-            held_bytes, held_gpus = blocked_amounts(state, node)
-            views.append(
-                NodeView(
-                    spec=node.spec,
-                    fixed_uw=fixed,
-                    blocked=_blocked(state, node),
-                    blocked_bytes=held_bytes,
-                    blocked_gpus=held_gpus,
-                    features=node.all_features,
-                    dram_cap_uw=state.settings.dram_cap_uw,
-                    leaving=_leaving(state, node),
-                )
-            )
+            views.append(_node_view(state, node, node.spec, _leaving(state, node)))
         elif node.node_id in state.ledger.accounts:
-            charge_uw = state.ledger.accounts[node.node_id].charge_uw
-            reserved_uw += max(charge_uw, reserve_uw(state, node))
+            reserved_uw += _charge_uw(state, node)
         elif node.awaits_room and node.spec is not None:
             # Waits for admission: its share is kept free, so that the next plan makes room.
             fixed = node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
@@ -90,6 +84,38 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
         else:
             outside_uw += counted_uw(node)
     return views, reserved_uw + max(outside_uw - state.accepted_outside_uw, 0)
+
+
+def _away(state: State) -> tuple[list[NodeView], int]:
+    """Nodes of which the lease may hold though they do not answer, and what they are charged."""
+    views: list[NodeView] = []
+    away_uw = 0
+    for node in state.nodes.values():
+        if node.state is not NodeState.SILENT or node.node_id not in state.ledger.accounts:
+            continue
+        if node.spec is not None and node.duty is Duty.SERVING and not node.dead_zones:
+            free = Share(node_id=node.node_id, cpus=_blocked(state, node) - _kept(state, node))
+            views.append(_node_view(state, node, node.spec, (free,) if free.cpus else ()))
+            away_uw += _charge_uw(state, node)
+    return views, away_uw
+
+
+def _node_view(state: State, node: Node, spec: NodeSpec, leaving: tuple[Share, ...]) -> NodeView:
+    held_bytes, held_gpus = blocked_amounts(state, node)
+    return NodeView(
+        spec=spec,
+        fixed_uw=node_fixed_uw(node, spec, state.settings.dram_cap_uw),
+        blocked=_blocked(state, node),
+        blocked_bytes=held_bytes,
+        blocked_gpus=held_gpus,
+        features=node.all_features,
+        dram_cap_uw=state.settings.dram_cap_uw,
+        leaving=leaving,
+    )
+
+
+def _charge_uw(state: State, node: Node) -> int:
+    return max(state.ledger.accounts[node.node_id].charge_uw, reserve_uw(state, node))
 
 
 def _planned(state: State, node: Node) -> bool:
@@ -115,6 +141,18 @@ def _blocked(state: State, node: Node) -> CpuSet:
             running |= job.target.on(node.node_id)
     if not node.takes_jobs and node.spec is not None:
         cpus |= node.spec.cpus - running
+    return cpus
+
+
+def _kept(state: State, node: Node) -> CpuSet:
+    """Cores that are not free when it is back and those on their way out have gone."""
+    cpus = CpuSet()
+    for held in node.foreign.values():
+        cpus |= held
+    for job in state.on_node(node.node_id):
+        cpus |= _kept_next(job, node)
+        if job.state in KEEPS_STATES and not _leaves(job) and node.node_id in job.ranks:
+            cpus |= job.ranks[node.node_id].occupied
     return cpus
 
 
@@ -145,15 +183,20 @@ def _kept_next(job: Job, node: Node) -> CpuSet:
     return node.spec.cpus if wanted and job.spec.exclusive and node.spec else wanted
 
 
+def _waits(state: State, job: Job) -> bool:
+    """Accepted but not launched yet counts as waiting: it may still go elsewhere."""
+    return job.state is JobState.PENDING or not (job.ranks or firm(state, job))
+
+
 def _job_view(state: State, job: Job, now_ns: int) -> JobView:
-    # Accepted but not launched yet counts as waiting: it may still go elsewhere.
-    waits = job.state is JobState.PENDING or not (job.ranks or firm(state, job))
+    waits = _waits(state, job)
     nodes = [state.nodes[rank.node_id] for rank in job.ranks.values() if not rank.resident]
     movable = job.state is JobState.RUNNING and all(
         node.takes_jobs and not node.dead_zones for node in nodes
     )
     key = profile_key(job.spec.app, job.spec.unit.value)
     planned_ns, done = foresight.planned(state, job, now_ns)
+    queue = state.queues.get(job.spec.queue)
     return JobView(
         job_id=job.job_id,
         spec=job.planned_spec,
@@ -175,4 +218,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
         promise=job.promise if waits else None,
         planned_ns=planned_ns,
+        waits=queue.waits if queue is not None else NO_WAITS,
     )

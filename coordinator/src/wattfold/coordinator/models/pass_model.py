@@ -42,6 +42,8 @@ class SizeUnit(StrEnum):
 
     CORES = "cores"
     NODES = "nodes"
+    UNITS = "units"
+    """Job units: so many cores of a node each, with what goes with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,14 @@ class PassProfile:
         """`time_s` for every pair: an array of shape (sizes, caps), s."""
         at_full_power = scaled_times_s(self.t1_s, self.average_parallelism, self.sigma, sizes)
         return np.multiply.outer(at_full_power, self.slowdowns(caps_w))
+
+    def part_time_s(self, n: float, part: float, cap_w: float) -> float:
+        """`time_s` on that part (0..1) of the cores of each of n units, s.
+
+        As on so many fewer units; the cores of one unit scale as they do where it is alone.
+        """
+        units = n * part
+        return self.time_s(units, cap_w) if units >= 1 else self.time_s(1, cap_w) / units
 
     def slowdowns(self, caps_w: ArrayLike) -> Floats:
         """Run time at each cap over the run time at full power (Eq. 12-16), one or more."""

@@ -21,8 +21,10 @@ from typing import cast
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.charge import node_uw
+from wattfold.coordinator.core.job_units import count_text
 from wattfold.coordinator.core.plan import NodeView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.promise import KEPT, Promise
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.conservative_search import PROMISED, WAITS, ConservativeSearch
 from wattfold.coordinator.policies.easy import NOWHERE, EasyScheduler, Queue
 from wattfold.coordinator.policies.easy_search import Wish, never
@@ -31,6 +33,7 @@ from wattfold.coordinator.policies.rounds import planned
 from wattfold.coordinator.policies.scheduler import (
     Ask,
     Decision,
+    Held,
     NamedJobs,
     NamedScheduler,
     Reason,
@@ -62,7 +65,7 @@ class ConservativeScheduler(EasyScheduler):
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
-        self._named = site
+        self._named = site = _with_away(site)
         super().site(_countable(site))
         if isinstance(self._queue, PromiseQueue):
             self._queue.leaving = self._leaving()
@@ -112,9 +115,17 @@ class ConservativeScheduler(EasyScheduler):
         """The nodes that were kept for a job that starts; counted ones are not named."""
         return self._kept.among.get(job, ()) if self._kept is not None else ()
 
+    def _held(self, job: int) -> Held | None:
+        held = super()._held(job)
+        if held is None or held.here or not self._named.away:
+            return held
+        current = cast("NamedJobs", self._jobs).view(job).current
+        assert current is not None
+        return held._replace(here={s.node_id for s in current.shares} <= {*self._named.names})
+
     def _why(self, job: int) -> Reason:
         if not self._entered[job][0]:
-            return Reason(job, never(f"{self._asks[job].least} nodes"), never=True)
+            return Reason(job, never(count_text(self._asks[job].least, SizeUnit.NODES)), never=True)
         promise = self._promises.get(job)
         if promise is None:
             return Reason(job, WAITS)
@@ -171,6 +182,27 @@ class ConservativeScheduler(EasyScheduler):
         each_uw = max(node_uw(kind, self._level_uw), 1)
         fed = min(site.count, max(site.spendable_uw, 0) // each_uw)
         return max(sum(1 for node in site.nodes if node.leaving), self._units - fed)
+
+
+def _with_away(site: Site) -> Site:
+    """A site whose nodes that do not answer for a moment are there, with nothing free yet.
+
+    What was promised on them stays promised, and nobody else moves up meanwhile.
+    """
+    if not site.away:
+        return site
+    nodes = site.nodes + site.away
+    fixed_uw = sum(node.fixed_uw for node in site.away)
+    return replace(
+        site,
+        count=len(nodes),
+        kind=None,
+        nodes=nodes,
+        names=tuple(node.spec.node_id for node in nodes),
+        spendable_uw=site.spendable_uw + site.away_held_uw,
+        leaving_uw=site.leaving_uw + site.away_uw - fixed_uw - site.away_held_uw,
+        most_uw=site.most_uw - fixed_uw,
+    )
 
 
 def _countable(site: Site) -> Site:

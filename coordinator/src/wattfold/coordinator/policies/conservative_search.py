@@ -44,7 +44,7 @@ class ConservativeSearch(Search):
         self.among: dict[int, tuple[NodeId, ...]] = {}
         """The nodes of those that start."""
         self._promised, self._most, self._lag_ns = promised, most, lag_ns
-        self._there = [_without_leaving(node) for node in self._site.nodes]
+        self._there = [without_leaving(node) for node in self._site.nodes]
         self._unlike = list({id(kind): kind for kind in self._kinds}.values())
         # Jobs on their way out will be gone: who needs their nodes has a turn.
         self._empty = Room(self._there, self._site.most_uw)
@@ -142,6 +142,9 @@ class ConservativeSearch(Search):
         spec, nodes = one.view.spec, self._site.nodes
         whole = spec.unit is SizeUnit.NODES
         count, cores = (one.size, 0) if whole else (1, one.size)
+        units = one.size if spec.unit is SizeUnit.UNITS else 0
+        if units:
+            count, cores = units, spec.unit_cores
         room, caps = self._room, (one.cap_uw, spec.levels)
         drawn = [
             room.cores_uw(name, cores or node.kind.cores, *caps)
@@ -149,23 +152,30 @@ class ConservativeSearch(Search):
         ]
         able = np.array([could_hold(node, spec) for node in nodes]) if spec.requests else None
         names, own = self._room.specs, self._windows.own(spec)
+        listed = list(names)
         return Need(
             count=count,
             cores=cores,
             alone=whole or takes_whole_nodes(spec),
             power_uw=_ints(drawn),
-            least_uw=min(drawn) * count,
+            # Several units of a node may draw a microwatt less than as many times one.
+            least_uw=max(min(drawn) - 1, 0) * count if units else min(drawn) * count,
             able=able,
             memory_bytes=spec.memory_bytes,
             gpus=spec.gpus,
             closed=self._windows.closed(spec, one.takes_ns, names) if one.takes_ns else (),
             until_ns=own.end_ns if own is not None else ENDLESS_NS,
+            units=units,
+            spread=spec.spread,
+            takes_uw=lambda column, units: room.cores_uw(
+                listed[column], units * spec.unit_cores, *caps
+            ),
         )
 
     def _begin(self, one: Candidate, hold: NodesHold) -> None:
         """Starts a job: what is kept of nodes from now on is there to be taken."""
         spec, names = one.view.spec, list(self._room.specs)
-        among = self.among[one.job] = tuple(names[column] for column in hold.columns)
+        among = self.among[one.job] = hold.names(names)
         shares = self._room.find_fed(spec, one.size, one.cap_uw, one.takes_ns, among)
         assert shares is not None, f"job {one.view.job_id} has no place on {among}"
         cap_uw = self._room.held_uw(shares, one.cap_uw)
@@ -178,7 +188,7 @@ class ConservativeSearch(Search):
             self._wait(one, text or WAITS)
             return
         names = list(self._room.specs)
-        nodes = tuple(names[column] for column in hold.columns)
+        nodes = hold.names(names)
         self._promise(one, text or PROMISED, Promise(hold.promised_ns, nodes))
 
     def _promise(self, one: Candidate, text: str, promise: Promise) -> None:
@@ -243,7 +253,10 @@ class ConservativeSearch(Search):
         del self.reasons[told:]
         before = self._promised.get(head.job)
         start_ns = min(before.start_ns, self._now_ns) if before else self._now_ns
-        nodes = tuple(share.node_id for share in shares)
+        spec = head.view.spec
+        nodes = tuple(
+            share.node_id for share in shares for _ in range(spec.units_on(len(share.cpus)))
+        )
         self._promise(head, text, Promise(start_ns, nodes))
         return keeper
 
@@ -263,7 +276,7 @@ class ConservativeSearch(Search):
         return False
 
 
-def _without_leaving(node: NodeView) -> NodeView:
+def without_leaving(node: NodeView) -> NodeView:
     """A node of which nothing is blocked by jobs on their way out."""
     if not node.leaving:
         return node

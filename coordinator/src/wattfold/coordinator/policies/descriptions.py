@@ -4,7 +4,7 @@ Configuration, command line, documents and tests read the same description, so t
 lists policies of its own. A description is light: what makes a policy imports it when it is called.
 
 What a simulated pool of whole like nodes runs is said by `Pool`, since schedulers of pools stand
-above the policies; one without is asked with snapshots, as the service asks it.
+above the policies; one without decides about nodes by name, as in the service.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Variant:
     service: Callable[[Values], Policy] | None = None
     """Makes the policy of its family's settings; None: it is simulated on a pool only."""
     pool: Pool | None = None
-    """What a simulated pool runs; None: the policy itself, with snapshots."""
+    """What a simulated pool runs; None: the policy itself, on nodes by name."""
     simulated_as: str = ""
     """Its name in simulations and their files, where that is another."""
     starves_nobody: bool = False

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wattfold.coordinator.core.charge import held_uw, node_uw
+from wattfold.coordinator.core.job_units import count_text
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill import AT_ONCE, EasyQueue, Passes
 from wattfold.coordinator.policies.easy_search import BEHIND, FIRST, STARTS_MAX, Search, Wish, never
 from wattfold.coordinator.policies.reservations import ConservativeQueue
@@ -187,7 +189,7 @@ class EasyScheduler(NamedScheduler):
 
     def _reason(self, job: int, first: int) -> Reason:
         if not self._entered[job][0]:
-            return Reason(job, never(f"{self._asks[job].least} nodes"), never=True)
+            return Reason(job, never(count_text(self._asks[job].least, SizeUnit.NODES)), never=True)
         return Reason(job, FIRST if job == first else BEHIND, start_ns=self._starts.get(job, 0))
 
     def _searched(self, now_ns: int) -> Sequence[Decision]:

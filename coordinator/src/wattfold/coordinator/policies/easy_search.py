@@ -24,17 +24,21 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.charge import cores_uw
 from wattfold.coordinator.core.job import Share, SizeUnit
+from wattfold.coordinator.core.job_units import least_uw, size_text, units_within
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import JobView, NodeView
 from wattfold.coordinator.core.reservation import Windows
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
 from wattfold.coordinator.policies.requests import yielding
 from wattfold.coordinator.policies.scheduler import Decision, NamedJobs, Reason, Site
+from wattfold.coordinator.policies.stock import could_hold
 
 _Caps = tuple[int, Levels]
 _Right = tuple[int, str, str, str] | None
-Shape = tuple[SizeUnit, bool, int, _Caps, Amounts, tuple[str, ...], _Right]
+_Counted = tuple[SizeUnit, int, Spread]
+Shape = tuple[_Counted, bool, int, _Caps, Amounts, tuple[str, ...], _Right]
 FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
@@ -73,6 +77,11 @@ def _fed(view: JobView, site: Site, size: int, cap_uw: int) -> bool:
     if view.spec.unit is SizeUnit.NODES:
         each = sorted(takes_uw(node, len(node.spec.cpus)) for node in site.nodes)
         return sum(each[:size]) <= site.spendable_uw
+    if view.spec.unit is SizeUnit.UNITS:
+        nodes = [node for node in site.nodes if could_hold(node, view.spec)]
+        holds = [units_within(view.spec, node.spec.capacity) for node in nodes]
+        least = least_uw(view.spec, size, holds, lambda at, cores: takes_uw(nodes[at], cores))
+        return least is not None and least <= site.spendable_uw
     large = [node for node in site.nodes if len(node.spec.cpus) >= size]
     return min(takes_uw(node, size) for node in large) <= site.spendable_uw
 
@@ -120,8 +129,9 @@ class Candidate:
         spec, right = self.view.spec, None
         if self.takes_ns:
             right = self.takes_ns, spec.reservation, spec.queue, spec.user
-        caps, amounts = (self.cap_uw, spec.levels), spec.node_amounts
-        return spec.unit, spec.exclusive, self.size, caps, amounts, spec.features, right
+        caps, amounts = (self.cap_uw, spec.levels), spec.unit_amounts
+        counted = spec.unit, spec.unit_cores, spec.spread
+        return counted, spec.exclusive, self.size, caps, amounts, spec.features, right
 
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
@@ -192,7 +202,7 @@ class Search:
     def _sized(self, job: int, view: JobView) -> Candidate:
         cap_uw = view.spec.cap_uw or self._cap_uw
         spec = view.spec
-        asked = spec.node_amounts, spec.features, spec.levels
+        asked = spec.unit_amounts, spec.features, spec.levels, spec.unit_cores, spec.spread
         key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
         if key not in self._sizes:
             self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
@@ -219,7 +229,7 @@ class Search:
         if one.size and blocked and self._fits_unblocked(one):
             self._wait(one, BLOCKED)
         else:
-            reason = never(f"{spec.size_min} {spec.unit.value}")
+            reason = never(size_text(spec, spec.size_min))
             self.reasons.append(Reason(one.job, reason, never=True))
         return False
 
@@ -228,7 +238,7 @@ class Search:
         own = self._windows.own(one.view.spec)
         if own is None or one.size == 0:
             told = self._windows.why(one.view.spec, (), self._now_ns, self._now_ns)
-            asked = f"{one.view.spec.size_min} {one.view.spec.unit.value}"
+            asked = size_text(one.view.spec, one.view.spec.size_min)
             self.reasons.append(Reason(one.job, told or never(asked), never=True))
             return False
         if told := self._windows.why(one.view.spec, (), self._now_ns, self._now_ns + one.takes_ns):

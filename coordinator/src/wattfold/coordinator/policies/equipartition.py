@@ -16,6 +16,8 @@ Beyond the paper:
 - *Priorities* (``weights = "priority"``): what is left is shared in their ratio.
 - *Cores.* Jobs that count cores share those of one node, which then has no job on whole nodes. Who
   comes goes where it gets most; whole nodes are shared among the others.
+- *Units.* Jobs that count units start at their least size, on what others on cores leave of nodes
+  over their least sizes, and keep it.
 - *A pause* (``interval_s``): a job that was resized less than this ago grows no more yet.
 """
 
@@ -215,7 +217,7 @@ class EquipartitionScheduler(ChoosingScheduler):
             if now is not None and now.size != size and not ground.named:
                 self._resized_ns[one.job] = now_ns
             self._placings[one.job] = Placing(sizes=tuple(range(one.least, size + 1)))
-            self._nodes[one.job] = (one.on,) if one.on else ()
+            self._nodes[one.job] = one.places or ((one.on,) if one.on else ())
             decisions.append((one.job, size, cap_uw))
         for job in started:
             self._leave(job)
@@ -260,7 +262,7 @@ class EquipartitionScheduler(ChoosingScheduler):
             if job in self._lacking:
                 continue
             ask = self._asks[job]
-            if ask.unit is SizeUnit.CORES or ask.least <= left:
+            if ask.unit is not SizeUnit.NODES or ask.least <= left:
                 one = Sharer(job=job, ask=ask, least=ask.least, greatest=ask.greatest, size=0)
                 if ground.admit(one):
                     started.append(job)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.charge import node_uw, share_uw
+from wattfold.coordinator.core.job import Share
+from wattfold.coordinator.core.job_units import count_text, size_text
 from wattfold.coordinator.core.levels import PLAIN
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.easy_uniform import greatest_level_uw
 from wattfold.coordinator.policies.equal_shares import equal_shares
+from wattfold.coordinator.policies.placement import largest_size
 from wattfold.coordinator.policies.scheduler import Ask, Jobs, NamedJobs, Reason, Site
 
+_UNITS = "units of"
+"""Begins the name of a part that is the units of one job; no node is called so."""
 WHOLE = NodeId("")
 """The part of the site that is shared by whole nodes."""
 
@@ -30,6 +36,8 @@ class Sharer:
     size: int
     """What it has; 0 = it is about to start."""
     on: NodeId = WHOLE
+    places: tuple[NodeId, ...] = ()
+    """Nodes of a job of units, each named once for every unit there."""
 
 
 class Ground:
@@ -43,6 +51,8 @@ class Ground:
         self._site, self._jobs, self._fewer = site, jobs, fewer
         self.sharers: list[Sharer] = []
         self._by_part: dict[NodeId, list[Sharer]] = {WHOLE: []}
+        self._units_on: Counter[NodeId] = Counter()
+        """Cores of nodes that units of jobs have which count such."""
         self._closed: set[NodeId] = set()
         """Nodes that a job on cores has to itself."""
         self._held: set[NodeId] = set()
@@ -59,6 +69,7 @@ class Ground:
             specs = self._room.specs
             self._kinds = tuple({id(spec.kind): spec.kind for spec in specs.values()}.values())
             self._empty = {n: None for n, free in self._room.free.items() if free == specs[n].cpus}
+            self._beside_units = self._room.copy()
 
     @property
     def named(self) -> bool:
@@ -77,6 +88,8 @@ class Ground:
             nodes = [share.node_id for share in view.current.shares]
             if one.ask.unit is SizeUnit.CORES:
                 one.on = nodes[0]
+            elif one.ask.unit is SizeUnit.UNITS:
+                self._put_units(one, view.current.shares)
             else:
                 self._held.update(nodes)
         if one.ask.cap_uw or self._beyond_uw(one):
@@ -90,11 +103,27 @@ class Ground:
         if one.on and one.ask.exclusive:
             self._closed.add(one.on)
 
+    def _put_units(self, one: Sharer, shares: Sequence[Share]) -> None:
+        """Units stay where they are: such a job is a part of its own, with all that it has."""
+        view = self._known.view(one.job)
+        self._beside_units.take(shares, 0, alone=one.ask.exclusive)
+        for share in shares:
+            self._units_on[share.node_id] += len(share.cpus)
+            if one.ask.exclusive:
+                self._closed.add(share.node_id)
+        one.places = tuple(
+            share.node_id for share in shares for _ in range(view.spec.units_on(len(share.cpus)))
+        )
+        one.on = NodeId(f"{_UNITS} {one.job}")
+        one.greatest = one.least
+
     def admit(self, one: Sharer) -> bool:
         """Takes in a job that waits, if its least size fits beside those of all others."""
         cores = one.ask.unit is SizeUnit.CORES
         if not self._feeds_own(one):
             return False
+        if one.ask.unit is SizeUnit.UNITS:
+            return self._admit_units(one)
         if not cores:
             if one.least > self._left(WHOLE) or not self._suits(one, None):
                 return False
@@ -107,6 +136,35 @@ class Ground:
         self._join(one)
         return True
 
+    def _admit_units(self, one: Sharer) -> bool:
+        """Puts the units of a job on nodes that have some already, else on some more."""
+        view, room, left = self._known.view(one.job), self._beside_units.copy(), self._left(WHOLE)
+        takes_ns = room.takes_ns_at_most(view)
+        shared = self._shared()
+        for node_id in shared & self._by_part.keys():
+            # Those that share its cores keep their least.
+            room.free[node_id] = room.free[node_id].take(max(self._left(node_id), 0))
+        in_part = [n for n in room.specs if n in shared and n not in self._closed]
+        empty = [n for n in self._empty if n not in shared]
+        vacant = [n for n in empty if n not in self._held]
+        for among in (in_part, in_part + vacant, in_part + empty):
+            shares = room.find(view.spec, one.least, among, takes_ns)
+            more = {share.node_id for share in shares or ()} - shared
+            if shares is None or len(more) > left:
+                continue
+            if more & self._held:
+                self._vacated += len(more & self._held)  # Their jobs may have to leave them first.
+                return False
+            self._put_units(one, shares)
+            self._join(one)
+            return True
+        return False
+
+    def _shared(self) -> set[NodeId]:
+        """Nodes of which some job has cores or units."""
+        parts = {name for name in self._by_part if name and not name.startswith(_UNITS)}
+        return parts | self._units_on.keys()
+
     def _best(self, one: Sharer) -> NodeId | None:
         """The node on which a job gets most cores; of equal ones that with the least left over."""
         room = self._room
@@ -117,10 +175,11 @@ class Ground:
         wanted = False
         for node_id in room.specs:
             residents = self._by_part.get(node_id, ())
-            if residents and (one.ask.exclusive or node_id in self._closed):
+            shared = bool(residents) or node_id in self._units_on
+            if shared and (one.ask.exclusive or node_id in self._closed):
                 continue
             left = self._left(node_id) - one.least
-            if left < 0 or not (residents or (others and node_id in self._empty)):
+            if left < 0 or not (shared or (others and node_id in self._empty)):
                 continue
             if not self._suits(one, node_id):
                 continue
@@ -145,14 +204,17 @@ class Ground:
         return room.find(view.spec, one.least, among, takes_ns) is not None
 
     def _units(self, part: NodeId) -> int:
-        """Nodes or cores that a part has to share."""
+        """Nodes, cores or units that a part has to share."""
+        if part.startswith(_UNITS):
+            return sum(one.least for one in self._by_part.get(part, ()))
         if part:
             assert self._room is not None
-            return len(self._room.free[part])
-        shared = len(self._by_part) - 1 + self._vacated
+            return len(self._room.free[part]) - self._units_on[part]
+        others = self._shared()
+        shared = len(others) + self._vacated
         nodes = self._site.count
         if self._room is not None:
-            nodes = sum(node_id not in self._by_part for node_id in self._empty) - self._vacated
+            nodes = sum(node_id not in others for node_id in self._empty) - self._vacated
         each_uw = max((node_uw(kind, self._counted_uw(kind)) for kind in self._kinds), default=0)
         fed = max(self._power_uw - self._own_uw(), 0) // each_uw if each_uw > 0 else nodes
         return max(min(nodes, fed - shared if each_uw > 0 else nodes), 0)
@@ -185,20 +247,19 @@ class Ground:
         levels = self._known.view(one.job).spec.levels if self.named else PLAIN
         if self._room is None or not levels.dram_uw:
             return 0
-        room, cores = self._room, one.ask.unit is SizeUnit.CORES
+        room = self._room
         return max(
             room.cores_uw(name, n, spec.kind.most_uw, levels)
             - room.cores_uw(name, n, spec.kind.most_uw, PLAIN)
             for name, spec in room.specs.items()
-            for n in [1 if cores else spec.kind.cores]
+            for n in [_unit_cores(one.ask, spec.kind)]
         )
 
     def _cost_uw(self, one: Sharer, size: int) -> int:
-        level_uw, whole = one.ask.cap_uw, one.ask.unit is SizeUnit.NODES
-        return max(
-            node_uw(kind, level_uw) * size if whole else share_uw(kind, size, level_uw)
-            for kind in self._kinds
-        )
+        level_uw, ask = one.ask.cap_uw, one.ask
+        if ask.unit is SizeUnit.NODES:
+            return max(node_uw(kind, level_uw) * size for kind in self._kinds)
+        return max(share_uw(kind, size * ask.unit_cores, level_uw) for kind in self._kinds)
 
     def _feeds_own(self, one: Sharer) -> bool:
         if one.ask.cap_uw or self._beyond_uw(one):
@@ -225,6 +286,14 @@ class Ground:
 
         Nodes that are not known yet count as those that take most.
         """
+        if one.places:
+            assert self._room is not None
+            specs, on = self._room.specs, Counter(one.places)
+            return tuple(
+                (specs[name].kind, units * one.ask.unit_cores, 1)
+                for name, units in on.items()
+                if name in specs
+            )
         if one.on:
             assert self._room is not None
             return ((self._room.specs[one.on].kind, size, 1),)
@@ -268,13 +337,18 @@ class Ground:
 
     def why(self, job: int, ask: Ask) -> Reason:
         """Why a job was not taken in."""
-        unit = ask.unit.value
+        asked = count_text(ask.least, ask.unit)
         most = self._site.count
         if ask.unit is SizeUnit.CORES:
             most = max((kind.cores for kind in self._kinds), default=0)
+        elif ask.unit is SizeUnit.UNITS:
+            spec = self._known.view(job).spec
+            asked, most = size_text(spec, ask.least), largest_size(spec, self._site.nodes)
         if ask.least > most:
-            text = f"asks for {ask.least} {unit}, more than there are in reach"
-            return Reason(job, text, never=True)
-        return Reason(
-            job, f"its least size, {ask.least} {unit}, does not fit beside those of all others"
-        )
+            return Reason(job, f"asks for {asked}, more than there are in reach", never=True)
+        return Reason(job, f"its least size, {asked}, does not fit beside those of all others")
+
+
+def _unit_cores(ask: Ask, kind: NodeKind) -> int:
+    """Cores of a node that each of what sizes count takes."""
+    return kind.cores if ask.unit is SizeUnit.NODES else ask.unit_cores

@@ -10,13 +10,17 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.amounts import memory_text
-from wattfold.coordinator.core.job import Assignment, JobKind
+from wattfold.coordinator.core.job import Assignment, JobKind, SizeUnit
+from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Policy, Snapshot
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.parm import Menu, Option, Parm
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+
+_SPREADS = {Spread.ANY: "", Spread.TOGETHER: " on one node", Spread.APART: " on nodes of their own"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +83,13 @@ def _waiting(snapshot: Snapshot, view: JobView, policy: Policy, reason: str) -> 
         f"{max(room.power_uw, 0) / 1e6:.1f} W above idle of a budget of "
         f"{snapshot.budget_uw / 1e6:.1f} W.",
     ]
+    if view.spec.unit is SizeUnit.UNITS:
+        fit = room.units_free(view.spec, room.specs)
+        lines.append(
+            f"It wants {_amount(view.spec.least_size, view)}{_SPREADS[view.spec.spread]}: there is "
+            f"room for {fit} of them now."
+        )
+    lines += _due(view, snapshot.now_ns)
     menu = _menu(snapshot, view, policy)
     if menu and menu.options:
         cheapest = min(menu.options, key=lambda o: (o.power_uw, o.units))
@@ -96,6 +107,19 @@ def _waiting(snapshot: Snapshot, view: JobView, policy: Policy, reason: str) -> 
     return Explanation(
         summary=f"Waits: {reason or 'no plan has been made yet'}.", lines=tuple(lines)
     )
+
+
+def _due(view: JobView, now_ns: int) -> list[str]:
+    """What its queue says of its wait, if anything."""
+    if not view.waits.max_ns:
+        return []
+    left_s = (view.submitted_ns + view.waits.max_ns - now_ns) / 1e9
+    late = f"late for {-left_s:.0f} s" if left_s < 0 else f"{left_s:.0f} s are left"
+    expected_s, max_s = view.waits.expected_ns / 1e9, view.waits.max_ns / 1e9
+    return [
+        f"Jobs of queue {view.spec.queue} are to start within {expected_s:.0f} s, {max_s:.0f} s at "
+        f"most: {late}."
+    ]
 
 
 def _kept_from(snapshot: Snapshot, view: JobView) -> list[str]:
@@ -257,5 +281,4 @@ def _what(view: JobView, option: Option) -> str:
 
 
 def _amount(size: int, view: JobView) -> str:
-    unit = view.spec.unit.value
-    return f"{size} {unit.removesuffix('s') if size == 1 else unit}"
+    return size_text(view.spec, size)

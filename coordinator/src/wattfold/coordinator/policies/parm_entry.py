@@ -83,22 +83,28 @@ class Entry:
         self, nodes: Nodes, on: Iterable[NodeId], rules: ParmSettings
     ) -> tuple[Offer, ...]:
         """The nodes it may get and the sizes there; ``on`` are those it has of unlike ones."""
-        unit = self.ask.unit
         if self.size:
-            return (nodes.present(unit, on, lambda most: self._sizes(most, rules)),)
-        return tuple(nodes.offers(unit, lambda most: self._sizes(most, rules)))
+            return (nodes.present(self.ask, on, lambda most: self._sizes(most, rules)),)
+        return tuple(nodes.offers(self.ask, lambda most: self._sizes(most, rules)))
 
     def kin(self, on: Iterable[NodeId]) -> tuple[object, ...]:
         """Equal for jobs with the same options but for their times."""
         ask = self.ask
         asked = ask.unit, ask.exclusive, ask.cap_uw, ask.dram_uw, ask.least, ask.greatest
-        return (*asked, self.size, tuple(on), *(own.shape for own in self.profiles))
+        return (
+            *asked,
+            ask.unit_cores,
+            ask.spread,
+            self.size,
+            tuple(on),
+            *(own.shape for own in self.profiles),
+        )
 
     def shape(
         self, offers: tuple[Offer, ...], nodes: Nodes, rules: ParmSettings, drams: DramOffers
     ) -> Shape:
         """Its options but for their times."""
-        least = max(min(self.ask.least, nodes.largest_size(self.ask.unit)), 1)
+        least = max(min(self.ask.least, nodes.largest_size(self.ask)), 1)
         parts = [self._alternative(offer, nodes, rules, drams) for offer in offers]
         return Shape(parts, least, () if nodes.alike else nodes.kinds)
 

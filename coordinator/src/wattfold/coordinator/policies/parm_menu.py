@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.parm_options import Charge
 from wattfold.coordinator.policies.scheduler import Ask, Site
@@ -34,7 +35,14 @@ class Place:
 
     def charge(self, ask: Ask) -> Charge:
         """How a job is charged there."""
-        return Charge(kinds=self.kinds, unit=ask.unit, exclusive=ask.exclusive, nodes=self.nodes)
+        return Charge(
+            kinds=self.kinds,
+            unit=ask.unit,
+            exclusive=ask.exclusive,
+            nodes=self.nodes,
+            unit_cores=ask.unit_cores,
+            spread=ask.spread,
+        )
 
 
 Offer = tuple[Place, Sizes]
@@ -78,44 +86,67 @@ class Nodes:
         )
         return self._empty
 
-    def largest_size(self, unit: SizeUnit) -> int:
+    def largest_size(self, ask: Ask) -> int:
         """The most a job of this kind could ever get."""
-        return self.count if unit is SizeUnit.NODES else self._cores_most
+        if ask.unit is SizeUnit.NODES:
+            return self.count
+        if ask.unit is SizeUnit.CORES:
+            return self._cores_most
+        each = [self._most_on(ask, kind) for kind in self.kinds]
+        return max(each) if ask.spread is Spread.TOGETHER else sum(each)
 
-    def offers(self, unit: SizeUnit, sizes_up_to: SizesUpTo) -> list[Offer]:
+    def offers(self, ask: Ask, sizes_up_to: SizesUpTo) -> list[Offer]:
         """The alternatives of a waiting job, at least one."""
         first = self._places[self.kinds[0]]
         if self.alike:
-            return [(first, sizes_up_to(self.largest_size(unit)))]
-        found = self._pure(unit, sizes_up_to)
-        if unit is SizeUnit.NODES:
-            found += self._mixed(sizes_up_to(self.count))
+            return [(first, sizes_up_to(self.largest_size(ask)))]
+        found = self._pure(ask, sizes_up_to)
+        if ask.unit is SizeUnit.NODES:
+            found += self._mixed(sizes_up_to(self.count), self._empty, self._count)
+        elif ask.unit is SizeUnit.UNITS and ask.spread is not Spread.TOGETHER:
+            most = Counter({kind: self._most_on(ask, kind) for kind in self.kinds})
+            found += self._mixed(sizes_up_to(most.total()), most, most)
         return found or [(first, ())]
 
-    def present(self, unit: SizeUnit, on: Iterable[NodeId], sizes_up_to: SizesUpTo) -> Offer:
-        """The nodes a running job is on."""
+    def _most_on(self, ask: Ask, kind: NodeKind) -> int:
+        """The most units of a job on nodes of one kind."""
+        on_one = kind.cores // ask.unit_cores
+        count = self.count if self.alike else self._count[kind]
+        if ask.spread is Spread.TOGETHER:
+            return on_one
+        return count * (min(on_one, 1) if ask.spread is Spread.APART else on_one)
+
+    def present(self, ask: Ask, on: Iterable[NodeId], sizes_up_to: SizesUpTo) -> Offer:
+        """The nodes a running job is on, each named once for every unit there."""
         if self.alike:
-            return self._places[self.kinds[0]], sizes_up_to(self.largest_size(unit))
+            return self._places[self.kinds[0]], sizes_up_to(self.largest_size(ask))
         under = Counter(self._kind_of[node_id] for node_id in on if node_id in self._kind_of)
         kinds = tuple(under) or self.kinds[:1]
         if len(kinds) > 1:
             return Place(kinds=kinds, nodes=tuple(under.values())), sizes_up_to(self.count)
-        most = self._count[kinds[0]] if unit is SizeUnit.NODES else kinds[0].cores
-        return self._places[kinds[0]], sizes_up_to(most)
+        return self._places[kinds[0]], sizes_up_to(self._most_of(ask, kinds[0]))
 
-    def _pure(self, unit: SizeUnit, sizes_up_to: SizesUpTo) -> list[Offer]:
-        whole = unit is SizeUnit.NODES
-        offers = [(k, sizes_up_to(self._count[k] if whole else k.cores)) for k in self.kinds]
+    def _most_of(self, ask: Ask, kind: NodeKind) -> int:
+        """The greatest size on nodes of one kind."""
+        if ask.unit is SizeUnit.UNITS:
+            return self._most_on(ask, kind)
+        return self._count[kind] if ask.unit is SizeUnit.NODES else kind.cores
+
+    def _pure(self, ask: Ask, sizes_up_to: SizesUpTo) -> list[Offer]:
+        offers = [(kind, sizes_up_to(self._most_of(ask, kind))) for kind in self.kinds]
         return [(self._places[kind], sizes) for kind, sizes in offers if sizes]
 
-    def _mixed(self, sizes: Sizes) -> list[Offer]:
+    def _mixed(
+        self, sizes: Sizes, empty: Counter[NodeKind], every: Counter[NodeKind]
+    ) -> list[Offer]:
         """For every size beyond the empty nodes of one kind: these, and the others in turn.
 
-        Where fewer are empty than that, all nodes count: a job may be too large for now.
+        Where fewer are empty than that, all nodes count: a job may be too large for now. Of units,
+        as many as all nodes of a kind hold.
         """
         found: dict[Offer, None] = {}
         for size in sizes:
-            there = self._empty if self._empty.total() >= size else self._count
+            there = empty if empty.total() >= size else every
             for first in self.kinds:
                 if 0 < there[first] < size:
                     found[_filled_up(first, self.kinds, there, size), (size,)] = None

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from wattfold.contract.units import uw_from_w, w_from_uw
 from wattfold.coordinator.core.charge import CAP_STEP_UW, held_uw, node_uw, share_uw
 from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.models.scaling import scaled_times_s
@@ -42,24 +43,35 @@ Level = tuple[int, int]
 class Charge:
     """What an option takes of units (Eq. 4) and of power above idle (Eq. 5), by `core.charge`.
 
-    ``nodes`` is how many nodes of each kind a job has that spans unlike ones; empty where all of
-    its nodes, however many, are of the one kind.
+    ``nodes`` is how many nodes, or units, of each kind a job has that spans unlike ones; empty
+    where all of its nodes, however many, are of the one kind.
     """
 
     kinds: tuple[NodeKind, ...]
     unit: SizeUnit
     exclusive: bool = False
     nodes: tuple[int, ...] = ()
+    unit_cores: int = 1
+    spread: Spread = Spread.ANY
 
     def units_of(self, kind: NodeKind, sizes: Ints) -> Ints:
         """Cores of nodes of one kind taken at each size."""
         if kind not in self.kinds:
             return np.zeros_like(sizes)
         if self.nodes:
-            here = self.nodes[self.kinds.index(kind)]
-            return np.full_like(sizes, here * kind.cores)
+            here = np.full_like(sizes, self.nodes[self.kinds.index(kind)])
+            return self._units_in(kind, here)
+        return self._units_in(kind, sizes)
+
+    def _units_in(self, kind: NodeKind, sizes: Ints) -> Ints:
+        """Cores taken by all that these sizes count on nodes of one kind."""
         if self.unit is SizeUnit.NODES:
             return sizes * kind.cores
+        if self.unit is SizeUnit.UNITS:
+            if not self.exclusive:
+                return sizes * self.unit_cores
+            on_one = 1 if self.spread is Spread.APART else max(kind.cores // self.unit_cores, 1)
+            return -(-sizes // on_one) * kind.cores
         return np.full_like(sizes, kind.cores) if self.exclusive else sizes
 
     def units(self, sizes: Ints) -> Ints:
@@ -70,8 +82,7 @@ class Charge:
     def power_uw(self, sizes: Sequence[int], levels: Sequence[Level]) -> Ints:
         """Microwatts above the charge of idle nodes, of shape (sizes, levels)."""
         if self.unit is not SizeUnit.NODES:
-            (kind,) = self.kinds
-            shares = [[share_uw(kind, size, *level) for level in levels] for size in sizes]
+            shares = [[self._shares_uw(size, level) for level in levels] for size in sizes]
             return np.asarray(shares, dtype=np.int64).reshape(len(sizes), len(levels))
         if not self.nodes:
             each = [node_uw(self.kinds[0], *level) for level in levels]
@@ -79,6 +90,11 @@ class Charge:
         mixed = list(zip(self.kinds, self.nodes, strict=True))
         total = [sum(n * node_uw(kind, *level) for kind, n in mixed) for level in levels]
         return np.asarray([total] * len(sizes), dtype=np.int64).reshape(len(sizes), len(total))
+
+    def _shares_uw(self, size: int, level: Level) -> int:
+        """What cores or units of nodes that may be shared take."""
+        parts = zip(self.kinds, self.nodes or (size,), strict=True)
+        return sum(share_uw(kind, count * self.unit_cores, *level) for kind, count in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

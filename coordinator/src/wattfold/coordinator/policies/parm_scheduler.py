@@ -26,6 +26,7 @@ decision itself is `parm_choice`. It leaves open which nodes of its kind a new j
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -330,15 +331,22 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         known = cast("NamedJobs", self._jobs)
         room = known.room()
         on: dict[NodeId, list[int]] = {}
+        units: Counter[NodeId] = Counter()
         for index, one in enumerate(running):
             if one.ask.unit is SizeUnit.CORES:
                 on.setdefault(_nodes_of(known, one.job)[0], []).append(index)
+            elif one.ask.unit is SizeUnit.UNITS:
+                for node_id in _nodes_of(known, one.job):
+                    units[node_id] += one.ask.unit_cores
         return Limits(
             units=sum(len(cpus) for cpus in room.free.values()),
             power_uw=room.power_uw,
             # The cores of a node bound the jobs that run there, which cannot go elsewhere.
             shared=tuple(
-                Shared(jobs=tuple(own), units_max=len(room.free.get(node_id, ())))
+                Shared(
+                    jobs=tuple(own),
+                    units_max=max(len(room.free.get(node_id, ())) - units[node_id], 0),
+                )
                 for node_id, own in on.items()
             ),
             units_by_kind=room.units_by_kind(),
@@ -475,5 +483,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
 
 
 def _nodes_of(jobs: NamedJobs, job: int) -> list[NodeId]:
-    current = jobs.view(job).current
-    return [share.node_id for share in current.shares] if current else []
+    """The nodes of a running job; of units each as often as it holds some."""
+    view = jobs.view(job)
+    shares = view.current.shares if view.current else ()
+    return [s.node_id for s in shares for _ in range(view.spec.units_on(len(s.cpus)))]

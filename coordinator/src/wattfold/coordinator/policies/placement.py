@@ -2,21 +2,24 @@
 
 Running jobs stay where they are: one that shrinks keeps some of its cores, one that grows takes
 free cores of its node. New jobs go to the node that they fill best (fewest cores left over), so
-that large holes stay whole; ties go to the node that comes first. Whole nodes are chosen by the
-strategy that their places name (`node_selection`). Which cores of a node, by sockets
-and siblings, is told by `core_choice`. All in exact core sets: what comes out is disjoint by
-construction.
+that large holes stay whole; ties go to the node that comes first. Units of one job go where
+`unit_places` says. Whole nodes are chosen by the strategy that their places name
+(`node_selection`). Which cores of a node, by sockets and siblings, is told by `core_choice`. All in
+exact core sets: what comes out is disjoint by construction.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.charge import cores_uw, shares_uw
 from wattfold.coordinator.core.job import Assignment, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.job_units import units_over, units_within
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot, Waiting
@@ -25,6 +28,7 @@ from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, d
 from wattfold.coordinator.policies.estimates import asked_ns, longest_ns
 from wattfold.coordinator.policies.node_selection.choice import Chooser
 from wattfold.coordinator.policies.stock import Stock, could_hold
+from wattfold.coordinator.policies.unit_places import Fit, chosen, in_turn
 
 NO_WINDOWS = Windows()
 
@@ -188,6 +192,8 @@ class Room:
             among = self.open(spec, takes_ns, self.specs if among is None else among)
         if spec.unit is SizeUnit.NODES:
             return self._whole(self._chooser.choose(self._empty(among, spec), size), spec, size)
+        if spec.unit is SizeUnit.UNITS:
+            return self._units(chosen(spec.spread, size, self._fits(spec, among)), spec)
         return self._best_filled(self._holes(spec, size, among), spec, size)
 
     def find_fed(
@@ -201,8 +207,10 @@ class Room:
         """`find`, for a place that the power left feeds at a level; None if there is none.
 
         Where the first choice takes too much, nodes that take less are looked for. ``within``
-        empty: on any nodes.
+        empty: on any nodes; of a job of units it names a node once for each unit there.
         """
+        if within and spec.unit is SizeUnit.UNITS:
+            return self._exactly(spec, within, cap_uw)
         shares = self.find(spec, size, within or None, takes_ns)
         levels = spec.levels
         if shares is None or self.power_of(shares, cap_uw, levels) <= self.power_uw:
@@ -218,6 +226,13 @@ class Room:
                 empty, key=lambda n: self.cores_uw(n, len(self.specs[n].cpus), cap_uw, levels)
             )
             shares = self._whole(frugal[:size], spec, size)
+        elif spec.unit is SizeUnit.UNITS:
+            names, cores = list(self.specs), spec.unit_cores
+            thrifty = sorted(
+                self._fits(spec, among),
+                key=lambda fit: self.cores_uw(names[fit.at], cores, cap_uw, levels),
+            )
+            shares = self._units(in_turn(spec.spread, size, thrifty), spec)
         else:
             fed = [
                 hole
@@ -249,6 +264,55 @@ class Room:
         cpus = choose(size, self.free[best], CpuSet(), self.cores_of(best))
         return (self._share(best, cpus, spec),)
 
+    def _fits(self, spec: JobSpec, among: Iterable[NodeId] | None) -> list[Fit]:
+        """The nodes with room for units of a job; numbers of nodes are their places in `specs`."""
+        within = None if among is None else frozenset(among)
+        fits: list[Fit] = []
+        for at, (node_id, free) in enumerate(self.free.items()):
+            if len(free) < spec.unit_cores or (within is not None and node_id not in within):
+                continue
+            if spec.exclusive and free != self.specs[node_id].cpus:
+                continue
+            left = Amounts(cores=len(free))
+            if spec.requests:
+                if not self.stock.holds(node_id, spec):
+                    continue
+                left += self.stock.free(node_id)
+            fits.append(Fit(units_within(spec, left), len(free), at))
+        return fits
+
+    def _exactly(
+        self, spec: JobSpec, nodes: Sequence[NodeId], cap_uw: int
+    ) -> tuple[Share, ...] | None:
+        """A unit on a node for each time that it is named."""
+        wanted, names = Counter(nodes), list(self.specs)
+        fits = self._fits(spec, wanted)
+        places = [
+            (fit.at, wanted[names[fit.at]]) for fit in fits if fit.units >= wanted[names[fit.at]]
+        ]
+        shares = self._units(places, spec) if len(places) == len(wanted) else None
+        fed = shares is not None and self.power_of(shares, cap_uw, spec.levels) <= self.power_uw
+        return shares if fed else None
+
+    def units_free(self, spec: JobSpec, among: Iterable[NodeId]) -> int:
+        """How many units a job could have on these nodes, whatever is reserved."""
+        return units_over(spec, (fit.units for fit in self._fits(spec, among)))
+
+    def _units(
+        self, places: Sequence[tuple[int, int]] | None, spec: JobSpec
+    ) -> tuple[Share, ...] | None:
+        """So many units on each of these nodes."""
+        if places is None:
+            return None
+        names = list(self.specs)
+        shares = []
+        for at, units in places:
+            node_id, count = names[at], units * spec.unit_cores
+            cores = self.cores_of(node_id)
+            cpus = choose(count, self.free[node_id], CpuSet(), cores, tasks=units)
+            shares.append(self._share(node_id, cpus, spec))
+        return tuple(shares)
+
     def empty_count(self, spec: JobSpec) -> int:
         """How many nodes a job that takes them whole could have, whatever is reserved."""
         return len(self._empty(None, spec))
@@ -266,8 +330,9 @@ class Room:
     def _share(self, node_id: NodeId, cpus: CpuSet, spec: JobSpec) -> Share:
         if not spec.requests:
             return Share(node_id=node_id, cpus=cpus)
-        gpus = self.stock.free_gpus(node_id)[: spec.gpus]
-        return Share(node_id=node_id, cpus=cpus, memory_bytes=spec.memory_bytes, gpus=gpus)
+        due = spec.amounts_on(len(cpus))
+        gpus = self.stock.free_gpus(node_id)[: due.gpus]
+        return Share(node_id=node_id, cpus=cpus, memory_bytes=due.memory_bytes, gpus=gpus)
 
 
 def takes_whole_nodes(spec: JobSpec) -> bool:
@@ -290,7 +355,7 @@ def resize_in_place(
     for view, size in running:
         assert view.current is not None
         room.take(view.current.shares, 0, takes_whole_nodes(view.spec))
-        if view.spec.unit is SizeUnit.NODES or size == view.current.size:
+        if view.spec.unit is not SizeUnit.CORES or size == view.current.size:
             shares[view.job_id] = view.current.shares
         elif view.spec.exclusive:
             shares[view.job_id] = (_alone(view.current.shares[0], size, room),)
@@ -340,4 +405,6 @@ def largest_size(spec: JobSpec, nodes: Sequence[NodeView]) -> int:
         nodes = [node for node in nodes if could_hold(node, spec)]
     if spec.unit is SizeUnit.NODES:
         return len(nodes)
+    if spec.unit is SizeUnit.UNITS:
+        return units_over(spec, (units_within(spec, node.spec.capacity) for node in nodes))
     return max((len(node.spec.cpus) for node in nodes), default=0)

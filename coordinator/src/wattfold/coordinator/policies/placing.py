@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.job_units import counted
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.estimates import duration_ns, run_time_s
@@ -53,8 +54,7 @@ def resized(running: Sequence[Wanted], room: Room) -> list[Assignment]:
         own = shares[one.view.job_id]
         if _moves(one) and len(own) != one.size:
             one = replace(one, size=len(own))
-        whole = one.view.spec.unit is SizeUnit.NODES
-        assignments.append(_assigned(one, one.size if whole else len(own[0].cpus), own, room))
+        assignments.append(_assigned(one, counted(one.view.spec, own), own, room))
         room.power_uw -= room.power_of(own, one.cap_uw, one.levels)
     return assignments
 

@@ -17,6 +17,8 @@ MODULES = (
     "described.parm",
     "described.backfilling",
     "described.conservative",
+    "described.constraint",
+    "described.constraint_cp",
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",

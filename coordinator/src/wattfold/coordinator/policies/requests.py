@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import ResizeMode, SizeUnit
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.reservation import Windows
-from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
 from wattfold.coordinator.policies.stock import Stock, could_hold, wanted_text
 
 
@@ -59,16 +60,26 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
     for assignment in plan.assignments:
         for share in assignment.shares:
             stock.take(share)
-    waiting = (_told(one, asking, stock, snapshot) for one in plan.waiting)
+    # Jobs that ask for the same miss the same.
+    missing: dict[tuple[object, ...], tuple[str, bool]] = {}
+    waiting = []
+    for one in plan.waiting:
+        view = asking.get(one.job_id)
+        if view is not None:
+            asked = _asked(view.spec)
+            if asked not in missing:
+                told = stock.missing(view.spec)
+                missing[asked] = told, bool(told) and _never(view, snapshot)
+            reason, never = missing[asked]
+            one = replace(one, reason=reason, never=never) if reason else one
+        waiting.append(one)
     return replace(plan, waiting=tuple(waiting))
 
 
-def _told(one: Waiting, asking: dict[JobId, JobView], stock: Stock, snapshot: Snapshot) -> Waiting:
-    view = asking.get(one.job_id)
-    missing = stock.missing(view.spec) if view else ""
-    if view is None or not missing:
-        return one
-    return replace(one, reason=missing, never=_never(view, snapshot))
+def _asked(spec: JobSpec) -> tuple[object, ...]:
+    """All that `Stock.missing` and `_never` go by."""
+    sizes = spec.unit, spec.size_min, spec.unit_cores, spec.spread
+    return *sizes, spec.memory_bytes, spec.gpus, spec.features
 
 
 def _after(snapshot: Snapshot) -> Room:
@@ -110,7 +121,7 @@ def _obstacle(view: JobView, room: Room, snapshot: Snapshot) -> Waiting | None:
     if not spec.requests:
         return None  # It lacks cores alone, which is told by who counts them.
     where = f"the nodes with {wanted_text(spec)}"
-    return Waiting(job_id=job_id, reason=f"needs {spec.size_min} {spec.unit.value} free on {where}")
+    return Waiting(job_id=job_id, reason=f"needs {size_text(spec, spec.size_min)} free on {where}")
 
 
 def _kept(view: JobView, able: list[NodeId], room: Room, takes_ns: int) -> str:
@@ -121,7 +132,7 @@ def _kept(view: JobView, able: list[NodeId], room: Room, takes_ns: int) -> str:
         there = [node_id for node_id in able if node_id in own.nodes]
         if told := windows.why(spec, there, room.at_ns, ends_ns):
             return told
-        return f"needs {spec.size_min} {spec.unit.value} free on the nodes of {own}"
+        return f"needs {size_text(spec, spec.size_min)} free on the nodes of {own}"
     if not spec.reservation and not _enough_cores(view, able, room):
         return ""
     free = [n for n in able if _has_cores(view, n, room)]
@@ -132,10 +143,14 @@ def _has_cores(view: JobView, node_id: NodeId, room: Room) -> bool:
     one = room.free[node_id]
     if takes_whole_nodes(view.spec):
         return one == room.specs[node_id].cpus
+    if view.spec.unit is SizeUnit.UNITS:
+        return len(one) >= view.spec.unit_cores
     return len(one) >= view.spec.least_size
 
 
 def _never(view: JobView, snapshot: Snapshot) -> bool:
+    if view.spec.unit is SizeUnit.UNITS:
+        return largest_size(view.spec, snapshot.nodes) < view.spec.size_min
     able = sum(could_hold(node, view.spec) for node in snapshot.nodes)
     return able < (view.spec.size_min if view.spec.unit is SizeUnit.NODES else 1)
 
@@ -145,4 +160,6 @@ def _enough_cores(view: JobView, able: list[NodeId], room: Room) -> bool:
     there = [node_id for node_id in able if _has_cores(view, node_id, room)]
     if spec.unit is SizeUnit.NODES:
         return len(there) >= spec.size_min
+    if spec.unit is SizeUnit.UNITS:
+        return room.units_free(spec, there) >= spec.size_min
     return any(len(room.free[node_id]) >= spec.least_size for node_id in there)

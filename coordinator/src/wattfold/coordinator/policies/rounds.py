@@ -18,7 +18,8 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import NOBODY, JobView, Plan, Preemption, Snapshot, Waiting
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -31,6 +32,7 @@ from wattfold.coordinator.policies.scheduler import (
     AssigningScheduler,
     ChoosingScheduler,
     Decision,
+    FindingScheduler,
     Found,
     Held,
     NamedJobs,
@@ -86,7 +88,9 @@ class Rounds(NamedJobs):
             self._names = frozenset(site.names)
         if site.nodes != self._site.nodes:
             self._cores = {node.spec.node_id: len(node.spec.cpus) for node in site.nodes}
-        if site != self._site or site.kind is None or site.nodes != self._site.nodes:
+        before = self._site
+        seen_before = before.nodes, before.away
+        if site != before or site.kind is None or (site.nodes, site.away) != seen_before:
             self._scheduler.site(site)
         self._site = site
         self._named.clear()
@@ -126,7 +130,7 @@ class Rounds(NamedJobs):
             )
             for one in named.values()
         )
-        found = self._chooser.found if self._chooser is not None else Found()
+        found = scheduler.found if isinstance(scheduler, FindingScheduler) else Found()
         plan = Plan(
             assignments=tuple(assignments),
             waiting=waiting,
@@ -162,12 +166,15 @@ class Rounds(NamedJobs):
             restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
             due_ns=spec.due_ns,
             dram_uw=spec.levels.dram_uw,
+            waits=view.waits,
+            unit_cores=max(spec.unit_cores, 1),
+            spread=spec.spread,
         )
 
     def _in_part(self, view: JobView) -> bool:
         """Whether a job on whole nodes has less of one than all: such nodes count for two jobs."""
         spec, current = view.spec, view.current
-        if current is None or spec.alone or spec.unit is SizeUnit.CORES:
+        if current is None or spec.alone or spec.unit is not SizeUnit.NODES:
             return False
         return any(len(s.cpus) != self._cores.get(s.node_id, 0) for s in current.shares)
 
@@ -305,8 +312,7 @@ class Rounds(NamedJobs):
             assert self._chooser is not None, "other schedulers start what fits"
             job = self._numbers[one.view.job_id]
             self._given[job] = one.view
-            least = f"{one.view.spec.least_size} {one.view.spec.unit.value}"
-            reasons[job] = Reason(job, f"chosen, but no node has {least} free in one piece")
+            reasons[job] = Reason(job, _homeless(one.view.spec))
         return assignments + started, reasons
 
     def _assigned(
@@ -331,6 +337,14 @@ class Rounds(NamedJobs):
         among = () if job in self._running else self._scheduler.nodes(job)
         view = self._views[job]
         return Wanted(view=view, size=size, cap_uw=cap_uw, placing=placing, among=among)
+
+
+def _homeless(spec: JobSpec) -> str:
+    """Why a job was not placed that a scheduler has chosen by counts."""
+    least = size_text(spec, spec.least_size)
+    if spec.unit is SizeUnit.UNITS:
+        return f"chosen, but the nodes have no room for {least}, as what is free lies apart"
+    return f"chosen, but no node has {least} free in one piece"
 
 
 def _keep(view: JobView, room: Room) -> None:
@@ -368,6 +382,9 @@ def site_of(world: Snapshot) -> Site:
         queues=world.queues,
         clearing=world.clearing,
         leaving_uw=world.leaving_uw,
+        away=world.away,
+        away_uw=world.away_uw,
+        away_held_uw=world.away_held_uw,
     )
 
 

@@ -20,8 +20,9 @@ from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, NodeView, Policy
 from wattfold.coordinator.core.promise import Promise
-from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.placement import Room
@@ -35,7 +36,7 @@ to the queue. The service has no such decision.
 
 
 class Ask(NamedTuple):
-    """What a job asks for, as far as every policy looks at it. Sizes count nodes or cores."""
+    """What a job asks for, as far as every policy looks at it. Sizes count as ``unit`` says."""
 
     least: int
     greatest: int
@@ -60,6 +61,11 @@ class Ask(NamedTuple):
     """When it is to have ended; -1 = no matter."""
     dram_uw: int = 0
     """The DRAM level it must have; 0 leaves it to the policy."""
+    waits: Waits = NO_WAITS
+    """What its queue says of the time until its start."""
+    unit_cores: int = 1
+    """Cores of each of its units, where its sizes count units."""
+    spread: Spread = Spread.ANY
 
 
 class Held(NamedTuple):
@@ -146,6 +152,12 @@ class Site:
     """Jobs that wait and for which others are being ended."""
     leaving_uw: int = 0
     """What `spendable_uw` will be more when jobs have ended that are on their way out."""
+    away: tuple[NodeView, ...] = field(default=(), compare=False)
+    """Nodes that do not answer for a moment, for those who think ahead. They are not among
+    ``nodes``, nor is their power, ``away_uw``, with ``away_held_uw`` of jobs there, part of
+    `spendable_uw`."""
+    away_uw: int = 0
+    away_held_uw: int = 0
 
 
 class Scheduler(Protocol):
@@ -257,7 +269,16 @@ class NamedScheduler(Scheduler, Protocol):
 
 
 @runtime_checkable
-class ChoosingScheduler(NamedScheduler, Protocol):
+class FindingScheduler(NamedScheduler, Protocol):
+    """A scheduler that tells how it decides."""
+
+    @property
+    def found(self) -> Found:
+        """How the last decision was found."""
+
+
+@runtime_checkable
+class ChoosingScheduler(FindingScheduler, Protocol):
     """A scheduler that weighs all jobs by counts, and leaves nodes and cores to the driver.
 
     A job for which the driver finds none waits on. The driver sets ``deadline_s``, the time of a
@@ -266,10 +287,6 @@ class ChoosingScheduler(NamedScheduler, Protocol):
     """
 
     deadline_s: float
-
-    @property
-    def found(self) -> Found:
-        """How the last decision was found."""
 
     def placing(self, job: int) -> Placing:
         """How a job of the last decision is to be put on nodes."""

@@ -44,8 +44,9 @@ from wattfold.coordinator.policies.scheduler import (
     Site,
 )
 from wattfold.coordinator.policies.slowdown_driven_choice import Limits
-from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules
-from wattfold.coordinator.policies.slowdown_driven_round import Round, Shape
+from wattfold.coordinator.policies.slowdown_driven_head import Shape
+from wattfold.coordinator.policies.slowdown_driven_round import Round
+from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,8 @@ class SlowdownDriven(Scheduled):
     free_nodes: bool = False
     mapped: int = 32
     tested: int = 200
+    power: Power = Power.WATTS
+    energy_weight: float = 1.0
 
     @property
     def name(self) -> str:
@@ -88,6 +91,8 @@ class SlowdownDriven(Scheduled):
                 free_nodes=self.free_nodes,
                 mapped=self.mapped,
                 tested=self.tested,
+                power=self.power,
+                energy_weight=self.energy_weight,
             )
         )
 
@@ -191,7 +196,7 @@ class SlowdownRounds(AssigningScheduler):
     def _note(self, job: int, view: JobView) -> None:
         spec = view.spec
         if job in self._places:
-            asked = (spec.node_amounts, spec.features, spec.levels)
+            asked = (spec.unit_amounts, spec.features, spec.levels, spec.unit_cores, spec.spread)
             sizes = (spec.least_size, view.greatest_size)
             self._shapes[job] = (spec.unit, spec.exclusive, *sizes, spec.cap_uw, *asked)
         whole = spec.unit is SizeUnit.NODES and not (spec.requests or spec.reservation)

@@ -11,6 +11,8 @@ at the first ``nm`` mates by penalty and at all combinations of at most ``m`` of
 **What sharing costs.** A new job that asks for C cores of a node for a time R and gets g of them on
 each of its nodes takes R C / g by the worst-case model (Eq. 6). A mate that gives g of its C cores
 meanwhile does R C / g (C - g) / C of its own work; it ends R later than it would, whatever g is.
+Where it is known what a job loses on fewer cores (`models.amdahl`), it is later by less, the less
+the fewer it gives; its penalty counts the most that it may give, so it is one number as well.
 
 Times are whole numbers of one clock. Ties go to more cores, fewer mates, and the mates of least
 penalty, then those named first.
@@ -23,6 +25,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
+
+from wattfold.coordinator.models.amdahl import delay, takes
 
 INFINITE = float("inf")
 
@@ -44,6 +48,10 @@ class Lender(NamedTuple):
     """When it is predicted to end as things are."""
     lends: int
     """Cores it may lend on each node: what the sharing factor and its least size leave."""
+    serial_ppm: int = 0
+    """What of its time fewer cores do not stretch, as far as is known."""
+    power_uw: int = 0
+    """What it adds to each of its nodes, with all of its cores."""
 
 
 class Guest(NamedTuple):
@@ -57,6 +65,10 @@ class Guest(NamedTuple):
     """Cores it asks for on each node."""
     least: int
     """Cores it must have on each node: one for each of its ranks at least."""
+    serial_ppm: int = 0
+    """As of a lender."""
+    power_uw: int = 0
+    """What it adds to each of its nodes, with all cores it asks for."""
 
 
 class Pick(NamedTuple):
@@ -92,14 +104,25 @@ class Limits:
     looked_at: int = 0
 
 
-def takes_on(asked: int, cores: int, used: int) -> int:
-    """Time of a job that gets ``used`` of ``cores`` cores all the time, rounded up."""
-    return -(-asked * cores // used)
+def takes_on(guest: Guest, used: int) -> int:
+    """Time of a new job that gets so many cores of each node all the time, rounded up."""
+    return takes(guest.asked, guest.cores, used, guest.serial_ppm)
+
+
+def later(lender: Lender, guest: Guest, given: int) -> int:
+    """How much later a mate ends that gives so many cores of each node for all of a guest's run."""
+    if not lender.serial_ppm and not guest.serial_ppm:
+        return guest.asked
+    return delay(takes_on(guest, given), guest.cores, given, lender.serial_ppm)
 
 
 def penalty(lender: Lender, guest: Guest) -> float:
-    """p_i of Eq. 4: the mate's predicted slowdown once it has lent for all of the guest's run."""
-    return (lender.waited + guest.asked + lender.asked) / (lender.asked or 1)
+    """p_i of Eq. 4: the mate's predicted slowdown once it has lent for all of the guest's run.
+
+    As if it gave all it may: no combination slows it by more.
+    """
+    most = min(lender.lends, guest.cores)
+    return (lender.waited + later(lender, guest, most) + lender.asked) / (lender.asked or 1)
 
 
 def select(
@@ -129,19 +152,18 @@ def select(
     for cores in sorted({min(one.lends, guest.cores) for one in able}, reverse=True):
         if cores < max(guest.least, 1):
             break
-        takes = takes_on(guest.asked, guest.cores, cores)
-        if latest is not None and now + takes >= latest:
+        takes_so = takes_on(guest, cores)
+        if latest is not None and now + takes_so >= latest:
             break
-        ends = now + takes - guest.asked
-        inside = [one for one in able if one.lends >= cores and one.ends >= ends]
+        inside = _inside(able, guest, cores, now + takes_so)
         inside = inside[: limits.looked_at] if limits.looked_at else inside
-        spare = min(free(takes), guest.nodes - 1)
+        spare = min(free(takes_so), guest.nodes - 1)
         found = _least(inside, guest, (guest.nodes - spare, guest.nodes), limits, allowed)
         if found is not None and (best is None or found[0] < best.impact):
             impact, positions = found
             missing = guest.nodes - sum(inside[at].nodes for at in positions)
             mates = tuple(inside[at].job for at in positions)
-            best = Pick(mates, cores, takes, missing, impact)
+            best = Pick(mates, cores, takes_so, missing, impact)
     return best
 
 
@@ -151,15 +173,31 @@ def _within(guest: Guest, lenders: Iterable[Lender], now: int, limits: Limits) -
     A guest ends inside its mate if it does so before the mate would, which by then has lent to it
     for all of the guest's run and ends so much later.
     """
-    most, asked, nodes = limits.most_slowdown, guest.asked, guest.nodes
+    most, nodes, asked = limits.most_slowdown, guest.nodes, guest.asked
+    # As `penalty`, of which most are of jobs of which nothing is known.
+    plain = not guest.serial_ppm
     rated = [
-        ((one.waited + asked + one.asked) / (one.asked or 1), one.job, one)
+        (
+            (one.waited + asked + one.asked) / (one.asked or 1)
+            if plain and not one.serial_ppm
+            else penalty(one, guest),
+            one.job,
+            one,
+        )
         for one in lenders
         if one.nodes <= nodes and one.ends >= now and one.lends > 0
     ]
     rated = [entry for entry in rated if entry[0] < most]
     rated.sort()
     return [one for _, _, one in rated]
+
+
+def _inside(able: Sequence[Lender], guest: Guest, cores: int, ends: int) -> list[Lender]:
+    """Those that may give so many cores, and inside whose runs a job ends that ends then."""
+    if guest.serial_ppm or any(one.serial_ppm for one in able):
+        return [o for o in able if o.lends >= cores and o.ends + later(o, guest, cores) >= ends]
+    soonest = ends - guest.asked
+    return [one for one in able if one.lends >= cores and one.ends >= soonest]
 
 
 class _Weighed:
@@ -250,6 +288,10 @@ class NodeLender(NamedTuple):
     lends: int
     most: float = INFINITE
     """The predicted slowdown at which it lends nothing, beside that of the limits."""
+    serial_ppm: int = 0
+    """What of its time on these cores fewer of them do not stretch."""
+    power_uw: int = 0
+    """What it adds to its node."""
 
 
 class NodePick(NamedTuple):
@@ -305,8 +347,8 @@ def _beside(
     taken = cores - free
     if cores < max(guest.least, 1) or (mates and taken < len(mates)):
         return None
-    takes = takes_on(guest.asked, guest.cores, cores)
-    if latest is not None and now + takes >= latest:
+    takes_so = takes_on(guest, cores)
+    if latest is not None and now + takes_so >= latest:
         return None
     gives: list[tuple[int, int]] = []
     impact = 0.0
@@ -314,11 +356,11 @@ def _beside(
         # In proportion to what each may lend, one core at least.
         given = min(max(-(-taken * mate.lends // most), 1), mate.lends)
         taken, most = taken - given, most - mate.lends
-        longer = -(-takes * given // mate.cores)
+        longer = delay(takes_so, mate.cores, given, mate.serial_ppm)
         slowdown = (mate.waited + longer + mate.asked) / (mate.asked or 1)
         highest = min(limits.most_slowdown, mate.most)
-        if slowdown >= highest or now + takes > mate.ends + longer:
+        if slowdown >= highest or now + takes_so > mate.ends + longer:
             return None
         impact += slowdown
         gives.append((mate.job, given))
-    return NodePick(impact, cores, takes, tuple(gives))
+    return NodePick(impact, cores, takes_so, tuple(gives))

@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from wattfold.coordinator.models.amdahl import work
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     Guest,
     Lender,
     Limits,
+    Pick,
+    later,
     penalty,
     select,
     takes_on,
@@ -38,18 +41,21 @@ class Lenders:
     most_lent: int
     mates: int
     allowed: Callable[[tuple[int, ...]], bool]
+    curved: bool = False
+    """Whether it is known of any that it loses less than in proportion."""
     now: dict[int, Lender] = field(default_factory=dict)
     _joined: list[Lender] = field(default_factory=list)
     """Every lender there has been, in order, since `_tried` was cleared."""
     _tried: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Jobs without mates: how many lenders had joined then, and MAX_SLOWDOWN then."""
-    _found: dict[int, tuple[int, tuple[Lender, ...]]] = field(default_factory=dict)
-    """Mates of jobs that have some, and how long the job would take beside them."""
+    _found: dict[int, tuple[Pick, tuple[Lender, ...]]] = field(default_factory=dict)
+    """Mates of jobs that have some, and how the job would run beside them."""
     _sizes: set[int] = field(default_factory=set)
     """How many nodes lenders hold, or some held who have left since the last joined."""
 
     def join(self, lender: Lender) -> None:
         """A running job may lend from now on."""
+        self.curved = self.curved or lender.serial_ppm > 0
         self.now[lender.job] = lender
         if len(self._joined) > REMEMBERED:
             self._joined.clear()
@@ -85,7 +91,7 @@ class Lenders:
             self._found.pop(job, None)
             self._tried[job] = len(self._joined), limits.most_slowdown
             return False
-        self._found[job] = found.takes, tuple(self.now[mate] for mate in found.mates)
+        self._found[job] = found, tuple(self.now[mate] for mate in found.mates)
         return True
 
     def able(self, guest: Guest, now: int) -> Collection[Lender]:
@@ -96,11 +102,18 @@ class Lenders:
 
     def least_takes(self, guest: Guest) -> int:
         """The least time a job can take beside mates."""
-        return takes_on(guest.asked, guest.cores, max(min(self.most_lent, guest.cores), 1))
+        return takes_on(guest, self._most_given(guest))
 
     def _soonest(self, guest: Guest, now: int) -> int:
         """A job can end inside nobody who is predicted to end before this as things are."""
-        return now + self.least_takes(guest) - guest.asked
+        if not (guest.serial_ppm or self.curved):
+            return now + self.least_takes(guest) - guest.asked
+        # Its mates go on at least as fast as they have cores meanwhile, whatever they give.
+        given = self._most_given(guest)
+        return now + work(self.least_takes(guest), guest.cores, guest.cores - given)
+
+    def _most_given(self, guest: Guest) -> int:
+        return max(min(self.most_lent, guest.cores), 1)
 
     def _hopeful(self, job: int, guest: Guest, now: int, limits: Limits) -> bool:
         """Whether a job that had no mates may have some now."""
@@ -134,13 +147,13 @@ class Lenders:
         return nodes in sizes or (self.mates == 2 and any(nodes - one in sizes for one in sizes))
 
     def _stand(
-        self, takes: int, mates: tuple[Lender, ...], guest: Guest, now: int, limits: Limits
+        self, found: Pick, mates: tuple[Lender, ...], guest: Guest, now: int, limits: Limits
     ) -> bool:
         """Whether mates found before would still do."""
-        ends = now + takes - guest.asked
+        ends = now + found.takes
         return all(
             self.now.get(mate.job) is mate
-            and mate.ends >= ends
+            and mate.ends + later(mate, guest, found.cores) >= ends
             and penalty(mate, guest) < limits.most_slowdown
             for mate in mates
         )

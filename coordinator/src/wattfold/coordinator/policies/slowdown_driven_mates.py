@@ -16,6 +16,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import JobSpec, Share
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.models.amdahl import work
 from wattfold.coordinator.policies.core_choice import Want, choose, distribute
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     INFINITE,
@@ -32,7 +33,10 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
     select_on_node,
     takes_on,
 )
+from wattfold.coordinator.policies.slowdown_driven_rules import lent_at_most
 from wattfold.coordinator.policies.slowdown_driven_runs import Ground, Run
+from wattfold.coordinator.policies.slowdown_driven_speed import useful_uw
+from wattfold.coordinator.policies.slowdown_driven_worth import worth_of, worth_on_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,7 @@ class Mates:
         self._ground, self._terms = ground, terms
         self._whole: dict[NodeKind, dict[int, Lender]] = {}
         self._on_node: dict[NodeId, dict[int, NodeLender]] = {}
+        self._curved = False
         for run in ground.runs.values():
             self._take(run)
 
@@ -84,6 +89,28 @@ class Mates:
     def none(self) -> bool:
         """Whether nobody lends anything."""
         return not self._whole and not self._on_node
+
+    @property
+    def curved(self) -> bool:
+        """Whether it is known of any that it loses less than in proportion."""
+        return self._curved
+
+    def worth(self, search: Search, pick: Pick) -> Callable[[int, float], float]:
+        """What sharing so is worth (`slowdown_driven_worth`), by how much sooner the job ends and
+        what energy is worth."""
+        lenders = next(found for found in self._whole.values() if pick.mates[0] in found)
+        kind = next(kind for kind, found in self._whole.items() if found is lenders)
+        guest = search.guest._replace(cores=kind.cores)
+        mates = [lenders[mate] for mate in pick.mates]
+        return lambda sooner_ns, weight: worth_of(pick, guest, mates, sooner_ns, weight)
+
+    def worth_on(
+        self, search: Search, node_id: NodeId, pick: NodePick
+    ) -> Callable[[int, float], float]:
+        """The same on one node."""
+        guest, lenders = search.guest, self._on_node.get(node_id, {})
+        mates = [(lenders[mate], given) for mate, given in pick.gives]
+        return lambda sooner_ns, weight: worth_on_node(pick, guest, mates, sooner_ns, weight)
 
     def lends_no_more(self, job: int) -> None:
         """A job has become a mate."""
@@ -151,6 +178,7 @@ class Mates:
         if any(share.node_id not in specs for share in shares):
             return
         factor = self._terms.factor_of(spec)
+        self._curved = self._curved or bool(run.serial_ppm)
         if len(shares) == 1:
             self._take_on_node(run, factor)
         kinds = {id(specs[s.node_id].kind): specs[s.node_id].kind for s in shares}
@@ -158,16 +186,25 @@ class Mates:
         if not whole or len(kinds) != 1:
             return
         kind = next(iter(kinds.values()))
-        lends = min(int(factor * kind.cores), kind.cores - spec.least_on_node)
+        most = lent_at_most(factor, kind.cores, run.serial_ppm)
+        lends = min(most, kind.cores - spec.least_on_node)
         if lends > 0:
             self._whole.setdefault(kind, {})[run.job] = Lender(
-                run.job, len(shares), run.waited_ns, run.asked_ns, run.ends_ns, lends
+                run.job,
+                len(shares),
+                run.waited_ns,
+                run.asked_ns,
+                run.ends_ns,
+                lends,
+                run.serial_ppm or 0,
+                self._drawn_uw(run) // len(shares),
             )
 
     def _take_on_node(self, run: Run, factor: float) -> None:
         share, spec = run.given.shares[0], run.view.spec
         cores = len(share.cpus)
-        lends = min(int(factor * run.fulls[share.node_id]), cores - spec.least_on_node)
+        most = lent_at_most(factor, run.fulls[share.node_id], run.serial_ppm)
+        lends = min(most, cores - spec.least_on_node)
         if lends > 0:
             self._on_node.setdefault(share.node_id, {})[run.job] = NodeLender(
                 run.job,
@@ -177,7 +214,13 @@ class Mates:
                 run.ends_ns,
                 lends,
                 self._most_slowdown(run.job),
+                run.serial_ppm or 0,
+                self._drawn_uw(run),
             )
+
+    def _drawn_uw(self, run: Run) -> int:
+        given = run.given
+        return self._ground.room.power_of(given.shares, useful_uw(run.view, given.cap_uw))
 
     def _most_slowdown(self, job: int) -> float:
         return self._terms.most_slowdown(self._ground.runs[job].view.spec)
@@ -186,8 +229,10 @@ class Mates:
         """Those that are not too large, too near their ends, slowed too much or in other ways
         no mates of a job."""
         most = max((one.lends for one in lenders.values()), default=0)
-        takes_ns = takes_on(guest.asked, guest.cores, max(min(most, guest.cores), 1))
-        soonest_ns = self._ground.now_ns + takes_ns - guest.asked
+        given = max(min(most, guest.cores), 1)
+        takes_ns = takes_on(guest, given)
+        # What its mates do meanwhile at least, as long as it would have taken them.
+        soonest_ns = self._ground.now_ns + work(takes_ns, guest.cores, guest.cores - given)
         able = [
             one
             for one in lenders.values()

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from wattfold.contract.units import uw_from_w
 from wattfold.coordinator.core.charge import node_uw
+from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.backfill import AT_ONCE, Passes
 from wattfold.coordinator.policies.node_parts import NodeJobs, NodeScheduler, Parts
 from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
 from wattfold.coordinator.policies.slowdown_driven_choice import always
-from wattfold.coordinator.policies.slowdown_driven_queue import (
-    Sharing,
-    SharingRules,
-    SlowdownQueue,
-)
+from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven_rules import Sharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven_speed import serial_of_profile_ppm
 
 
 class SlowdownScheduler(NodeScheduler):
@@ -28,7 +29,8 @@ class SlowdownScheduler(NodeScheduler):
     ``sharing`` says of each kind of job, by ``kind_of`` each job, how it shares nodes. ``cap_uw``
     is the cap of all jobs; None = the greatest. ``kills_at_limit``: see `backfill`.
     ``contiguous``: who starts beside mates does so on nodes with numbers in a row. ``passes``: of
-    backfilling, in which mates are looked for too.
+    backfilling, in which mates are looked for too. ``profiles``, none or one a job, say what jobs
+    lose on fewer cores, and what they draw.
     """
 
     name = "slowdown-driven"
@@ -45,7 +47,11 @@ class SlowdownScheduler(NodeScheduler):
         kills_at_limit: bool = True,
         contiguous: bool = False,
         passes: Passes = AT_ONCE,
+        profiles: Sequence[PassProfile] = (),
     ) -> None:
+        self._profiles = profiles
+        self._profiled: dict[int, Sharing] = {}
+        self._kind: NodeKind
         self._rules, self._kinds, self._kind_of = rules, tuple(sharing), kind_of
         self._contiguous, self._passes = contiguous, passes
         self._cap_uw, self._kills_at_limit = cap_uw or 0, kills_at_limit
@@ -72,7 +78,8 @@ class SlowdownScheduler(NodeScheduler):
         if kind is None:
             raise ValueError(f"{self.name} is simulated on nodes that are alike")
         self._cap_uw = self._cap_uw or kind.most_uw
-        each_uw = node_uw(kind, self._cap_uw)
+        self._kind, each_uw = kind, node_uw(kind, self._cap_uw)
+        self._kinds = tuple(one._replace(power_uw=each_uw) for one in self._kinds)
         fed = max(site.spendable_uw, 0) // each_uw if each_uw else site.count
         before, self._units = self._units, min(site.count, fed)
         if self._queue is not None:
@@ -103,6 +110,7 @@ class SlowdownScheduler(NodeScheduler):
         if not queue.runs(job):
             queue.leave(job)
             return
+        self._profiled.pop(job, None)
         own, guest = self._own.pop(job, None), queue.guest_of(job)
         if guest is not None and own is not None:
             self._own.setdefault(guest, []).extend(own)
@@ -157,4 +165,13 @@ class SlowdownScheduler(NodeScheduler):
         return max(nodes) - min(nodes) == len(nodes) - 1
 
     def _sharing(self, job: int) -> Sharing:
-        return self._kinds[self._kind_of[job]]
+        sharing = self._kinds[self._kind_of[job]]
+        if not self._profiles:
+            return sharing
+        if job not in self._profiled:
+            profile, size = self._profiles[job], self._jobs.ask(job).greatest
+            drawn_uw = node_uw(self._kind, min(self._cap_uw, uw_from_w(profile.p_high_w)))
+            self._profiled[job] = sharing._replace(
+                serial_ppm=serial_of_profile_ppm(profile, size), power_uw=drawn_uw
+            )
+        return self._profiled[job]

@@ -19,8 +19,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
+from wattfold.coordinator.models.amdahl import takes, work
 from wattfold.coordinator.policies.backfill import AT_ONCE, EasyQueue, Passes
 from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.slowdown_driven_choice import (
@@ -33,42 +33,13 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
     select,
 )
 from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
-
-
-class Sharing(NamedTuple):
-    """How a job shares nodes."""
-
-    lends: bool
-    """Malleable: it may be shrunk, and grown again, while it runs."""
-    borrows: bool
-    """Moldable or malleable: it may start on fewer cores than it asks for."""
-    least: int = 1
-    """Cores it must have on each of its nodes: one for each of its ranks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharingRules:
-    """Settings of the policy.
-
-    ``dynamic``: MAX_SLOWDOWN is the mean predicted slowdown of the running jobs (DynAVGSD).
-    ``benefit``: a job must be predicted to end earlier than by the static schedule, by more than
-    ``least_gain`` times what it asked for: so much must its predicted slowdown fall.
-    ``protects``: mates may not end so late that the first that waits starts later than is reserved
-    for it.
-    ``free_nodes``: free nodes may complete a combination. ``mapped``: jobs that wait, before the
-    one looked at, whose reservations the static schedule reckons with. ``tested``: so many of those
-    that wait are looked at for mates, in order.
-    """
-
-    limits: Limits = field(default_factory=Limits)
-    dynamic: bool = False
-    factor: float = 0.5
-    benefit: bool = True
-    least_gain: float = 0.0
-    protects: bool = True
-    free_nodes: bool = False
-    mapped: int = 32
-    tested: int = 200
+from wattfold.coordinator.policies.slowdown_driven_rules import (
+    Power,
+    Sharing,
+    SharingRules,
+    lent_at_most,
+)
+from wattfold.coordinator.policies.slowdown_driven_worth import worth_of
 
 
 @dataclass(slots=True)
@@ -297,16 +268,18 @@ class SlowdownQueue(EasyQueue):
             fits = size <= free
             if fits and waits:
                 fits = now + estimate <= self._shadow or size <= self._extra
+            pick = None
             if fits:
+                pick = self._instead(number, size, estimate, now, free, kept)
+            elif len(kept) < self.rules.tested and self._lenders.now:
+                pick = self._malleable(number, size, estimate, now, free, kept)
+            if fits and pick is None:
                 self._begin(number, size, estimate, now)
                 free -= size
                 if waits and now + estimate > self._shadow:
                     self._extra -= size
                 started.append(number)
                 continue
-            pick = None
-            if len(kept) < self.rules.tested and self._lenders.now:
-                pick = self._malleable(number, size, estimate, now, free, kept)
             if pick is not None:
                 self._begin_beside(number, size, estimate, pick, now)
                 free -= pick.free
@@ -411,7 +384,7 @@ class SlowdownQueue(EasyQueue):
 
     def _advance(self, run: _Run, now: int) -> None:
         """What is left of a running job now."""
-        run.left = max(run.left - (now - run.since) * run.cores // self.cores, 0)
+        run.left = max(run.left - self._does(run, now - run.since), 0)
         run.since = now
 
     def _expect(self, run: _Run, now: int) -> None:
@@ -427,10 +400,14 @@ class SlowdownQueue(EasyQueue):
     def _predicted(self, run: _Run, now: int) -> int:
         """When it ends, if it has its cores until its guest ends, then all of its nodes."""
         shared_until = self._runs[run.guest].ends if run.guest is not None else now
-        does = (shared_until - now) * run.cores // self.cores
+        does = self._does(run, shared_until - now)
         if run.guest is not None and run.left > does:
             return shared_until + run.left - does
-        return now - (-run.left * self.cores // run.cores)
+        return now + takes(run.left, self.cores, run.cores, run.sharing.serial_ppm or 0)
+
+    def _does(self, run: _Run, time: int) -> int:
+        """What it does in a time with the cores it has, of its work on all of them."""
+        return work(time, self.cores, run.cores, run.sharing.serial_ppm or 0)
 
     def _put(self, run: _Run) -> None:
         entry = (run.ends, run.job, run.own)
@@ -453,10 +430,23 @@ class SlowdownQueue(EasyQueue):
 
     def _join(self, run: _Run) -> None:
         """A job that has all its nodes to itself may lend."""
-        lends = min(int(self.rules.factor * self.cores), self.cores - run.sharing.least)
-        if not run.sharing.lends or lends < 1 or run.hosts or run.cores < self.cores:
+        sharing = run.sharing
+        most = lent_at_most(self.rules.factor, self.cores, sharing.serial_ppm)
+        lends = min(most, self.cores - sharing.least)
+        if not sharing.lends or lends < 1 or run.hosts or run.cores < self.cores:
             return
-        self._lenders.join(Lender(run.job, run.own, run.waited, run.asked, run.ends, lends))
+        self._lenders.join(
+            Lender(
+                run.job,
+                run.own,
+                run.waited,
+                run.asked,
+                run.ends,
+                lends,
+                sharing.serial_ppm or 0,
+                sharing.power_uw,
+            )
+        )
 
     def _malleable(
         self,
@@ -475,17 +465,54 @@ class SlowdownQueue(EasyQueue):
         alike = size, asked, sharing
         if not sharing.borrows or not asked or alike in self._alike:
             return None
-        guest, limits = Guest(size, asked, self.cores, sharing.least), rules.limits
-        if rules.dynamic:
-            limits = replace(limits, most_slowdown=self.most_slowdown)
+        if free < 0 and rules.power is not Power.ANY:
+            return None  # Jobs run at lower caps already, for want of watts.
+        guest, limits = self._guest(size, asked, sharing), self._limits()
         if not rules.free_nodes and not lenders.any_for(job, guest, now, limits):
             self._alike.add(alike)
             return None
-        pick = self._mates(guest, now, free, before, limits)
+        end = None
+        if rules.benefit or rules.power is Power.WEIGH:
+            end = self._static_end(size, asked, now, before)
+        pick = self._mates(guest, now, free, before, end)
         if pick is None and len(before) >= rules.mapped:
             # No further reservation comes between this job and one that asks for the same.
             self._alike.add(alike)
         return pick
+
+    def _instead(
+        self,
+        job: int,
+        size: int,
+        asked: int,
+        now: int,
+        free: int,
+        before: list[tuple[int, int, int]],
+    ) -> Pick | None:
+        """Mates for a job that could start by itself, where the energy saved is worth it."""
+        if self.rules.power is not Power.WEIGH or not self._lenders.now or not asked:
+            return None
+        sharing, lenders = self._sharing(job), self._lenders
+        guest, limits = self._guest(size, asked, sharing), self._limits()
+        if not sharing.borrows or not self._saves(guest):
+            return None
+        if not self.rules.free_nodes and not lenders.any_for(job, guest, now, limits):
+            return None
+        return self._mates(guest, now, free, before, now + asked)
+
+    def _guest(self, size: int, asked: int, sharing: Sharing) -> Guest:
+        serial_ppm, power_uw = sharing.serial_ppm or 0, sharing.power_uw
+        return Guest(size, asked, self.cores, sharing.least, serial_ppm, power_uw)
+
+    def _limits(self) -> Limits:
+        limits = self.rules.limits
+        if not self.rules.dynamic:
+            return limits
+        return replace(limits, most_slowdown=self.most_slowdown)
+
+    def _saves(self, guest: Guest) -> bool:
+        """Whether sharing may save energy: not where all are slowed in proportion to cores."""
+        return guest.serial_ppm > 0 or self._lenders.curved
 
     def _mates(
         self,
@@ -493,31 +520,38 @@ class SlowdownQueue(EasyQueue):
         now: int,
         free: int,
         before: list[tuple[int, int, int]],
-        limits: Limits,
+        end: int | None,
     ) -> Pick | None:
-        """Mates beside whom a job ends earlier than by the static schedule."""
-        rules, latest = self.rules, None
-        if rules.benefit:
-            latest = self._static_end(guest.nodes, guest.asked, now, before)
-            if latest is not None and rules.least_gain:
-                latest -= int(guest.asked * rules.least_gain)
-            if latest is not None and now + self._lenders.least_takes(guest) >= latest:
-                return None
+        """Mates beside whom a job ends earlier than without, or is slower for less energy."""
+        rules, latest = self.rules, end
+        if end is not None and rules.least_gain:
+            latest = end = end - int(guest.asked * rules.least_gain)
+        weighs = rules.power is Power.WEIGH
+        if weighs and self._saves(guest):
+            latest = None
+        if latest is not None and now + self._lenders.least_takes(guest) >= latest:
+            return None
         allowed = self._allowed
         if rules.protects and before:
 
             def allowed(mates: tuple[int, ...]) -> bool:
                 return self._keeps_head(mates, guest.asked) and self._allowed(mates)
 
-        return select(
+        pick = select(
             guest,
             self._lenders.able(guest, now),
             now,
-            limits,
+            self._limits(),
             free=self._spare(now, free, before) if rules.free_nodes else no_free,
             latest=latest,
             allowed=allowed,
         )
+        if pick is None or not weighs or end is None:
+            return pick
+        lenders = [self._lenders.now[mate] for mate in pick.mates]
+        sooner = end - now - pick.takes
+        gain = worth_of(pick, guest, lenders, sooner, rules.energy_weight)
+        return pick if gain > 0 else None
 
     def _spare(
         self, now: int, free: int, before: list[tuple[int, int, int]]

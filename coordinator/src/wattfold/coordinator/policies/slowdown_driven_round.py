@@ -9,24 +9,35 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.charge import share_uw
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
-from wattfold.coordinator.core.levels import Levels
+from wattfold.coordinator.core.job_units import counted, size_text
 from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.models.amdahl import WHOLE_PPM
 from wattfold.coordinator.policies.easy_search import BEHIND, BLOCKED, FIRST, never, size_of
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room
 from wattfold.coordinator.policies.requests import yielding
 from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.scheduler import NamedJobs, Reason, Site
-from wattfold.coordinator.policies.slowdown_driven_choice import Guest
+from wattfold.coordinator.policies.slowdown_driven_choice import Guest, NodePick, Pick
+from wattfold.coordinator.policies.slowdown_driven_head import (
+    Head,
+    Part,
+    Shape,
+    Waiter,
+    fits_beside,
+    held,
+)
+from wattfold.coordinator.policies.slowdown_driven_levels import common_level_uw, pace_ppm
 from wattfold.coordinator.policies.slowdown_driven_mates import Mates, Search, Terms
-from wattfold.coordinator.policies.slowdown_driven_queue import SharingRules
+from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
 from wattfold.coordinator.policies.slowdown_driven_runs import Ground, Run
+from wattfold.coordinator.policies.slowdown_driven_speed import serial_of_ppm, useful_uw
 
 TRIED = 8
 """So many nodes are tried for a job on cores, the best ones first, where the first or power forbid
@@ -35,55 +46,8 @@ what mates do not."""
 LOOKS_MAX = 20_000
 """Of jobs on cores so many are looked at that no more nodes are, over all of them."""
 
-Shape = tuple[object, ...]
-"""What the place of a job depends on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiter:
-    """A job of the queue, at the size and level it will get."""
-
-    job: int
-    view: JobView
-    size: int
-    cap_uw: int
-    limit_ns: int
-    """What a search for its place goes by (`Room.takes_ns`)."""
-    shape: Shape
-
-    def place(self, room: Room) -> tuple[Share, ...] | None:
-        """Where it fits in full, None if nowhere."""
-        return room.find_fed(self.view.spec, self.size, self.cap_uw, self.limit_ns)
-
-
-class _Part(NamedTuple):
-    """Cores that a job holds, at its levels."""
-
-    shares: tuple[Share, ...]
-    cap_uw: int
-    levels: Levels
-    alone: bool
-
-    def power_uw(self, room: Room) -> int:
-        """What they take above the floors there."""
-        return room.power_of(self.shares, self.cap_uw, self.levels)
-
-    def take(self, room: Room) -> None:
-        """They are not free there."""
-        room.take(self.shares, self.power_uw(room), self.alone)
-
-
 _Before = Sequence[tuple[Run, Assignment, int]]
 """Mates, what they had and when they were to end."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Head:
-    """The first that waits: when it is to start, and what is free then."""
-
-    waiter: Waiter
-    shadow_ns: int
-    future: Room
 
 
 class Round:
@@ -100,7 +64,7 @@ class Round:
         self._kinds = [node.spec.kind for node in site.nodes]
         self._blocked = any(node.blocked for node in site.nodes)
         self._tested_on_nodes = max(LOOKS_MAX // len(site.nodes), 1)
-        self._heads: dict[str, _Head] = {}
+        self._heads: dict[str, Head] = {}
         self._waiting: list[Waiter] = []
         """Those looked at that wait, in order."""
         self._sizes: dict[Shape, int] = {}
@@ -176,12 +140,12 @@ class Round:
     def _obstacle(self, one: Waiter, clearing: bool) -> Reason | None:
         if not one.size or not _fits(self._later, one):
             spec = one.view.spec
-            return Reason(one.job, never(f"{spec.least_size} {spec.unit.value}"), never=True)
+            return Reason(one.job, never(size_text(spec, spec.least_size)), never=True)
         if self._blocked and not clearing and not _fits(self._empty, one):
             return Reason(one.job, BLOCKED)
         return None
 
-    def _let_wait(self, one: Waiter, head: _Head | None) -> None:
+    def _let_wait(self, one: Waiter, head: Head | None) -> None:
         kept = self.ground.room.kept(one.view.spec, one.size, one.cap_uw, one.limit_ns)
         if kept:
             # It stands in nobody's way while it waits for a reservation.
@@ -199,7 +163,7 @@ class Round:
 
     # By its turn.
 
-    def _start(self, one: Waiter, head: _Head | None) -> bool:
+    def _start(self, one: Waiter, head: Head | None) -> bool:
         """Starts a job in full where it fits, if the first that waits is not delayed."""
         if one.shape in self._nowhere:
             return False
@@ -209,11 +173,16 @@ class Round:
             return False
         kinds = self.ground.room.kinds_under(shares)
         takes_ns = duration_ns(one.view, kinds, one.size, one.cap_uw)
+        late: list[Part] = []
         if head is not None and self._now_ns + takes_ns > head.shadow_ns:
-            part = _Part(shares, one.cap_uw, one.view.spec.levels, one.view.spec.alone)
-            if one.shape in self._delaying or not _fits_beside(head, [part]):
+            late = [Part(shares, one.cap_uw, one.view.spec.levels, one.view.spec.alone)]
+            if one.shape in self._delaying or not fits_beside(head, late):
                 self._delaying.add(one.shape)
                 return False
+        if self._start_instead(one, head, self._now_ns + takes_ns):
+            return True
+        for part in late:
+            assert head is not None
             part.take(head.future)
         self._begin(one, shares, takes_ns, takes_ns)
         return True
@@ -221,17 +190,19 @@ class Round:
     def _begin(self, one: Waiter, shares: tuple[Share, ...], asked_ns: int, takes_ns: int) -> Run:
         spec, room = one.view.spec, self.ground.room
         whole = spec.unit is SizeUnit.NODES
-        size = len(shares) if whole else sum(len(share.cpus) for share in shares)
         given = Assignment(
             job_id=one.view.job_id,
-            size=size,
+            size=counted(spec, shares),
             cap_uw=room.held_uw(shares, one.cap_uw),
             shares=shares,
             expected_total_s=takes_ns / 1e9,
             levels=spec.levels,
         )
+        asked = one.size if spec.unit is SizeUnit.CORES else 0
         fulls = {
-            share.node_id: room.specs[share.node_id].kind.cores if whole else one.size
+            share.node_id: room.specs[share.node_id].kind.cores
+            if whole
+            else asked or len(share.cpus)
             for share in shares
         }
         run = Run(
@@ -242,6 +213,7 @@ class Round:
             asked_ns=asked_ns,
             left_ns=asked_ns,
             ends_ns=self._now_ns + takes_ns,
+            serial_ppm=serial_of_ppm(one.view, one.size),
             starts=True,
         )
         self.ground.start(run)
@@ -249,9 +221,9 @@ class Round:
         self._without_mates.clear()
         return run
 
-    def _ahead(self, one: Waiter) -> _Head:
+    def _ahead(self, one: Waiter) -> Head:
         shadow_ns, future = self._by_turn(one)
-        return _Head(waiter=one, shadow_ns=shadow_ns, future=future)
+        return Head(waiter=one, shadow_ns=shadow_ns, future=future)
 
     def _by_turn(self, one: Waiter) -> tuple[int, Room]:
         """When a job will fit by what runs, and what is free then; else when all has ended."""
@@ -280,7 +252,7 @@ class Round:
 
     # Beside mates.
 
-    def _start_beside(self, one: Waiter, head: _Head | None) -> bool:
+    def _start_beside(self, one: Waiter, head: Head | None) -> bool:
         """Starts a job on cores that running jobs lend, if it gains by it."""
         spec = one.view.spec
         whole = spec.unit is SizeUnit.NODES
@@ -288,15 +260,9 @@ class Round:
         if not spec.borrows or len(self._waiting) >= tested or self._mates.none:
             return False
         asked_ns = duration_ns(one.view, self._kinds[:1], one.size, one.cap_uw)
-        alike = (one.shape, asked_ns, spec.least_on_node)
-        if alike in self._without_mates or not asked_ns:
+        guest = self._guest(one, asked_ns)
+        if self._alike(one, guest) in self._without_mates or not asked_ns:
             return False
-        guest = Guest(
-            nodes=one.size if whole else 1,
-            asked=asked_ns,
-            cores=one.size,
-            least=spec.least_on_node,
-        )
         search = Search(spec=spec, guest=guest, open_to=self._open_to(one.view))
         if whole:
             if self._beside_nodes(one, search, head):
@@ -305,35 +271,94 @@ class Round:
             return True
         if not self._counted or len(self._waiting) >= self._rules.mapped:
             # No further reservation comes between this job and one that asks for the same.
-            self._without_mates.add(alike)
+            self._without_mates.add(self._alike(one, guest))
         return False
 
-    def _beside_nodes(self, one: Waiter, search: Search, head: _Head | None) -> bool:
+    def _start_instead(self, one: Waiter, head: Head | None, ends_ns: int) -> bool:
+        """Starts a job beside mates that could start by itself, where that is worth the energy."""
+        spec = one.view.spec
+        if self._rules.power is not Power.WEIGH or not spec.borrows or self._mates.none:
+            return False
+        guest = self._guest(one, ends_ns - self._now_ns)
+        if not guest.asked or not (guest.serial_ppm or self._mates.curved):
+            return False
+        search = Search(spec=spec, guest=guest, open_to=self._open_to(one.view))
+        if spec.unit is SizeUnit.NODES:
+            return self._beside_nodes(one, search, head, ends_ns)
+        return self._beside_cores(one, search, head, ends_ns)
+
+    def _guest(self, one: Waiter, asked_ns: int) -> Guest:
+        spec, kind = one.view.spec, self._kinds[0]
+        whole = spec.unit is SizeUnit.NODES
+        cores = kind.cores if whole else one.size
+        return Guest(
+            nodes=one.size if whole else 1,
+            asked=asked_ns,
+            cores=one.size,
+            least=spec.least_on_node,
+            serial_ppm=serial_of_ppm(one.view, one.size) or 0,
+            power_uw=share_uw(kind, cores, useful_uw(one.view, one.cap_uw)),
+        )
+
+    def _alike(self, one: Waiter, guest: Guest) -> Shape:
+        """What mates of a job depend on."""
+        return one.shape, guest.asked, guest.least, guest.serial_ppm, guest.power_uw
+
+    def _beside_nodes(
+        self, one: Waiter, search: Search, head: Head | None, ends_ns: int | None = None
+    ) -> bool:
+        """Beside mates on whole nodes; by itself it would end at ``ends_ns``, if that is known."""
         rules, asked_ns = self._rules, search.guest.asked
         if not rules.free_nodes and self._mates.pick(search) is None:
-            self._without_mates.add((one.shape, asked_ns, search.guest.least))
+            self._without_mates.add(self._alike(one, search.guest))
             return False
-        search = replace(search, latest_ns=self._latest_ns(one, asked_ns))
+        ends_ns = ends_ns or self._alone_ns(one, asked_ns)
+        search = self._bounded(search, ends_ns)
         if rules.free_nodes:
             search = replace(search, free=self._spare(one, head))
         if rules.protects and head is not None:
             search = replace(search, allowed=self._keeping(head, asked_ns))
         pick = self._mates.pick(search)
-        if pick is None:
+        if pick is None or not self._is_worth(self._mates.worth(search, pick), pick, ends_ns):
             return False
         before = self._as_they_are(pick.mates)
         shares = self._mates.lend(one.view.spec, one.view.job_id, pick)
-        return self._share(one, head, shares, (asked_ns, pick.takes), before)
+        return self._share(one, head, shares, (asked_ns, pick.takes, search.latest_ns), before)
 
-    def _beside_cores(self, one: Waiter, search: Search, head: _Head | None) -> bool:
+    def _beside_cores(
+        self, one: Waiter, search: Search, head: Head | None, ends_ns: int | None = None
+    ) -> bool:
         asked_ns = search.guest.asked
-        search = replace(search, latest_ns=self._latest_ns(one, asked_ns))
+        ends_ns = ends_ns or self._alone_ns(one, asked_ns)
+        search = self._bounded(search, ends_ns)
         for node_id, pick in self._mates.picks_on_nodes(search)[:TRIED]:
+            if not self._is_worth(self._mates.worth_on(search, node_id, pick), pick, ends_ns):
+                continue
             before = self._as_they_are(job for job, _ in pick.gives)
             shares = self._mates.lend_on_node(one.view.spec, one.view.job_id, node_id, pick)
-            if self._share(one, head, shares, (asked_ns, pick.takes), before):
+            if self._share(one, head, shares, (asked_ns, pick.takes, search.latest_ns), before):
                 return True
         return False
+
+    def _bounded(self, search: Search, ends_ns: int | None) -> Search:
+        """With when it must have ended: before it would by itself.
+
+        Not where energy saved may be worth a later end, nor where nobody asks.
+        """
+        rules = self._rules
+        if rules.power is Power.WEIGH:
+            saves = search.guest.serial_ppm or self._mates.curved
+            return search if saves else replace(search, latest_ns=ends_ns)
+        return replace(search, latest_ns=ends_ns if rules.benefit else None)
+
+    def _is_worth(
+        self, worth: Callable[[int, float], float], pick: Pick | NodePick, ends_ns: int | None
+    ) -> bool:
+        """Whether what is weighed, if anything is, speaks for these mates."""
+        if self._rules.power is not Power.WEIGH or ends_ns is None:
+            return True
+        sooner_ns = ends_ns - self._now_ns - pick.takes
+        return worth(sooner_ns, self._rules.energy_weight) > 0
 
     def _as_they_are(self, jobs: Iterable[int]) -> _Before:
         runs = [self.ground.runs[job] for job in jobs]
@@ -342,19 +367,28 @@ class Round:
     def _share(
         self,
         one: Waiter,
-        head: _Head | None,
+        head: Head | None,
         shares: tuple[Share, ...],
-        times_ns: tuple[int, int],
+        times_ns: tuple[int, int, int | None],
         before: _Before,
     ) -> bool:
-        """Starts a job beside mates that have shrunk; undone where power or the first forbid it."""
-        ground, (asked_ns, takes_ns) = self.ground, times_ns
-        if ground.room.power_of(shares, one.cap_uw, one.view.spec.levels) <= ground.room.power_uw:
+        """Starts a job beside mates that have shrunk; undone where power or the first forbid it.
+
+        ``times_ns``: what it asked for, takes as it shares, and when it must have ended.
+        """
+        ground, (asked_ns, takes_ns, latest_ns) = self.ground, times_ns
+        cap_uw = self._fed_uw(one, shares, [mate for mate, _, _ in before])
+        if cap_uw is not None and cap_uw < one.cap_uw:
+            kinds, caps_uw = ground.room.kinds_under(shares), (cap_uw, one.cap_uw)
+            takes_ns = takes_ns * pace_ppm(one.view, kinds, one.size, caps_uw) // WHOLE_PPM
+            one = replace(one, cap_uw=cap_uw)
+        in_time = latest_ns is None or self._now_ns + takes_ns < latest_ns
+        if cap_uw is not None and in_time:
             run = self._begin(one, shares, asked_ns, takes_ns)
             for mate, _, _ in before:
                 mate.ends_ns = ground.predicted_ns(mate)
             late = self._late(head, run, before)
-            kept = head is None or not self._rules.protects or _fits_beside(head, late)
+            kept = head is None or not self._rules.protects or fits_beside(head, late)
             if kept and self._mates_may_stay(before):
                 for mate, _, _ in before:
                     self._mates.lends_no_more(mate.job)
@@ -366,7 +400,34 @@ class Round:
             ground.restore(mate, given, ends_ns)
         return False
 
-    def _look_ahead_again(self, head: _Head, late: Sequence[_Part]) -> None:
+    def _fed_uw(self, one: Waiter, shares: tuple[Share, ...], mates: Sequence[Run]) -> int | None:
+        """The level for which there is power, with ``any`` as low as it takes; None: for none.
+
+        Mates go down with it.
+        """
+        room, spec = self.ground.room, one.view.spec
+        if room.power_of(shares, one.cap_uw, spec.levels) <= room.power_uw:
+            return one.cap_uw
+        if self._rules.power is not Power.ANY:
+            return None
+        guest = Assignment(
+            job_id=one.view.job_id,
+            size=one.size,
+            cap_uw=room.held_uw(shares, one.cap_uw),
+            shares=shares,
+            levels=spec.levels,
+        )
+        given = [(mate.given, not mate.view.spec.cap_uw) for mate in mates]
+        power_uw = room.power_uw + sum(mate.power_uw for mate in mates)
+        level_uw = common_level_uw(room, [(guest, not spec.cap_uw), *given], power_uw)
+        if level_uw is None:
+            return None
+        for mate in mates:
+            if not mate.view.spec.cap_uw and level_uw < mate.given.cap_uw:
+                self.ground.set_cap(mate, level_uw)
+        return one.cap_uw if spec.cap_uw else min(one.cap_uw, level_uw)
+
+    def _look_ahead_again(self, head: Head, late: Sequence[Part]) -> None:
         """What is free when the first starts, now that these are not."""
         if self._rules.protects:
             for part in late:
@@ -375,19 +436,19 @@ class Round:
         head.shadow_ns, head.future = self._by_turn(head.waiter)
         self._delaying.clear()
 
-    def _late(self, head: _Head | None, run: Run, before: _Before) -> list[_Part]:
+    def _late(self, head: Head | None, run: Run, before: _Before) -> list[Part]:
         """What a job and its mates hold at the shadow time that would have been free then."""
         if head is None:
             return []
         late = [
-            _held(given, mate.view)
+            held(given, mate.view)
             for mate, given, ends_ns in before
             if ends_ns <= head.shadow_ns < mate.ends_ns
         ]
         if run.ends_ns > head.shadow_ns:
             lent = {share.node_id for _, given, _ in before for share in given.shares}
             free = tuple(share for share in run.given.shares if share.node_id not in lent)
-            late.append(_held(replace(run.given, shares=free), run.view))
+            late.append(held(replace(run.given, shares=free), run.view))
         return late
 
     def _mates_may_stay(self, before: _Before) -> bool:
@@ -406,30 +467,24 @@ class Round:
             spec, node_id, now_ns, now_ns + (spec.limit_ns or takes_ns)
         )
 
-    def _keeping(self, head: _Head, longer_ns: int) -> Callable[[tuple[int, ...]], bool]:
+    def _keeping(self, head: Head, longer_ns: int) -> Callable[[tuple[int, ...]], bool]:
         """Whether jobs may be mates: the first has its nodes in time if they end later."""
         runs = self.ground.runs
 
         def allowed(mates: tuple[int, ...]) -> bool:
             late = [
-                _held(runs[mate].given, runs[mate].view)
+                held(runs[mate].given, runs[mate].view)
                 for mate in mates
                 if runs[mate].ends_ns <= head.shadow_ns < runs[mate].ends_ns + longer_ns
             ]
-            return _fits_beside(head, late)
+            return fits_beside(head, late)
 
         return allowed
 
-    def _spare(self, one: Waiter, head: _Head | None) -> Callable[[int], int]:
+    def _spare(self, one: Waiter, head: Head | None) -> Callable[[int], int]:
         """Free nodes for a job that takes so long, none that the first that waits will need."""
-        room, spec = self.ground.room, one.view.spec
-        each_uw = max(
-            room.cores_uw(name, node.kind.cores, one.cap_uw, spec.levels)
-            for name, node in room.specs.items()
-        )
-        free = room.empty_count(spec)
-        if each_uw:
-            free = min(free, max(room.power_uw, 0) // each_uw)
+        any_power = self._rules.power is Power.ANY
+        free = self.ground.room.empty_count(one.view.spec) if any_power else self._fed_count(one)
         if head is None:
             return lambda _: free
         extra = 0
@@ -438,11 +493,21 @@ class Round:
         shadow_ns, now_ns = head.shadow_ns, self._now_ns
         return lambda takes_ns: free if now_ns + takes_ns <= shadow_ns else min(free, extra)
 
+    def _fed_count(self, one: Waiter) -> int:
+        """Free nodes for which there is power."""
+        room, spec = self.ground.room, one.view.spec
+        each_uw = max(
+            room.cores_uw(name, node.kind.cores, one.cap_uw, spec.levels)
+            for name, node in room.specs.items()
+        )
+        free = room.empty_count(spec)
+        return min(free, max(room.power_uw, 0) // each_uw) if each_uw else free
+
     # Without mates.
 
-    def _latest_ns(self, one: Waiter, asked_ns: int) -> int | None:
+    def _alone_ns(self, one: Waiter, asked_ns: int) -> int | None:
         """When a job would end if it waited; None: that is no matter, or it never starts."""
-        if not self._rules.benefit:
+        if not self._rules.benefit and self._rules.power is not Power.WEIGH:
             return None
         start_ns = self._mapped_start(one, asked_ns) if self._counted else self._free_start(one)
         return None if start_ns is None else start_ns + asked_ns
@@ -501,7 +566,7 @@ class Round:
         for run in self.ground.runs.values():
             for share in run.given.shares:
                 ends[share.node_id] = max(ends.get(share.node_id, self._now_ns), run.ends_ns)
-        profile = Profile(self._spare(one, None)(0), self._now_ns)
+        profile = Profile(self._fed_count(one), self._now_ns)
         times, free = profile.times, profile.free
         for end_ns in sorted(ends.values()):
             if end_ns == times[-1]:
@@ -510,23 +575,6 @@ class Round:
                 times.append(end_ns)
                 free.append(free[-1] + 1)
         return profile
-
-
-def _held(given: Assignment, view: JobView) -> _Part:
-    return _Part(given.shares, given.cap_uw, given.levels, view.spec.alone)
-
-
-def _fits_beside(head: _Head, late: Sequence[_Part]) -> bool:
-    """Whether the first still has its place at its time if these are not free then."""
-    if not any(part.shares for part in late):
-        return True
-    future = head.future
-    for part in late:
-        part.take(future)
-    fits = head.waiter.place(future) is not None
-    for part in late:
-        future.give_back(part.shares, part.power_uw(future), part.alone)
-    return fits
 
 
 def _fits(room: Room, one: Waiter) -> bool:

@@ -1,13 +1,15 @@
 """Jobs that run under slowdown-driven, on nodes with names: what they hold, when they will end.
 
-A job goes as fast as on the node where it has least of what it asked for (the worst-case model).
+A job goes as fast as on the node where it has least of what it asked for (the worst-case model, or
+what is known of it: `models.amdahl`).
 Who lends to whom is written down nowhere: of two jobs on a node the one that started later is the
 guest. So a job that has less than it asked for is predicted to have all of it again when the last
 of its guests ends; a guest is predicted to go on with what it has.
 
 Free cores of a node go to the jobs there that have fewer than they asked for, those that started
 first first: a mate has its cores back when its guest ends, and a guest gets those of an owner that
-ends before it. Times are whole nanoseconds.
+ends before it. Caps that are lower than they could be come back up likewise. Times are whole
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from wattfold.coordinator.core.job import Assignment, ResizeMode, Share, SizeUni
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.core.reservation import Windows
+from wattfold.coordinator.models.amdahl import WHOLE_PPM, takes, work
 from wattfold.coordinator.policies.core_choice import Want, distribute
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room
 from wattfold.coordinator.policies.scheduler import Site
-from wattfold.coordinator.policies.slowdown_driven_choice import takes_on
+from wattfold.coordinator.policies.slowdown_driven_levels import pace_ppm, raised_uw
+from wattfold.coordinator.policies.slowdown_driven_speed import serial_of_ppm
 
 NOT_YET = float("inf")
 
@@ -46,6 +50,10 @@ class Run:
     ends_ns: int = 0
     power_uw: int = 0
     """Above the floors."""
+    serial_ppm: int | None = None
+    """What of its time fewer cores do not stretch; None = not known."""
+    pace_ppm: int = WHOLE_PPM
+    """How long it takes at its cap over that at the cap it could have."""
     starts: bool = False
     """Now, in this round."""
 
@@ -54,6 +62,16 @@ class Run:
         """Asked for and had, on the node where it has the least part."""
         pairs = [(self.fulls[share.node_id], len(share.cpus)) for share in self.given.shares]
         return max(pairs, key=lambda pair: pair[0] / pair[1])
+
+    def takes_ns(self, all_ns: int) -> int:
+        """How long it takes, with what it has now, for what takes so long on all of it."""
+        full, had = self.slowest
+        return takes(all_ns, full, had, self.serial_ppm or 0) * self.pace_ppm // WHOLE_PPM
+
+    def does_ns(self, time_ns: int) -> int:
+        """What it does in a time with what it has now, as its time on all of it."""
+        full, had = self.slowest
+        return work(time_ns * WHOLE_PPM // self.pace_ppm, full, had, self.serial_ppm or 0)
 
     @property
     def short(self) -> bool:
@@ -99,11 +117,13 @@ class Ground:
     runs: dict[int, Run] = field(default_factory=dict)
     _on: dict[NodeId, dict[int, Run]] = field(default_factory=dict)
     _kinds: tuple[NodeKind, ...] = ()
+    _most_uw: int = 0
 
     def __post_init__(self) -> None:
         site, windows = self.site, Windows(self.site.reservations)
         self.room = Room(site.nodes, site.spendable_uw, windows, self.now_ns)
         self._kinds = tuple(node.spec.kind for node in site.nodes[:1])
+        self._most_uw = max(node.spec.kind.most_uw for node in site.nodes)
 
     # What runs.
 
@@ -124,10 +144,10 @@ class Ground:
         full, had = run.slowest
         if full > had and run.grows:
             until_ns = max((one.ends_ns for one in self._guests(run)), default=0)
-            does_ns = (until_ns - self.now_ns) * had // full
+            does_ns = run.does_ns(until_ns - self.now_ns)
             if until_ns > self.now_ns and run.left_ns > does_ns:
-                return until_ns + run.left_ns - does_ns
-        return self.now_ns - (-run.left_ns * full // had)
+                return until_ns + (run.left_ns - does_ns) * run.pace_ppm // WHOLE_PPM
+        return self.now_ns + run.takes_ns(run.left_ns)
 
     def _guests(self, run: Run) -> Iterator[Run]:
         for share in run.given.shares:
@@ -141,28 +161,40 @@ class Ground:
         size = current.size
         if view.spec.unit is SizeUnit.CORES:
             size = fulls[current.shares[0].node_id]
-        asked_ns = duration_ns(view, kinds, size, current.cap_uw)
+        wanted_uw = self.wanted_uw(view, current)
+        asked_ns = duration_ns(view, kinds, size, wanted_uw)
         run = Run(
-            job=job, view=view, given=current, fulls=fulls, asked_ns=asked_ns, left_ns=asked_ns
+            job=job,
+            view=view,
+            given=current,
+            fulls=fulls,
+            asked_ns=asked_ns,
+            left_ns=asked_ns,
+            serial_ppm=serial_of_ppm(view, size),
+            pace_ppm=pace_ppm(view, kinds, size, (current.cap_uw, wanted_uw)),
         )
-        full, had = run.slowest
-        takes_ns = takes_on(asked_ns, full, had)
-        if view.resized_ns < 0 <= view.started_ns:
+        takes_ns = run.takes_ns(asked_ns)
+        if view.resized_ns < 0 <= view.started_ns and current.cap_uw == wanted_uw:
             left_ns = max(view.started_ns + takes_ns - self.now_ns, 0)
         else:
             left_ns = round((1 - view.done) * takes_ns)
-        run.left_ns = left_ns * had // full
+        run.left_ns = run.does_ns(left_ns)
         self._put(run)
+
+    def wanted_uw(self, view: JobView, given: Assignment) -> int:
+        """The level a job has where there are watts for it: its user's, else the greatest there."""
+        asked_uw = self.room.held_uw(given.shares, view.spec.cap_uw or self._most_uw)
+        return max(asked_uw, given.cap_uw)
 
     def _fulls(
         self, view: JobView, current: Assignment, kinds: Iterable[NodeKind]
     ) -> dict[NodeId, int]:
-        """The cores it asked for on each node; of a node out of reach, what it has."""
+        """The cores it asked for on each node; of units, and of nodes out of reach, what it has."""
         if view.spec.unit is SizeUnit.CORES:
             most = max((kind.cores for kind in kinds), default=current.size)
             full = max(min(view.greatest_size, most), current.size)
             return {current.shares[0].node_id: full}
-        specs = self.room.specs
+        specs = self.room.specs if view.spec.unit is SizeUnit.NODES else {}
         return {
             share.node_id: specs[share.node_id].kind.cores
             if share.node_id in specs
@@ -199,20 +231,29 @@ class Ground:
             replace(share, cpus=cpus[share.node_id]) if share.node_id in cpus else share
             for share in before.shares
         )
-        alone = run.view.spec.alone
-        self.room.give_back(before.shares, run.power_uw, alone)
-        run.power_uw = self.room.given_uw(replace(before, shares=shares))
-        self.room.take(shares, run.power_uw, alone)
         whole = run.view.spec.unit is SizeUnit.NODES
         size = before.size if whole else sum(len(share.cpus) for share in shares)
-        run.given = replace(before, size=size, shares=shares)
-        takes_ns = takes_on(run.asked_ns, *run.slowest)
-        run.given = replace(run.given, expected_total_s=takes_ns / 1e9)
+        self._give(run, replace(before, size=size, shares=shares))
+        run.given = replace(run.given, expected_total_s=run.takes_ns(run.asked_ns) / 1e9)
+
+    def set_cap(self, run: Run, cap_uw: int) -> None:
+        """A running job goes on at this level."""
+        self._give(run, replace(run.given, cap_uw=cap_uw))
+        run.given = replace(run.given, expected_total_s=run.takes_ns(run.asked_ns) / 1e9)
 
     def restore(self, run: Run, before: Assignment, ends_ns: int) -> None:
-        """Undoes `resize` of a job that had this and was to end then."""
-        self.resize(run, {share.node_id: share.cpus for share in before.shares})
-        run.given, run.ends_ns = before, ends_ns
+        """Undoes `resize` and `set_cap` of a job that had this and was to end then."""
+        self._give(run, before)
+        run.ends_ns = ends_ns
+
+    def _give(self, run: Run, given: Assignment) -> None:
+        alone, caps_uw = run.view.spec.alone, (given.cap_uw, self.wanted_uw(run.view, given))
+        self.room.give_back(run.given.shares, run.power_uw, alone)
+        run.given, run.power_uw = given, self.room.given_uw(given)
+        self.room.take(given.shares, run.power_uw, alone)
+        if run.pace_ppm != WHOLE_PPM or caps_uw[0] != caps_uw[1]:
+            kinds = self.room.kinds_under(given.shares)
+            run.pace_ppm = pace_ppm(run.view, kinds, run.view.greatest_size, caps_uw)
 
     def _give_back(self) -> None:
         short = [run for run in self.runs.values() if run.resizable and run.short]
@@ -221,6 +262,13 @@ class Ground:
                 cpus = self._grown(run, share)
                 if cpus is not None:
                     self.resize(run, {share.node_id: cpus})
+        for run in sorted(self.runs.values(), key=lambda run: run.since):
+            wanted_uw, given = self.wanted_uw(run.view, run.given), run.given
+            known = all(share.node_id in self.room.specs for share in given.shares)
+            if given.cap_uw < wanted_uw and run.view.movable and known and not given.levels:
+                cap_uw = raised_uw(self.room, given, wanted_uw, self.room.power_uw)
+                if cap_uw > given.cap_uw:
+                    self.set_cap(run, cap_uw)
 
     def _grown(self, run: Run, share: Share) -> CpuSet | None:
         """What a job may have of a node, as far as there is power for it; None: no more."""

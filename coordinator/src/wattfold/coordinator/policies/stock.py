@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.amounts import Amounts, gpus_text, memory_text
 from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.job_units import size_text, units_over, units_within
 from wattfold.coordinator.core.plan import NodeView
+from wattfold.coordinator.core.spread import Spread
 
 NAMED_MAX = 3
 """Nodes that a sentence names."""
@@ -49,8 +51,8 @@ class Stock:
             self._gpus[share.node_id] = self._taken_gpus(share.node_id) - {*share.gpus}
 
     def holds(self, node_id: NodeId, spec: JobSpec) -> bool:
-        """Whether a node has the features of a job and what it asks for left."""
-        return not lacking(self._view(node_id), spec) and spec.node_amounts <= self.free(node_id)
+        """Whether a node has the features of a job and what it asks for left, of units for one."""
+        return not lacking(self._view(node_id), spec) and spec.unit_amounts <= self.free(node_id)
 
     def free(self, node_id: NodeId) -> Amounts:
         """What is left of a node; its cores are not counted here."""
@@ -70,6 +72,8 @@ class Stock:
 
     def missing(self, spec: JobSpec) -> str:
         """What a job lacks beside cores and power, for people; empty where enough nodes have it."""
+        if spec.unit is SizeUnit.UNITS:
+            return self._missing_units(spec)
         needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
         if not spec.requests or len(self.nodes_for(spec)) >= needed:
             return ""
@@ -86,6 +90,21 @@ class Stock:
         also = f" beside {memory_text(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
         return f"needs {gpus_text(spec.gpus)} on {on}{also}: {_some(told)}"
 
+    def _missing_units(self, spec: JobSpec) -> str:
+        """`missing` of a job of units, which may share nodes."""
+        if not spec.requests:
+            return ""
+        able = [node for node in self._nodes if could_hold(node, spec)]
+        most = largest_number(spec, [node.spec.capacity for node in able])
+        asked = f"{size_text(spec, spec.size_min)} with {wanted_text(spec)}{_where(spec)}"
+        if most < spec.size_min:
+            return f"asks for {asked}; the nodes in reach can hold {most}"
+        free = [self.free(node.spec.node_id) + Amounts(cores=len(node.spec.cpus)) for node in able]
+        now = largest_number(spec, free)
+        if now >= spec.size_min:
+            return ""
+        return f"needs {asked}: what is free beside cores does for {now}"
+
     def _taken_gpus(self, node_id: NodeId) -> frozenset[str]:
         return self._gpus.get(node_id, frozenset())
 
@@ -95,9 +114,17 @@ class Stock:
         return self._views[node_id]
 
 
+def largest_number(spec: JobSpec, free: Iterable[Amounts]) -> int:
+    """How many units of a job nodes hold of which so much is free."""
+    return units_over(spec, (units_within(spec, amounts) for amounts in free))
+
+
 def could_hold(node: NodeView, spec: JobSpec) -> bool:
-    """Whether a node has all that a job asks for beside cores, when nobody else is there."""
-    return not lacking(node, spec) and spec.node_amounts <= node.spec.capacity
+    """Whether a node has all that a job asks for beside cores, when nobody else is there.
+
+    Of a job of units, whether it has that for one of them.
+    """
+    return not lacking(node, spec) and spec.unit_amounts <= node.spec.capacity
 
 
 def lacking(node: NodeView, spec: JobSpec) -> list[str]:
@@ -106,11 +133,18 @@ def lacking(node: NodeView, spec: JobSpec) -> list[str]:
 
 
 def wanted_text(spec: JobSpec) -> str:
-    """What a job asks of a node beside cores, for people."""
+    """What a job asks of a node, or for a unit, beside cores, for people."""
     parts = [f"{memory_text(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
     parts += [gpus_text(spec.gpus)] if spec.gpus else []
     parts += [f"the features {', '.join(spec.features)}"] if spec.features else []
     return " and ".join(parts)
+
+
+def _where(spec: JobSpec) -> str:
+    each = " each" if spec.size_min > 1 else ""
+    if spec.size_min == 1 or spec.spread is Spread.ANY:
+        return each
+    return each + (" on one node" if spec.spread is Spread.TOGETHER else " on nodes of their own")
 
 
 def _too_few(count: int) -> str:

@@ -7,17 +7,21 @@ of named nodes, so it is still there when its time has come, whatever is kept be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.plan import NodeView
 from wattfold.coordinator.core.reservation import ENDLESS_NS, Closed
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.policies.node_selection.choice import Chooser
 from wattfold.coordinator.policies.promises import Hold, Request, Space
+from wattfold.coordinator.policies.unit_places import Chosen, Fit, chosen, in_turn
 
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
@@ -25,6 +29,10 @@ BLOCK = 64
 """So many times are looked at together."""
 TRIES = 6
 """After so many times that would do but not for long enough, all that are left are looked at."""
+
+
+def _no_units(column: int, units: int) -> int:
+    raise AssertionError(f"{units} units on node {column} of a job that has none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +54,12 @@ class Need:
     closed: Sequence[Closed] = ()
     until_ns: int = ENDLESS_NS
     """Beyond that nothing is kept for it: its reservation is over."""
+    units: int = 0
+    """So many units, as they are spread, in place of ``count`` nodes: cores, memory and GPUs are of
+    each of them then, and so is the power, which ``takes_uw`` says of several on one node."""
+    spread: Spread = Spread.ANY
+    takes_uw: Callable[[int, int], int] = _no_units
+    """What a number of units draw on the node of a column, microwatts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +71,13 @@ class NodesHold(Hold):
     power_uw: int
     memory_bytes: Ints | int = 0
     gpus: Ints | int = 0
+    units: Ints | None = None
+    """How many units of a job each node has."""
+
+    def names(self, nodes: Sequence[NodeId]) -> tuple[NodeId, ...]:
+        """The nodes, as a promise names them."""
+        columns = self.columns if self.units is None else np.repeat(self.columns, self.units)
+        return tuple(nodes[column] for column in columns)
 
 
 class Timeline(Space[Need, NodesHold]):
@@ -99,6 +120,8 @@ class Timeline(Space[Need, NodesHold]):
         fed_uw = int(self._power[first:last].min())
         if fed_uw < need.least_uw:
             return None
+        if need.units:
+            return self._units_at(one, start_ns, end_ns, fed_uw)
         least = self._cores[first:last].min(axis=0)
         fits: Bools = least >= self._needed(need)
         if need.able is not None:
@@ -107,19 +130,17 @@ class Timeline(Space[Need, NodesHold]):
             fits &= self._bytes[first:last].min(axis=0) >= need.memory_bytes
         if need.gpus:
             fits &= self._gpus[first:last].min(axis=0) >= need.gpus
-        for span in need.closed:
-            if span.from_ns <= start_ns < span.to_ns:
-                fits[[self.columns[name] for name in span.nodes if name in self.columns]] = False
-        chosen = self._chosen(one, fits, least, fed_uw, start_ns)
-        if chosen is None:
+        fits[self._closed(need, start_ns)] = False
+        where = self._chosen(one, fits, least, fed_uw, start_ns)
+        if where is None:
             return None
         return NodesHold(
             start_ns=start_ns,
             end_ns=end_ns,
             promised_ns=start_ns,
-            columns=chosen,
-            cores=self._whole[chosen] if need.alone else need.cores,
-            power_uw=int(need.power_uw[chosen].sum()),
+            columns=where,
+            cores=self._whole[where] if need.alone else need.cores,
+            power_uw=int(need.power_uw[where].sum()),
             memory_bytes=need.memory_bytes,
             gpus=need.gpus,
         )
@@ -141,7 +162,7 @@ class Timeline(Space[Need, NodesHold]):
                 if hold is not None:
                     return hold
                 tries += 1
-                if tries > TRIES:
+                if tries > TRIES and not one.need.units:
                     return self._swept(one, takes_ns, block + int(row) + 1, last)
         return None
 
@@ -161,8 +182,18 @@ class Timeline(Space[Need, NodesHold]):
 
     # Looking.
 
+    def _closed(self, need: Need, start_ns: int) -> list[int]:
+        """The nodes on which it may not begin then."""
+        spans = [span for span in need.closed if span.from_ns <= start_ns < span.to_ns]
+        return [self.columns[n] for span in spans for n in span.nodes if n in self.columns]
+
     def _would_do(self, need: Need, first: int, last: int) -> Bools:
         """In which rows there is room, were it only long enough."""
+        if need.units:
+            held = self._units(need, first, last)
+            together = need.spread is Spread.TOGETHER
+            most = held.max(axis=1) if together else held.sum(axis=1)
+            return np.asarray((most >= need.units) & (self._power[first:last, 0] >= need.least_uw))
         enough: Bools = np.count_nonzero(self._fits(need, first, last), axis=1) >= need.count
         enough &= self._power[first:last, 0] >= need.least_uw
         return enough
@@ -215,13 +246,72 @@ class Timeline(Space[Need, NodesHold]):
         if need.cores:
             found = found[need.power_uw[found] <= fed_uw]
             return found[[np.argmin(least[found])]] if len(found) else None
-        chosen = found[: need.count]
+        first = found[: need.count]
         if start_ns == self.now_ns:
             names = self._chooser.choose([self.names[column] for column in found], need.count)
-            chosen = np.array([self.columns[name] for name in names])
-        if need.power_uw[chosen].sum() > fed_uw:
-            chosen = found[np.argsort(need.power_uw[found], kind="stable")[: need.count]]
-        return chosen if need.power_uw[chosen].sum() <= fed_uw else None
+            first = np.array([self.columns[name] for name in names])
+        if need.power_uw[first].sum() > fed_uw:
+            first = found[np.argsort(need.power_uw[found], kind="stable")[: need.count]]
+        return first if need.power_uw[first].sum() <= fed_uw else None
+
+    # Units.
+
+    def _units(self, need: Need, first: int, last: int) -> Ints:
+        """How many units each node holds in these rows."""
+        cores = self._cores[first:last]
+        held = cores // need.cores
+        if need.memory_bytes:
+            held = np.minimum(held, self._bytes[first:last] // need.memory_bytes)
+        if need.gpus:
+            held = np.minimum(held, self._gpus[first:last] // need.gpus)
+        if need.able is not None:
+            held = held * need.able
+        if need.alone:
+            held = held * (cores >= self._whole)
+        return np.clip(held, 0, 1 if need.spread is Spread.APART else None)
+
+    def _units_at(
+        self, one: Request[Need], start_ns: int, end_ns: int, fed_uw: int
+    ) -> NodesHold | None:
+        """`at` of a job of units."""
+        need = one.need
+        first, last = self._row(start_ns), int(self._known().searchsorted(end_ns))
+        most = self._units(need, first, last).min(axis=0)
+        most[self._closed(need, start_ns)] = 0
+        least = self._cores[first:last].min(axis=0)
+        for places in self._unit_places(one, most, least):
+            power_uw = sum(need.takes_uw(column, units) for column, units in places)
+            if power_uw > fed_uw:
+                continue
+            columns, units = (np.array(part) for part in zip(*places, strict=True))
+            return NodesHold(
+                start_ns=start_ns,
+                end_ns=end_ns,
+                promised_ns=start_ns,
+                columns=columns,
+                cores=self._whole[columns] if need.alone else need.cores * units,
+                power_uw=power_uw,
+                memory_bytes=need.memory_bytes * units,
+                gpus=need.gpus * units,
+                units=units,
+            )
+        return None
+
+    def _unit_places(self, one: Request[Need], most: Ints, least: Ints) -> Iterator[Chosen]:
+        """Where units go, best first: as promised, as `unit_places` says, where they draw least."""
+        need = one.need
+        if one.promise is not None and len(one.promise.nodes) == need.units:
+            own = Counter(self.columns.get(name, -1) for name in one.promise.nodes)
+            if min(own) >= 0 and all(most[column] >= units for column, units in own.items()):
+                yield sorted(own.items())
+        fits = [Fit(int(most[at]), int(least[at]), int(at)) for at in np.flatnonzero(most)]
+        found = chosen(need.spread, need.units, fits)
+        if found is not None:
+            yield found
+            thrifty = sorted(fits, key=lambda fit: int(need.power_uw[fit.at]))
+            frugal = in_turn(need.spread, need.units, thrifty)
+            assert frugal is not None, "there is room for them"
+            yield frugal
 
     # Changing.
 

@@ -163,7 +163,7 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         processor_map=request.processor_map,
         steps_only=request.steps_only,
         step_nodes=tuple(
-            StepNode(node_id=node.node_id, address=node.address, cpus=node.cpus)
+            StepNode(node_id=node.node_id, address=node.address, cpus=node.cpus, tasks=node.tasks)
             for node in request.step_nodes
         ),
         step_key=request.step_key,

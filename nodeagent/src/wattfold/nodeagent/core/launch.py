@@ -214,6 +214,7 @@ def job_environment(
         "WATTFOLD_ATTEMPT": str(order.attempt),
         "WATTFOLD_RANK": str(order.rank),
         "WATTFOLD_RANKS": str(max(1, order.ranks)),
+        "WATTFOLD_TASKS": str(order.tasks_per_node),
         "WATTFOLD_SHIM_ENDPOINT": shim.endpoint,
         **(_gpus(order) if has_gpus else {}),
     }

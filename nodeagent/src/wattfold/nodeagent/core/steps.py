@@ -16,11 +16,15 @@ _LOCAL = "localhost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNode:
-    """A node as a launcher is told it; the address is unix:PATH or tcp:HOST:PORT."""
+    """A node as a launcher is told it; the address is unix:PATH or tcp:HOST:PORT.
+
+    ``tasks`` are the processes to be started there; 0 = as many as the job says of every node.
+    """
 
     node_id: str
     address: str
     cpus: int
+    tasks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,8 @@ def step_files(nodes: Sequence[StepNode], tasks_per_node: int, hostname: str) ->
         f"127.0.{(i + 1) // 256}.{(i + 1) % 256}" if shared else "-" for i in range(len(nodes))
     ]
     names = [node.node_id for node in nodes]
-    slots = [tasks_per_node if tasks_per_node > 1 else node.cpus for node in nodes]
+    each = [tasks_per_node if tasks_per_node > 1 else node.cpus for node in nodes]
+    slots = [node.tasks or usual for node, usual in zip(nodes, each, strict=True)]
     own = [_LOCAL if shared else hostname, *names[1:]]
     # Without a number of processors: a launcher of Python programs does not take such lines.
     charm = aliases if shared else own

@@ -540,14 +540,16 @@ class LaunchRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., uid: _Optional[int] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., attempt: _Optional[int] = ..., snapshot_dir: _Optional[str] = ..., resident: bool = ..., pes: _Optional[int] = ...) -> None: ...
 
 class StepNode(_message.Message):
-    __slots__ = ("node_id", "address", "cpus")
+    __slots__ = ("node_id", "address", "cpus", "tasks")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     cpus: int
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., cpus: _Optional[int] = ...) -> None: ...
+    tasks: int
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., cpus: _Optional[int] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class LaunchResponse(_message.Message):
     __slots__ = ("pid", "already_running")

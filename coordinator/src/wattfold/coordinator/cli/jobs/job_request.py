@@ -38,17 +38,53 @@ RESIZED_KINDS = frozenset({pb.JOB_KIND_MALLEABLE, pb.JOB_KIND_EVOLVING})
 MINIMAL_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG")
 
 
-def size_of(cores: SizeRange | None, nodes: SizeRange | None) -> tuple[pb.SizeUnit, SizeRange]:
+SPREADS = {
+    "any": pb.UNIT_SPREAD_ANY,
+    "together": pb.UNIT_SPREAD_TOGETHER,
+    "apart": pb.UNIT_SPREAD_APART,
+}
+
+
+def size_of(
+    cores: SizeRange | None, nodes: SizeRange | None, units: SizeRange | None = None
+) -> tuple[pb.SizeUnit, SizeRange]:
     """What the size counts and its range; one core when nothing is said."""
-    if cores and nodes:
-        raise BadRequestError("--cores and --nodes exclude each other; give one of them")
+    if sum(size is not None for size in (cores, nodes, units)) > 1:
+        raise BadRequestError("--cores, --nodes and --units exclude each other; give one of them")
+    if units:
+        return pb.SIZE_UNIT_UNITS, units
     if nodes:
         return pb.SIZE_UNIT_NODES, nodes
     return pb.SIZE_UNIT_CORES, cores or SizeRange(least=1, greatest=1)
 
 
-def kind_of(word: str | None, size: SizeRange, share: str | None = None) -> pb.JobKind:
-    """The kind asked for; without a word malleable for a range or one that shares, else rigid."""
+def unit_fields(
+    unit: pb.SizeUnit, unit_cores: int | None, spreads: Sequence[str]
+) -> tuple[int, pb.UnitSpread]:
+    """Cores of a unit and where units may be. Raises BadRequestError where there are none."""
+    if len(set(spreads)) > 1:
+        raise BadRequestError(
+            f"units are {' and '.join(sorted(set(spreads)))} at once: give one --spread"
+        )
+    if unit != pb.SIZE_UNIT_UNITS:
+        if unit_cores or spreads:
+            raise BadRequestError("--unit-cores and --spread are of units: give --units as well")
+        return 0, pb.UNIT_SPREAD_UNSPECIFIED
+    return unit_cores or 1, SPREADS[spreads[0] if spreads else "any"]
+
+
+def kind_of(
+    word: str | None,
+    size: SizeRange,
+    share: str | None = None,
+    unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
+) -> pb.JobKind:
+    """The kind asked for; without a word malleable for a range or one that shares, else rigid.
+
+    A range of units is moldable, as units stay where they start.
+    """
+    if word is None and unit == pb.SIZE_UNIT_UNITS:
+        return pb.JOB_KIND_MOLDABLE if size.is_range else pb.JOB_KIND_RIGID
     if word is None:
         resized = size.is_range or share not in (None, "no")
         return pb.JOB_KIND_MALLEABLE if resized else pb.JOB_KIND_RIGID

@@ -136,7 +136,8 @@ def _requests(spec: pb.JobSpec) -> Fields:
     asked = [f"{f.memory(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
     asked += [f"{spec.gpus} GPU{'s' if spec.gpus > 1 else ''}"] if spec.gpus else []
     asked += [f"features {', '.join(spec.features)}"] if spec.features else []
-    fields: Fields = [("on a node", "; ".join(asked))] if asked else []
+    each = "for a unit" if spec.unit == pb.SIZE_UNIT_UNITS else "on a node"
+    fields: Fields = [(each, "; ".join(asked))] if asked else []
     fields += [("due", _when(spec.due_at_s))] if spec.due_at_s else []
     return [*fields, ("weight", f"{spec.weight:g}")] if spec.weight not in (0, 1) else fields
 
@@ -218,6 +219,8 @@ def _kind(spec: pb.JobSpec) -> str:
 
 def _unit(spec: pb.JobSpec) -> str:
     one = max(spec.size_min, spec.size_max) == 1
+    if spec.unit == pb.SIZE_UNIT_UNITS:
+        return f"unit{'' if one else 's'} of {spec.unit_cores} core{'s' * (spec.unit_cores != 1)}"
     word = "node" if spec.unit == pb.SIZE_UNIT_NODES else "core"
     return word if one else f"{word}s"
 

@@ -41,10 +41,31 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 @click.option("--nodes", type=SIZE_RANGE, metavar="MIN[-MAX]", help="Whole nodes instead of cores.")
 @click.option(
+    "--units",
+    type=SIZE_RANGE,
+    metavar="MIN[-MAX]",
+    help="Like units on parts of nodes instead, each a task with cores of its own; a node may "
+    "hold several.",
+)
+@click.option(
+    "--unit-cores",
+    type=click.IntRange(1, 65_536),
+    metavar="N",
+    help="Cores of each unit. Default: 1.",
+)
+@click.option(
+    "--spread",
+    "spreads",
+    type=click.Choice(list(request.SPREADS)),
+    multiple=True,
+    help="together: all units on one node. apart: one a node. Default: any.",
+)
+@click.option(
     "--kind",
     type=click.Choice(list(request.KINDS)),
     help="rigid: one size. moldable: sized at its start. malleable: resized while it runs. "
-    "evolving: asks to be resized. Default: malleable for a range or with --share, else rigid.",
+    "evolving: asks to be resized. Default: malleable for a range or with --share, moldable for a "
+    "range of units, else rigid.",
 )
 @click.option(
     "--mode",
@@ -122,7 +143,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes a node that get cores of their own, such as MPI ranks; one core each at least.",
+    help="Processes a node that get cores of their own, such as MPI ranks; one core each at least. "
+    "With --units each unit is one.",
 )
 @click.option(
     "--own-launcher",
@@ -204,14 +226,14 @@ from wattfold.v1 import coordinator_pb2 as pb
     "memory_bytes",
     type=MEMORY_BYTES,
     metavar="SIZE",
-    help="Memory on every node it is on, such as 4G. It is kept for the job, which is "
-    "ended when it uses more.",
+    help="Memory on every node it is on, or with --units for each unit, such as 4G. It is kept for "
+    "the job, which is ended when it uses more on a node than it has there.",
 )
 @click.option(
     "--gpus",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="GPUs of its own on every node it is on.",
+    help="GPUs of its own on every node it is on, or with --units for each unit.",
 )
 @click.option(
     "--features",
@@ -313,9 +335,10 @@ def _spec(
     cap_uw: int | None,
     **options: Any,
 ) -> pb.JobSpec:
-    unit, size = request.size_of(options["cores"], options["nodes"])
+    unit, size = request.size_of(options["cores"], options["nodes"], options["units"])
+    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spreads"])
     share = options["share"]
-    kind = request.kind_of(options["kind"], size, share)
+    kind = request.kind_of(options["kind"], size, share, unit)
     export_all = options["export"] == "all" and not options["no_env"]
     request.check_name("--name", name)
     request.check_name("--app", app)
@@ -331,6 +354,8 @@ def _spec(
         unit=unit,
         size_min=size.least,
         size_max=size.greatest,
+        unit_cores=unit_cores,
+        spread=spread,
         time_ns=time_ns or 0,
         limit_ns=limit_ns or 0,
         priority=options["priority"],

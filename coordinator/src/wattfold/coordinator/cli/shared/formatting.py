@@ -168,11 +168,11 @@ def percent(share: float) -> str:
 
 
 def size(job: pb.Job) -> str:
-    """Present size and range, `2/1-4`, `n` marks whole nodes."""
+    """Present size and range, `2/1-4`, `n` marks whole nodes, `x8` units of 8 cores."""
     spec = job.spec
     least, greatest = spec.size_min, spec.size_max or spec.size_min
     asked = f"{least}" if greatest == least else f"{least}-{greatest}"
-    unit = "n" if spec.unit == pb.SIZE_UNIT_NODES else ""
+    unit = {pb.SIZE_UNIT_NODES: "n", pb.SIZE_UNIT_UNITS: f"x{spec.unit_cores}"}.get(spec.unit, "")
     if not job.size:
         return asked + unit
     return f"{job.size}/{asked}{unit}" if asked != str(job.size) else f"{job.size}{unit}"

@@ -48,7 +48,7 @@ from wattfold.coordinator.simulation.results.comparison import (
     comparison_table,
 )
 from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.simulation.workloads.log_reader import read_log
 
 DEFAULT = "easy,easy-uniform,parm-wse"
 PICTURES = (".png", ".svg", ".pdf")
@@ -193,7 +193,7 @@ def _nodes_of_log(options: dict[str, Any]) -> int:
     if options["log"] is None:
         raise BadRequestError("--model needs the --nodes of the machine")
     odd_rows = policy_of(options["on_odd"], options["exceptions"])
-    workload = read_swf(options["log"], odd_rows).workload
+    workload = read_log(options["log"], odd_rows).workload
     header = workload.header
     if not len(workload):
         raise BadRequestError(f"{options['log']}: the log has no jobs")

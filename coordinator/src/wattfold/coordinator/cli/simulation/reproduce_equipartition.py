@@ -7,34 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.text import Text
 
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.simulation.reproduce_run import check_complete, running
-from wattfold.coordinator.cli.simulation.reproduce_tables import (
-    print_counts,
-    stand_in_table,
-    verdict_table,
-)
+from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
 from wattfold.coordinator.figures.equipartition_evaluation import draw
 from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
 from wattfold.coordinator.simulation.experiments.equipartition.evaluation import (
-    Evaluation,
     evaluate,
 )
-from wattfold.coordinator.simulation.experiments.equipartition.report import (
-    QUICK_NOTE,
-    document,
-    write_report,
-)
+from wattfold.coordinator.simulation.experiments.equipartition.report import report_of
 from wattfold.coordinator.simulation.experiments.equipartition.settings import (
     LONG_SEEDS,
     SHORT_SEEDS,
     Settings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+from wattfold.coordinator.simulation.experiments.report import write_report
 from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
@@ -112,33 +101,6 @@ def equipartition(
             backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
             progress=progress,
         )
-        written = write_report(evaluation, known, folder, draw)
-    if session.json:
-        session.print_json(
-            {**document(evaluation, known), "files": [str(path) for path in written]}
-        )
-    else:
-        _print(session, evaluation, known, folder)
-    check_complete(evaluation)
-
-
-def _print(
-    session: Session, evaluation: Evaluation, known: tuple[StandIn, ...], folder: Path
-) -> None:
-    """Verdicts, stand-ins, and where the files are."""
-    for findings in evaluation.findings:
-        title = findings.experiment.title
-        if evaluation.plan.quick:
-            title += f" -- {QUICK_NOTE.upper()}"
-        session.print(verdict_table(title, findings.judgements))
-        session.print(Text())
-    session.print(stand_in_table(known))
-    session.print(Text())
-    print_counts(session, [j for f in evaluation.findings for j in f.judgements])
-    session.print(
-        Text(
-            f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
-            f"{evaluation.core_s:.0f} s of processor time."
-        )
-    )
-    session.print(Text(f"Report, figures, measures and single results: {folder}/report.md"))
+        report = report_of(evaluation, known, draw)
+        written = write_report(report, folder)
+    finish(session, report, written, folder)

@@ -12,8 +12,7 @@ import click
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
 from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.simulation.reproduce_run import check_complete, running
-from wattfold.coordinator.cli.simulation.reproduce_tables import print_evaluation
+from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range
 from wattfold.coordinator.figures.parm_evaluation import draw
 from wattfold.coordinator.simulation.experiments.parm.case import Log
@@ -22,8 +21,9 @@ from wattfold.coordinator.simulation.experiments.parm.evaluation import (
     evaluate,
 )
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
-from wattfold.coordinator.simulation.experiments.parm.report import document, write_report
+from wattfold.coordinator.simulation.experiments.parm.report import report_of
 from wattfold.coordinator.simulation.experiments.parm.settings import Settings, stand_ins
+from wattfold.coordinator.simulation.experiments.report import write_report
 from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
 from wattfold.coordinator.simulation.sweep.store import ResultStore
@@ -147,16 +147,11 @@ def parm(
                 plans, store=ResultStore(folder / "cases"), backend=backend, progress=progress
             )
             known = stand_ins(settings, log.path.name if log else None)
-            written = write_report(evaluation, known, folder, draw)
+            report = report_of(evaluation, known, draw)
+            written = write_report(report, folder)
     except DaskUnavailableError as error:
         raise CliError(str(error)) from error
-    if session.json:
-        session.print_json(
-            {**document(evaluation, known), "files": [str(path) for path in written]}
-        )
-    else:
-        print_evaluation(session, evaluation, known, folder)
-    check_complete(evaluation)
+    finish(session, report, written, folder)
 
 
 def _settings(options: dict[str, Any]) -> Settings:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.session import Session
+from wattfold.coordinator.cli.simulation.reproduce_tables import print_report
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
+from wattfold.coordinator.simulation.experiments.report import Report, document
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress, progress_on
-from wattfold.coordinator.simulation.sweep.run import Failure
-
-
-class Ended(Protocol):
-    """An evaluation that has been run."""
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """Cases without a result."""
-
-    @property
-    def cases(self) -> int:
-        """All of them."""
 
 
 @contextmanager
@@ -40,11 +28,16 @@ def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
         raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def check_complete(evaluation: Ended) -> None:
-    """Cases without a result make the command fail, after everything else is shown."""
-    if evaluation.failures:
-        first = evaluation.failures[0]
+def finish(session: Session, report: Report, written: Sequence[Path], folder: Path) -> None:
+    """Shows what came out. Raises CliError, after all else, where cases have no result."""
+    if session.json:
+        session.print_json({**document(report), "files": [str(path) for path in written]})
+    else:
+        print_report(session, report, folder)
+    totals = report.totals
+    if totals.failures:
+        first = totals.failures[0]
         raise CliError(
-            f"{len(evaluation.failures)} of {evaluation.cases} cases failed, the first of them "
+            f"{len(totals.failures)} of {totals.cases} cases failed, the first of them "
             f"{first.label}: {first.reason}"
         )

@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.text import Text
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.simulation.reproduce_run import check_complete, running
-from wattfold.coordinator.cli.simulation.reproduce_tables import (
-    print_counts,
-    stand_in_table,
-    verdict_table,
-)
+from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
 from wattfold.coordinator.figures.slowdown_evaluation import draw
+from wattfold.coordinator.simulation.experiments.report import write_report
 from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
     SOURCES,
     Log,
@@ -29,20 +24,14 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
 )
 from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import (
     EXPERIMENTS,
-    Evaluation,
     evaluate,
 )
-from wattfold.coordinator.simulation.experiments.slowdown_driven.report import (
-    QUICK_NOTE,
-    document,
-    write_report,
-)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.report import report_of
 from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
     SEEDS,
     Settings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
@@ -169,14 +158,9 @@ def slowdown_driven(
             backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
             progress=progress,
         )
-        written = write_report(evaluation, known, folder, draw)
-    if session.json:
-        session.print_json(
-            {**document(evaluation, known), "files": [str(path) for path in written]}
-        )
-    else:
-        _print(session, evaluation, known, folder)
-    check_complete(evaluation)
+        report = report_of(evaluation, known, draw)
+        written = write_report(report, folder)
+    finish(session, report, written, folder)
 
 
 def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:
@@ -213,25 +197,3 @@ def _check(plan: Plan, chosen: Sequence[str]) -> None:
                 f"experiment {name} is about {about}: name the folder of "
                 f"{SOURCES[about].log_name} with --logs DIR or WATTFOLD_WORKLOADS"
             )
-
-
-def _print(
-    session: Session, evaluation: Evaluation, known: Sequence[StandIn], folder: Path
-) -> None:
-    """Verdicts, stand-ins, and where the files are."""
-    for findings in evaluation.findings:
-        title = findings.experiment.title
-        if evaluation.plan.quick:
-            title += f" -- {QUICK_NOTE.upper()}"
-        session.print(verdict_table(title, findings.judgements))
-        session.print(Text())
-    session.print(stand_in_table(known))
-    session.print(Text())
-    print_counts(session, [j for f in evaluation.findings for j in f.judgements])
-    session.print(
-        Text(
-            f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
-            f"{evaluation.core_s:.0f} s of processor time."
-        )
-    )
-    session.print(Text(f"Report, figures, measures and single results: {folder}/report.md"))

@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wattfold.coordinator.cli.shared.session import Session
-from wattfold.coordinator.simulation.experiments.parm.evaluation import Evaluation
-from wattfold.coordinator.simulation.experiments.parm.report import QUICK_NOTE
+from wattfold.coordinator.simulation.experiments.report import Report, titled
 from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement, Verdict
 
@@ -22,28 +21,30 @@ _STYLES = {
 }
 
 
-def print_evaluation(
-    session: Session, evaluation: Evaluation, known: Sequence[StandIn], folder: Path
-) -> None:
+def print_report(session: Session, report: Report, folder: Path) -> None:
     """Prints verdicts, stand-ins, and where the files are."""
-    for findings in evaluation.findings:
-        title = f"{findings.experiment.title}, {len(findings.plan.seeds)} seeds"
-        if findings.plan.quick:
-            title += f" -- {QUICK_NOTE.upper()}"
-        session.print(verdict_table(title, findings.judgements))
+    judgements: list[Judgement] = []
+    for section in report.sections:
+        title = titled(section)
+        if report.quick:
+            title += f" -- {report.quick.upper()}"
+        session.print(verdict_table(title, section.judgements))
         session.print(Text())
-    session.print(stand_in_table(known))
+        judgements += section.judgements
+    session.print(stand_in_table(report.stand_ins))
     session.print(Text())
-    print_counts(session, [j for f in evaluation.findings for j in f.judgements])
+    print_counts(session, judgements)
+    totals = report.totals
     session.print(
         Text(
-            f"{evaluation.cases} cases, {evaluation.stored} of them from before; "
-            f"{evaluation.core_s:.0f} s of processor time."
+            f"{totals.cases} cases, {totals.stored} of them from before; "
+            f"{totals.core_s:.0f} s of processor time."
         )
     )
-    if evaluation.broken:
-        session.print(Text(f"Made again, their files were broken: {', '.join(evaluation.broken)}"))
-    session.print(Text(f"Report, figures, points and single results: {folder}/report.md"))
+    if totals.broken:
+        session.print(Text(f"Made again, their files were broken: {', '.join(totals.broken)}"))
+    where = f"Report, figures, {report.values} and single results: {folder}/report.md"
+    session.print(Text(where))
 
 
 def print_counts(session: Session, judgements: Sequence[Judgement]) -> None:

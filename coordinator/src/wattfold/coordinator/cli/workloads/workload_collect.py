@@ -114,7 +114,7 @@ def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
 def _procs(job: pb.Job, site: Site) -> int:
     """Cores it asked for; of a range those it held on average, which is what is known."""
     spec = job.spec
-    unit = site.each if spec.unit == pb.SIZE_UNIT_NODES else 1
+    unit = site.each if spec.unit == pb.SIZE_UNIT_NODES else max(spec.unit_cores, 1)
     least, most = spec.size_min * unit, spec.size_max * unit
     if least == most or job.ended_at_s <= job.started_at_s:
         return max(most, 1)

@@ -21,8 +21,9 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 from wattfold.coordinator.simulation.workloads import selection
 from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
+from wattfold.coordinator.simulation.workloads.job_requests import write_requests
+from wattfold.coordinator.simulation.workloads.log_reader import read_log
 from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
 from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
 from wattfold.coordinator.simulation.workloads.workload import Workload
 
@@ -104,6 +105,13 @@ def _scale_options(command: F) -> F:
     help="Also write power and malleability of every job, drawn as in PARM's evaluation, as CSV.",
 )
 @click.option(
+    "--requests",
+    "requests_path",
+    type=LOG_FILE,
+    metavar="FILE",
+    help="Also write what a unit of every job asks for, of logs that say so, as CSV.",
+)
+@click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the annotations."
 )
 @odd_row_options
@@ -113,6 +121,7 @@ def convert(
     source: Path,
     target: Path,
     annotations_path: Path | None,
+    requests_path: Path | None,
     seed: int,
     on_odd: str,
     exceptions: Sequence[tuple[Rule, Treatment]],
@@ -121,15 +130,20 @@ def convert(
 ) -> None:
     """Write the log IN as OUT: odd rows treated, jobs chosen, scales changed.
 
-    OUT is packed if its name ends in .gz. The header of IN is kept, with a note of the options.
+    IN is in the Standard Workload Format or a trace of jobs of units (PA-HPC-SIM), plain or gzip;
+    OUT is in the former, and packed if its name ends in .gz. The header of IN is kept, with a note
+    of the options.
     """
     with expected_failures():
-        read = read_swf(source, policy_of(on_odd, exceptions))
+        read = read_log(source, policy_of(on_odd, exceptions))
         jobs = _scaled(_chosen(read.workload, options), options)
         jobs = jobs.with_header(jobs.header.with_note(_note(on_odd, exceptions, options)))
         write_swf(jobs, target)
         if annotations_path:
             write_annotations(annotate(jobs, seed), annotations_path)
+        if requests_path:
+            kept = {job: read.requests[job] for job in jobs.job_ids.tolist() if read.requests}
+            write_requests(kept, requests_path)
         if odd_rows_path:
             write_odd_rows(read.report, odd_rows_path)
     if session.json:
@@ -139,6 +153,7 @@ def convert(
                 "rows": read.report.data_lines,
                 "jobs": len(jobs),
                 "annotations": str(annotations_path) if annotations_path else None,
+                "requests": str(requests_path) if requests_path else None,
                 "odd_rows": odd_row_counts(read.report),
             }
         )

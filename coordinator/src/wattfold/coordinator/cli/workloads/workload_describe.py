@@ -28,7 +28,8 @@ from wattfold.coordinator.cli.workloads.workload_options import (
     policy_of,
     write_odd_rows,
 )
-from wattfold.coordinator.simulation.workloads.header import Header, printable
+from wattfold.coordinator.simulation.workloads.header import printable
+from wattfold.coordinator.simulation.workloads.log_reader import read_log
 from wattfold.coordinator.simulation.workloads.odd_rows import (
     MEANINGS,
     OddRowReport,
@@ -43,7 +44,7 @@ from wattfold.coordinator.simulation.workloads.summary import (
     Summary,
     summarise,
 )
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
 
 _LINES_SHOWN = 3
 _LINES_IN_JSON = 10
@@ -70,18 +71,19 @@ def describe(
 ) -> None:
     """Show jobs, load, sizes, run times and odd rows of a log.
 
-    FILE is in the Standard Workload Format, plain or gzip. The figures are those after the odd rows
+    FILE is in the Standard Workload Format or a trace of jobs of units (PA-HPC-SIM), plain or gzip.
+    Sizes of the latter count units. The figures are those after the odd rows
     were treated.
     """
     with expected_failures():
-        read = read_swf(file, policy_of(on_odd, exceptions))
+        read = read_log(file, policy_of(on_odd, exceptions))
         if odd_rows_path:
             write_odd_rows(read.report, odd_rows_path)
     summary = summarise(read.workload, procs)
     if session.json:
-        session.print_json(_document(file, summary, read.report, read.workload.header))
+        session.print_json(_document(file, summary, read))
         return
-    session.print(_fields(file, summary, read.report, read.workload.header))
+    session.print(_fields(file, summary, read))
     click.echo()
     session.print(_spreads(summary))
     for title, histogram, label in (
@@ -124,7 +126,8 @@ def odd_row_table(report: OddRowReport) -> Table:
     return table
 
 
-def _fields(file: Path, summary: Summary, report: OddRowReport, header: Header) -> Table:
+def _fields(file: Path, summary: Summary, read: ReadLog) -> Table:
+    report, header = read.report, read.workload.header
     name = header.text("Installation") or header.text("Computer")
     fields = [("Log", printable(str(file)))]
     if name:
@@ -139,6 +142,11 @@ def _fields(file: Path, summary: Summary, report: OddRowReport, header: Header) 
         ("Power of two", f"{_percent(summary.power_of_two_share)} of the parallel jobs"),
         ("Run / requested", _number(summary.accuracy)),
     ]
+    if read.queue_names:
+        fields.append(("Queues", ", ".join(printable(name) for name in read.queue_names)))
+    if read.requests:
+        shapes = len(set(read.requests.values()))
+        fields.append(("Units", f"{shapes} kinds, by cores, memory, GPUs and features"))
     if report.array_elements:
         fields.append(("Array elements", str(report.array_elements)))
     return field_table([(key, value) for key, value in fields])
@@ -201,12 +209,15 @@ def _percent(share: float) -> str:
     return formatting.NONE if math.isnan(share) else f"{share:.1%}"
 
 
-def _document(file: Path, summary: Summary, report: OddRowReport, header: Header) -> dict[str, Any]:
+def _document(file: Path, summary: Summary, read: ReadLog) -> dict[str, Any]:
+    report, header = read.report, read.workload.header
     return {
         "file": printable(str(file)),
         "header": [{"key": key, "value": value} for key, value in header.pairs()],
         "rows": report.data_lines,
         "array_elements": report.array_elements,
+        "queues": list(read.queue_names),
+        "unit_kinds": len(set(read.requests.values())),
         **dataclasses.asdict(summary),
         "quantiles": list(QUANTILES),
         "odd_rows": odd_row_counts(report),

@@ -26,6 +26,7 @@ def most_slowdown(values: Values) -> float:
 
 def _made(values: Values) -> Policy:
     from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
+    from wattfold.coordinator.policies.slowdown_driven_rules import Power
 
     return SlowdownDriven(
         max_slowdown=most_slowdown(values),
@@ -38,6 +39,8 @@ def _made(values: Values) -> Policy:
         free_nodes=values["free_nodes"] == "yes",
         mapped=int(values["mapped"]),
         tested=int(values["tested"]),
+        power=Power(str(values["power"])),
+        energy_weight=float(values["energy_weight"]),
     )
 
 
@@ -118,6 +121,19 @@ DESCRIPTION = Description(
             default="no",
             choices=YES_NO,
             help="whether free nodes may complete a combination of mates",
+        ),
+        PolicySetting(
+            key="power",
+            default="watts",
+            choices=("any", "watts", "weigh"),
+            help="watts: share only where no mate's cap goes down; weigh: and energy is worth it",
+        ),
+        PolicySetting(
+            key="energy_weight",
+            default=1.0,
+            low=0.0,
+            high=1e6,
+            help="with weigh: slowdown that all the energy of a job's own run is worth",
         ),
         PolicySetting(
             key="contiguous",

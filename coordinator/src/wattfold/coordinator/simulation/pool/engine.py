@@ -247,7 +247,8 @@ class PoolSimulation:
             if each:
                 self._apply(scheduler.decide(now_ns), now_ns)
         if not each or scheduler.revisit_ns == now_ns:
-            self._apply(scheduler.decide(now_ns), now_ns)
+            while self._apply(scheduler.decide(now_ns), now_ns) and not each:
+                pass
         self._holdings.settle()
         self._settle(now_ns)
 
@@ -259,12 +260,16 @@ class PoolSimulation:
         if self.on_end is not None:
             self.on_end(self, job)
 
-    def _apply(self, decisions: Sequence[Any], now_ns: int) -> None:
-        if decisions:
-            self._rounds += 1
-            self._holdings.take(decisions, now_ns)
-            if self._holdings.requeued:
-                self._tell_requeued(now_ns)
+    def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:
+        """Does as decided. Whether jobs were pre-empted, which changes what there is to decide."""
+        if not decisions:
+            return False
+        self._rounds += 1
+        self._holdings.take(decisions, now_ns)
+        if not self._holdings.requeued:
+            return False
+        self._tell_requeued(now_ns)
+        return True
 
     def _tell_requeued(self, now_ns: int) -> None:
         """A job that was ended to wait again has ended for its scheduler, and is new to it."""

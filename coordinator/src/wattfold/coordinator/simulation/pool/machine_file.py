@@ -19,6 +19,8 @@ start_s = 86400
 end_s = 100800
 first_node = 0      # default: all nodes of the class
 nodes = 8
+
+Or from a list of nodes (`nodes_file`), which says nothing of power.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from typing import Any
 from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.core.amounts import GIB
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine, Window
+from wattfold.coordinator.simulation.pool.nodes_file import is_nodes_file, node_classes
 
 WATTS = {"base_w": "base_w", "dram_w": "dram_w", "cap_min_w": "cap_w_min", "cap_max_w": "cap_w_max"}
 COUNTS = ("nodes", "cores", "gpus")
@@ -46,11 +49,16 @@ MAX_CORES = 4096
 def read_machine(path: Path) -> NodeMachine:
     """The machine of a file. Raises ValueError with the file's name and what is wrong."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if is_nodes_file(text):
+            return NodeMachine(classes=node_classes(text))
+        document = tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: not TOML: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     try:
         return _machine(document)
     except ValueError as error:

@@ -22,11 +22,11 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.charge import fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.policies.node_parts import Parts
 from wattfold.coordinator.policies.rounds import Rounds
-from wattfold.coordinator.policies.scheduler import Jobs, Scheduled, Site
+from wattfold.coordinator.policies.scheduler import Decision, Jobs, Scheduled, Site
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import NodePowers
 from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
@@ -54,6 +54,8 @@ class NamedPolicyScheduler:
         self._views: dict[int, JobView] = {}
         self._changed: dict[int, None] = {}
         self._gone: list[JobId] = []
+        self._yields: dict[int, JobId] = {}
+        """Jobs that were pre-empted, and for which."""
         self._nodes = tuple(
             node_view(f"{one.name}-{number}", one, one)
             for one in machine.classes
@@ -94,6 +96,7 @@ class NamedPolicyScheduler:
             resized_ns=-1,
             profile=table.profiles[job] if table.profiles and not _cores(table, job) else None,
             planned_ns=self._known.foretold_ns(job),
+            yields_to=self._yields.get(job, NOBODY),
         )
         self._changed[job] = None
 
@@ -108,20 +111,24 @@ class NamedPolicyScheduler:
         self._gone.append(self._views.pop(job).job_id)
         self._changed.pop(job, None)
 
-    def decide(self, now_ns: int) -> Sequence[Parts]:
-        """Starts, and running jobs whose cores or cap change."""
+    def decide(self, now_ns: int) -> Sequence[Parts | Decision]:
+        """Starts, running jobs whose cores or cap change, and those that are pre-empted."""
         if not self._views:
             self.revisit_ns = 0
             return ()
         plan = self._plan(now_ns)
         self.revisit_ns = plan.revisit_ns
-        decisions = []
+        decisions: list[Parts | Decision] = []
         for assignment in plan.assignments:
             job = int(assignment.job_id)
             view = self._views[job]
             if view.current != assignment:
                 decisions += self._decided(job, view, assignment)
                 self._take(job, view, assignment, now_ns)
+        for one in plan.preemptions:
+            job = int(one.job_id)
+            self._yields[job] = one.for_job
+            decisions.append((job, 0, 0))
         return decisions
 
     def _plan(self, now_ns: int) -> Plan:
@@ -154,6 +161,8 @@ class NamedPolicyScheduler:
     def _take(self, job: int, view: JobView, assignment: Assignment, now_ns: int) -> None:
         """The pool does what the plan says, in the instant."""
         before = view.current
+        if before is None:
+            self._let_go(view.job_id)
         resized_ns = view.resized_ns
         if before is not None and before.shares != assignment.shares:
             resized_ns = now_ns
@@ -162,6 +171,14 @@ class NamedPolicyScheduler:
             view, current=assignment, started_ns=started_ns, resized_ns=resized_ns
         )
         self._changed[job] = None
+
+    def _let_go(self, started: JobId) -> None:
+        """Those that were pre-empted for a job may start when it has."""
+        for job in [job for job, waits in self._yields.items() if waits == started]:
+            del self._yields[job]
+            if job in self._views:
+                self._views[job] = replace(self._views[job], yields_to=NOBODY)
+                self._changed[job] = None
 
     def _decided(self, job: int, view: JobView, assignment: Assignment) -> list[Parts]:
         wanted = {self._numbers[s.node_id]: len(s.cpus) for s in assignment.shares}

@@ -132,6 +132,23 @@ class NodeMachine:
                     f"class {window.class_name!r}, which has {most}"
                 )
 
+    @classmethod
+    def of_counted(cls, machine: Machine, cores: int = 1) -> NodeMachine:
+        """The nodes of a pool that counts them, by number and of so many cores each."""
+        only = NodeClass(
+            name="node",
+            count=machine.nodes,
+            cores=cores,
+            base_uw=machine.base_uw,
+            dram_uw=machine.dram_uw,
+            cap_uw_min=machine.cap_uw_min,
+            cap_uw_max=machine.cap_uw_max,
+            idle_uw=machine.idle_uw,
+        )
+        return cls(
+            classes=(only,), memory_mb=machine.memory_mb, link_mb_per_s=machine.link_mb_per_s
+        )
+
     @property
     def nodes(self) -> int:
         """Nodes of all classes."""

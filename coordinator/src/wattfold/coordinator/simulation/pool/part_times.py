@@ -28,11 +28,12 @@ class PartTimes(Protocol):
 
 
 class NodeTimes(PartTimes):
-    """Logged times or profiles at full request, stretched by what is missing of it.
+    """Logged times or profiles at full request, slower by what is missing of it.
 
-    ``pass``: the profile at the number of units and the cap, on the slowest class; else the time of
-    the log for the units asked for. In both the speed of parts is `part_speed`: worst case if the
-    model says so, else ideal. Raises ValueError for PASS without profiles.
+    ``pass``: the profile at the number of units and the cap, on the slowest class, where parts of
+    units count as fewer units; else the time of the log for the units asked for, stretched by
+    `part_speed`: worst case if the model says so, else ideal. Raises ValueError for PASS without
+    profiles.
     """
 
     def __init__(self, table: JobTable, machine: NodeMachine, model: RunTimeModel) -> None:
@@ -60,8 +61,9 @@ class NodeTimes(PartTimes):
             asked = self._sizes[job] * a_unit
             return stretched_ns(self._run_ns[job], asked, effective(parts, self._model))
         units = self.units(job, mix)
-        static_ns = max(round(self._profiled_s(job, mix, units, cap_uw) * 1e9), 1)
-        return stretched_ns(static_ns, units * a_unit, effective(parts, self._model))
+        has, over = effective(parts, self._model)
+        part = min(has / (over * units * a_unit), 1.0)
+        return max(round(self._profiled_s(job, mix, units, part, cap_uw) * 1e9), 1)
 
     def units(self, job: int, mix: Mix) -> int:
         """How many of its units these are."""
@@ -76,8 +78,8 @@ class NodeTimes(PartTimes):
             return cap_uw
         return min(cap_uw, round(self._profiles[job].p_high_w * 1e6))
 
-    def _profiled_s(self, job: int, mix: Mix, units: int, cap_uw: int) -> float:
+    def _profiled_s(self, job: int, mix: Mix, units: int, part: float, cap_uw: int) -> float:
         """The slowest class decides, each at the level that it really holds."""
         profile, classes = self._profiles[job], self._classes
         held_uw = {min(cap_uw, classes[kind].cap_uw_max) for kind, _, _ in mix}
-        return max(profile.time_s(units, w_from_uw(level_uw)) for level_uw in held_uw)
+        return max(profile.part_time_s(units, part, w_from_uw(level)) for level in held_uw)

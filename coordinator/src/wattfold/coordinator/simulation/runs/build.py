@@ -18,13 +18,14 @@ from wattfold.coordinator.simulation.workloads.annotations import (
     read_annotations,
 )
 from wattfold.coordinator.simulation.workloads.job_requests import JobRequest, read_requests
+from wattfold.coordinator.simulation.workloads.log_reader import read_log
 from wattfold.coordinator.simulation.workloads.odd_rows import (
     OddRowPolicy,
     OddRowReport,
     Rule,
     Treatment,
 )
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
 from wattfold.coordinator.simulation.workloads.workload import Ints, Workload
 
 WHOLE_NODES = JobRequest()
@@ -34,19 +35,19 @@ MAX_NODE_S = 9e9
 
 def workload_of(
     source: WorkloadSource, nodes: int, most: int, seed: int
-) -> tuple[Workload, Ints, Annotations | None, OddRowReport]:
-    """The jobs in nodes of the machine, their processors, what a model says, and odd rows.
+) -> tuple[ReadLog, Ints, Annotations | None]:
+    """The jobs in nodes of the machine with odd rows, their processors, what a model says.
 
     ``most`` is the size that larger ones are cut to, if they are.
     Raises WorkloadError for a log that cannot be read, ValueError for a selection without jobs.
     """
     annotations = None
-    report = OddRowReport()
     if source.log is not None:
-        read = read_swf(source.log, _odd_rows(source))
-        workload, report = read.workload, read.report
+        read = read_log(source.log, _odd_rows(source))
+        workload = read.workload
     else:
         workload, annotations = _drawn(source, nodes, seed)
+        read = ReadLog(workload=workload, report=OddRowReport())
     if source.first or source.count is not None:
         annotations = None
         workload = selection.window(workload, source.first, source.count)
@@ -66,7 +67,7 @@ def workload_of(
     _check_range(workload)
     # Users may ask for anything; beyond all runs it makes no difference.
     workload = workload.changed(requested_s=np.minimum(workload.requested_s, MAX_TIME_S))
-    return workload, procs, annotations, report
+    return replace(read, workload=workload), procs, annotations
 
 
 def _odd_rows(source: WorkloadSource) -> OddRowPolicy:
@@ -110,7 +111,8 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
     """The job table of a run. Raises WorkloadError and ValueError."""
     source, seed = case.source, case.seed
     nodes, most = case.machine.nodes, max(case.nodes_at_full_power, 1)
-    workload, procs, annotations, report = workload_of(source, nodes, most, seed)
+    read, procs, annotations = workload_of(source, nodes, most, seed)
+    workload = read.workload
     if not source.profiles:
         annotations = None
     elif source.annotations is not None:
@@ -124,16 +126,21 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
         annotations,
         malleable_share=source.malleable_share,
         priorities=dict(source.priorities),
-        units=_units(source, workload, procs),
+        units=_units(source, read, procs),
         ends_at_limit=source.ends_at_limit,
         seed=seed,
     )
-    return table, report
+    return table, read.report
 
 
-def _units(source: WorkloadSource, workload: Workload, procs: Ints) -> UnitColumns | None:
-    """What jobs ask of each node; None if all of them ask for whole ones."""
-    requests = read_requests(source.requests) if source.requests is not None else {}
+def _units(source: WorkloadSource, read: ReadLog, procs: Ints) -> UnitColumns | None:
+    """What jobs ask of each node; None if all of them ask for whole ones.
+
+    A file of requests goes before what the log says.
+    """
+    workload, requests = read.workload, read.requests
+    if source.requests is not None:
+        requests = {**requests, **read_requests(source.requests)}
     found = [requests.get(job_id, WHOLE_NODES) for job_id in workload.job_ids.tolist()]
     cores = np.array([one.cores for one in found], dtype=np.int64)
     if source.share_nodes:

@@ -18,8 +18,7 @@ from wattfold.coordinator.simulation.pool.foretelling import ForetellingSchedule
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
-from wattfold.coordinator.simulation.pool.policy_scheduler import PolicyScheduler
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler, uniform_cap_uw
 from wattfold.coordinator.simulation.runs.case import SimulationCase
 
@@ -32,27 +31,11 @@ def counts(case: SimulationCase) -> bool:
 def machine_of(case: SimulationCase) -> Machine | NodeMachine:
     """The machine as the policy of a case needs it: its nodes by number where jobs share them."""
     machine = case.machine
-    counting = case.policy.entry.variant.pool is not Pool.SLOWDOWN_DRIVEN
-    if counting or isinstance(machine, NodeMachine):
+    if counts(case) or isinstance(machine, NodeMachine):
         return machine
     if machine.torus or case.placement != "any":
-        raise ValueError(f"{case.policy.name} shares nodes, which are not placed on a network")
-    return NodeMachine(
-        classes=(
-            NodeClass(
-                name="node",
-                count=machine.nodes,
-                cores=int(case.policy.values()["cores"]),
-                base_uw=machine.base_uw,
-                dram_uw=machine.dram_uw,
-                cap_uw_min=machine.cap_uw_min,
-                cap_uw_max=machine.cap_uw_max,
-                idle_uw=machine.idle_uw,
-            ),
-        ),
-        memory_mb=machine.memory_mb,
-        link_mb_per_s=machine.link_mb_per_s,
-    )
+        raise ValueError(f"{case.policy.name} names nodes, which are not placed on a network")
+    return NodeMachine.of_counted(machine, int(case.policy.values().get("cores", 1)))
 
 
 def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
@@ -71,9 +54,9 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
 
 def _made(case: SimulationCase, table: JobTable) -> AnyScheduler:
     if isinstance(case.machine, NodeMachine):
-        return _by_node(case, case.machine, table)
+        return _by_node(case, table)
     pool = case.policy.entry.variant.pool
-    return MAKERS[pool](case, table) if pool is not None else _with_snapshots(case, table)
+    return MAKERS[pool](case, table) if pool is not None else _named(case, table)
 
 
 def _backfilling(case: SimulationCase, table: JobTable) -> AnyScheduler:
@@ -135,7 +118,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     from wattfold.coordinator.policies.slowdown_driven_check import CheckedSlowdownScheduler
     from wattfold.coordinator.policies.slowdown_driven_choice import Limits
     from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-    from wattfold.coordinator.policies.slowdown_driven_queue import Sharing, SharingRules
+    from wattfold.coordinator.policies.slowdown_driven_rules import Power, Sharing, SharingRules
 
     values = case.policy.values()
     cap_uw = case.policy.cap_uw
@@ -165,6 +148,8 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
             free_nodes=values["free_nodes"] == "yes",
             mapped=int(values["mapped"]),
             tested=int(values["tested"]),
+            power=Power(str(values["power"])),
+            energy_weight=float(values["energy_weight"]),
         ),
         sharing=(
             Sharing(lends=False, borrows=False, least=ranks),
@@ -176,6 +161,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
         contiguous=values["contiguous"] == "yes",
         kills_at_limit=_kills_at_limit(case, table),
         passes=_passes(values),
+        profiles=table.profiles,
     )
 
 
@@ -191,8 +177,8 @@ def _equipartition(case: SimulationCase, table: JobTable) -> AnyScheduler:
     return settings.scheduler()
 
 
-def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> AnyScheduler:
-    """The service's policy, which knows nodes by their names."""
+def _by_node(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    """The service's policy on a machine that is described."""
     choice = case.policy
     if case.messages is not None or case.placement != "any":
         raise ValueError("--machine is for the pool, and chooses nodes without --placement")
@@ -201,6 +187,13 @@ def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> Any
     choice.check_unlimited("not on this --machine")
     if choice.dram_levels_uw:
         raise ValueError("--dram-levels is for counted pools")
+    return _named(case, table)
+
+
+def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
+    """The service's policy, which knows nodes by their names."""
+    machine, choice = machine_of(case), case.policy
+    assert isinstance(machine, NodeMachine), "policies that count have schedulers of their own"
     if case.budget.least_uw <= machine.floors_uw:
         raise ValueError(
             f"the budget of {case.budget.least_uw / 1e6:g} W is not above the "
@@ -209,18 +202,6 @@ def _by_node(case: SimulationCase, machine: NodeMachine, table: JobTable) -> Any
         )
     policy = choice.entry.service(choice.values())
     return NamedPolicyScheduler(table, machine, policy, choice.name)
-
-
-def _with_snapshots(case: SimulationCase, table: JobTable) -> AnyScheduler:
-    machine, choice = case.counted, case.policy
-    floors_uw = machine.nodes * machine.busy_uw(machine.cap_uw_min)
-    if case.budget.least_uw <= floors_uw:
-        raise ValueError(
-            f"the budget of {case.budget.least_uw / 1e6:g} W is not above the "
-            f"{floors_uw / 1e6:g} W that {machine.nodes} nodes are charged at their floors, as "
-            f"{choice.name} sees them"
-        )
-    return PolicyScheduler(table, machine, choice.entry.service(choice.values()), choice.name)
 
 
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {

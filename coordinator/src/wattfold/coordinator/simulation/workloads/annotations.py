@@ -14,9 +14,7 @@ or the same job gets other values.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +25,7 @@ from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.models.scaling import scaled_time_s
 from wattfold.coordinator.simulation.workloads.errors import LogError
 from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+from wattfold.coordinator.simulation.workloads.text_files import whole_text
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Workload
 
 SET_H: Mapping[str, float] = {"LeanMD": 3, "Wave2D": 3, "Lulesh": 2, "Jacobi2D": 1, "AMR": 1}
@@ -217,7 +216,7 @@ def write_annotations(annotations: Annotations, path: Path) -> None:
 
 def read_annotations(path: Path) -> Annotations:
     """Reads what `write_annotations` wrote. Raises LogError with the line and what is wrong."""
-    rows = csv.reader(io.StringIO(_content(path)))
+    rows = csv.reader(io.StringIO(whole_text(path)))
     entries = []
     try:
         for row in rows:
@@ -254,13 +253,3 @@ def _entry(path: Path, line: int, row: list[str]) -> tuple[int, int, int, str, f
     if not (sane and 0 <= sigma <= 1 and 0 < t1_s < np.inf and 0 <= number <= 2**53):
         raise LogError(path, line, f"outside the model: {','.join(row)[:80]}")
     return number, least, greatest, row[3], a, sigma, t1_s
-
-
-def _content(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
-    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
-        raise LogError(path, 0, f"broken data: {error}") from error
-    except OSError as error:
-        raise LogError(path, 0, f"cannot be read: {error.strerror or error}") from error

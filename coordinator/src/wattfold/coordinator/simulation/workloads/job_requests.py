@@ -8,11 +8,13 @@ ask for whole nodes and nothing else.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.coordinator.simulation.workloads.errors import LogError
+from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
 
 COLUMNS = ("job_id", "cores", "memory_mib", "gpus", "features")
 MIB = 1 << 20
@@ -54,6 +56,18 @@ def read_requests(path: Path) -> dict[int, JobRequest]:
     except csv.Error as error:
         raise RequestFileError(path, 0, f"not CSV: {error}") from error
     return found
+
+
+def write_requests(requests: Mapping[int, JobRequest], path: Path) -> None:
+    """Writes what `read_requests` reads; memory is rounded up to MiB. Raises LogError."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for job_id, one in requests.items():
+        mib = -(-one.memory_bytes // MIB)
+        writer.writerow((job_id, one.cores, mib, one.gpus, " ".join(one.features)))
+    with whole_file(path) as stream:
+        stream.write(text.getvalue().encode())
 
 
 def _request(row: Mapping[str, str | None]) -> JobRequest:

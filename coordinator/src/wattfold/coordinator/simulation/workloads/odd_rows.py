@@ -37,6 +37,7 @@ class Rule(enum.Enum):
     NEGATIVE_SUBMIT = "negative-submit"
     PARTIAL_LINE = "partial-line"
     REPEATED_ID = "repeated-id"
+    UNLIKE_UNITS = "unlike-units"
     NO_SIZE = "no-size"
     NO_RUN = "no-run"
     ZERO_RUN = "zero-run"
@@ -58,6 +59,7 @@ MEANINGS: Mapping[Rule, tuple[str, str]] = {
     Rule.NEGATIVE_SUBMIT: ("submitted before the log begins", "counted as submitted at its begin"),
     Rule.PARTIAL_LINE: ("a part of a job whose whole has a line too", "dropped"),
     Rule.REPEATED_ID: ("an id an earlier row has", "a new id above all others"),
+    Rule.UNLIKE_UNITS: ("units of one job differ", "each counts as the greatest of them"),
     Rule.NO_SIZE: ("no processors given (field 5)", "those asked for (field 8), else dropped"),
     Rule.NO_RUN: ("no run time, that is below zero", "dropped: the job never ran"),
     Rule.ZERO_RUN: ("run time zero: less than half a second", "one second"),

@@ -9,14 +9,15 @@ array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from wattfold.coordinator.simulation.workloads.errors import LogError
 from wattfold.coordinator.simulation.workloads.header import Header
+from wattfold.coordinator.simulation.workloads.job_requests import JobRequest
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy, OddRowReport
 from wattfold.coordinator.simulation.workloads.swf_lines import FIELDS, LineReader, RawRows
 from wattfold.coordinator.simulation.workloads.swf_rules import RowRules
@@ -29,6 +30,10 @@ class ReadLog:
 
     workload: Workload
     report: OddRowReport
+    requests: Mapping[int, JobRequest] = field(default_factory=dict)
+    """What a unit of a job asks for, by its id, in formats that tell."""
+    queue_names: tuple[str, ...] = ()
+    """Of the numbers of queues from 0 on, in formats that have names."""
 
 
 def read_swf(path: Path, policy: OddRowPolicy | None = None) -> ReadLog:

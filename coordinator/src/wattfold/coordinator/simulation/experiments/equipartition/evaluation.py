@@ -15,6 +15,7 @@ from wattfold.coordinator.simulation.experiments.equipartition.case import (
 )
 from wattfold.coordinator.simulation.experiments.equipartition.measure import measure
 from wattfold.coordinator.simulation.experiments.equipartition.settings import LOADS
+from wattfold.coordinator.simulation.experiments.report import Totals
 from wattfold.coordinator.simulation.experiments.samples import Samples, judged
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
@@ -31,7 +32,7 @@ from wattfold.coordinator.simulation.results.intervals import (
 )
 from wattfold.coordinator.simulation.sweep.case import Case, code_version
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, Failure, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _ROOT = "wattfold.coordinator."
@@ -91,12 +92,7 @@ class Evaluation:
 
     plan: Plan
     findings: tuple[Findings, ...]
-    failures: tuple[Failure, ...]
-    cases: int
-    stored: int
-    """Cases that had a result before."""
-    core_s: float
-    """Processor time of all cases, also of those from before."""
+    totals: Totals
 
 
 def evaluate(
@@ -129,10 +125,7 @@ def evaluate(
             )
             for one in chosen
         ),
-        failures=result.failures,
-        cases=len(result.done) + len(result.failures),
-        stored=result.stored,
-        core_s=sum(done.cpu_s for done in result.done.values()),
+        totals=Totals.of(result),
     )
 
 

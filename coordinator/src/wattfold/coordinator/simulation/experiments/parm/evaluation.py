@@ -16,10 +16,11 @@ from wattfold.coordinator.simulation.experiments.parm import (
 from wattfold.coordinator.simulation.experiments.parm.case import ParmCase
 from wattfold.coordinator.simulation.experiments.parm.measure import measure
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Outcomes, Plan, Point
+from wattfold.coordinator.simulation.experiments.report import Totals
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement
 from wattfold.coordinator.simulation.sweep.case import Case, code_version
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, Failure, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DECIDES = (
@@ -112,13 +113,7 @@ class Evaluation:
     """What several experiments came to."""
 
     findings: tuple[Findings, ...]
-    failures: tuple[Failure, ...]
-    cases: int
-    stored: int
-    """Cases that had a result before."""
-    broken: tuple[str, ...]
-    core_s: float
-    """Processor time of all cases, also of those from before."""
+    totals: Totals
 
 
 def version() -> str:
@@ -161,11 +156,7 @@ def evaluate(
             )
             for experiment, plan in plans
         ),
-        failures=result.failures,
-        cases=len(result.done) + len(result.failures),
-        stored=result.stored,
-        broken=result.broken,
-        core_s=sum(done.cpu_s for done in result.done.values()),
+        totals=Totals.of(result),
     )
 
 

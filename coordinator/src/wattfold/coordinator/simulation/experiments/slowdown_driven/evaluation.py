@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from wattfold.coordinator.simulation.experiments.report import Totals
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.slowdown_driven import curie, limits, models
 from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, SlowdownCase
@@ -13,7 +14,7 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import 
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement
 from wattfold.coordinator.simulation.sweep.case import Case, code_version
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, Failure, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _POLICIES = "wattfold.coordinator.policies."
@@ -102,13 +103,7 @@ class Evaluation:
 
     plan: Plan
     findings: tuple[Findings, ...]
-    failures: tuple[Failure, ...]
-    cases: int
-    stored: int
-    """Cases that had a result before."""
-    broken: tuple[str, ...]
-    core_s: float
-    """Processor time of all cases, also of those from before."""
+    totals: Totals
 
 
 def version() -> str:
@@ -152,11 +147,7 @@ def evaluate(
             )
             for experiment in experiments
         ),
-        failures=result.failures,
-        cases=len(result.done) + len(result.failures),
-        stored=result.stored,
-        broken=result.broken,
-        core_s=sum(done.cpu_s for done in result.done.values()),
+        totals=Totals.of(result),
     )
 
 

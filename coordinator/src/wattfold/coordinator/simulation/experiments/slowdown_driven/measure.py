@@ -16,7 +16,7 @@ from wattfold.coordinator.policies.easy import EasyScheduler
 from wattfold.coordinator.policies.node_parts import AnyScheduler
 from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
 from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-from wattfold.coordinator.policies.slowdown_driven_queue import Sharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven_rules import Sharing, SharingRules
 from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
     DYNAMIC,
     IDEAL,

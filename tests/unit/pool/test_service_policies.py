@@ -1,4 +1,4 @@
-"""A policy of the service on a pool, by snapshots: it decides what the pool's own one decides."""
+"""A policy of the service on like nodes by name: it decides what the pool's own one decides."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import SimulationError, simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.policy_scheduler import PolicyScheduler
+from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.record import RunRecord
 
 MACHINE = Machine.of_watts(8)
 
 
-def by_snapshots(jobs: JobTable, policy: Policy, budget: Budget) -> RunRecord:
-    return simulate(jobs, MACHINE, PolicyScheduler(jobs, MACHINE, policy, policy.name), budget)
+def by_name(jobs: JobTable, policy: Policy, budget: Budget) -> RunRecord:
+    on = NodeMachine.of_counted(MACHINE)
+    return simulate(jobs, on, NamedPolicyScheduler(jobs, on, policy, policy.name), budget)
 
 
 def drawn(seed: int) -> JobTable:
@@ -39,12 +41,12 @@ def drawn(seed: int) -> JobTable:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("share", [1.0, 0.8], ids=["full", "limited"])
-def test_easy_by_snapshots_starts_jobs_when_easy_does(seed: int, share: float) -> None:
+def test_easy_by_name_starts_jobs_when_easy_does(seed: int, share: float) -> None:
     spare_uw = MACHINE.full_uw - MACHINE.idle_total_uw
     budget = Budget.constant(MACHINE.idle_total_uw + round(spare_uw * share))
     jobs = drawn(seed)
     own = simulate(jobs, MACHINE, EasyScheduler(), budget)
-    record = by_snapshots(jobs, FifoEasy(), budget)
+    record = by_name(jobs, FifoEasy(), budget)
     assert record.policy == "fifo-easy"
     assert np.array_equal(record.columns.start_ns, own.columns.start_ns)
     assert np.array_equal(record.columns.first_cap_uw, own.columns.first_cap_uw)
@@ -60,7 +62,7 @@ def test_caps_of_jobs_that_run_may_change() -> None:
             BudgetStep(at_ns=20 * S, budget_uw=MACHINE.full_uw),
         )
     )
-    record = by_snapshots(table((0, 8, 100), app="LeanMD"), EasyUniform(), budget)
+    record = by_name(table((0, 8, 100), app="LeanMD"), EasyUniform(), budget)
     assert record.columns.first_cap_uw.tolist() == [round(42.5 * W)]
     assert record.peak_committed_uw == MACHINE.full_uw
     assert record.columns.resizes.tolist() == [0]
@@ -69,4 +71,4 @@ def test_caps_of_jobs_that_run_may_change() -> None:
 def test_a_job_that_never_fits_ends_the_run_and_not_in_silence() -> None:
     budget = Budget.constant(MACHINE.idle_total_uw + 60 * W)
     with pytest.raises(SimulationError, match="1 jobs wait and nothing will happen any more"):
-        by_snapshots(table((0, 8, 100)), FifoEasy(), budget)
+        by_name(table((0, 8, 100)), FifoEasy(), budget)

@@ -1,0 +1,94 @@
+"""How sizes of jobs and cores of nodes go together, whatever the sizes count.
+
+A job unit is a number of cores of one node with the memory and the GPUs that go with them. A node
+may hold several units of one job, which then has so many times that there. All nodes of a job hold
+whole units, so that the number of cores it has of a node says how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from wattfold.coordinator.core.amounts import Amounts
+from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.spread import Spread
+
+
+def counted(spec: JobSpec, shares: Sequence[Share]) -> int:
+    """The size that these shares are."""
+    if spec.unit is SizeUnit.NODES:
+        return len(shares)
+    if spec.unit is SizeUnit.UNITS:
+        return sum(spec.units_on(len(share.cpus)) for share in shares)
+    return sum(len(share.cpus) for share in shares)
+
+
+def misshapen(spec: JobSpec, size: int, shares: Sequence[Share]) -> str:
+    """Why shares are not a place for a job at a size, by numbers of nodes and cores alone.
+
+    Empty if they are one.
+    """
+    for share in shares if spec.unit is SizeUnit.UNITS else ():
+        cores = len(share.cpus)
+        if cores % spec.unit_cores:
+            return f"{cores} cores of {share.node_id} are not whole units of {spec.unit_cores}"
+        if spec.spread is Spread.APART and cores != spec.unit_cores:
+            return f"{spec.units_on(cores)} units are on {share.node_id}: it wants them apart"
+    if (found := counted(spec, shares)) != size:
+        return f"size {size} does not agree with {found} {spec.unit.value}"
+    if spec.unit is SizeUnit.CORES and len(shares) != 1:
+        return "a job that counts cores stays within one node"
+    if spec.unit is SizeUnit.UNITS and spec.spread is Spread.TOGETHER and len(shares) != 1:
+        return f"its units are on {len(shares)} nodes: it wants them together"
+    return ""
+
+
+def units_within(spec: JobSpec, free: Amounts) -> int:
+    """How many units of a job one node holds that has so much of everything."""
+    most = free.cores // spec.unit_cores
+    if spec.memory_bytes:
+        most = min(most, free.memory_bytes // spec.memory_bytes)
+    if spec.gpus:
+        most = min(most, free.gpus // spec.gpus)
+    return max(min(most, 1) if spec.spread is Spread.APART else most, 0)
+
+
+def units_over(spec: JobSpec, each: Iterable[int]) -> int:
+    """How many units of a job nodes hold together, of which each holds so many (`units_within`)."""
+    return max(each, default=0) if spec.spread is Spread.TOGETHER else sum(each)
+
+
+def least_uw(
+    spec: JobSpec, size: int, each: Sequence[int], takes_uw: Callable[[int, int], int]
+) -> int | None:
+    """The least power that so many units take; None where there is no room for them.
+
+    ``each``: how many of them a node holds; ``takes_uw``: what so many cores of it take, by its
+    place in ``each``.
+    """
+    if units_over(spec, each) < size:
+        return None
+    if spec.spread is Spread.TOGETHER:
+        return min(takes_uw(i, size * spec.unit_cores) for i, n in enumerate(each) if n >= size)
+    held = [i for i, units in enumerate(each) if units]
+    total_uw, left = 0, size
+    for i in sorted(held, key=lambda i: takes_uw(i, spec.unit_cores)):
+        units = min(each[i], left)
+        total_uw += takes_uw(i, units * spec.unit_cores)
+        left -= units
+        if not left:
+            break
+    return total_uw
+
+
+def size_text(spec: JobSpec, size: int) -> str:
+    """A size with its unit, for people: ``3 nodes``, ``1 core``, ``4 units of 8 cores``."""
+    text = count_text(size, spec.unit)
+    if spec.unit is not SizeUnit.UNITS:
+        return text
+    return f"{text} of {count_text(spec.unit_cores, SizeUnit.CORES)}"
+
+
+def count_text(size: int, unit: SizeUnit) -> str:
+    """A size with its unit, for people, whatever the cores of one are."""
+    return f"{size} {unit.value if size != 1 else unit.value.removesuffix('s')}"

@@ -1,0 +1,1 @@
+"""Plans of a queue by list scheduling: units of jobs on nodes with several resources."""

@@ -1,0 +1,153 @@
+"""The best plan of a queue within reach: that of the best list, searched on, and perhaps mended.
+
+The plans of the plain rules are among those compared, rolled forward until all jobs have started.
+So under `problem.objective` no plan from here is worse than any of theirs; of equal ones the first
+counts. Each step that has nothing better leaves the plan of the one before: lists, the search, an
+`Improver`. `Plan.maker` tells which it is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wattfold.coordinator.solvers.lists import orders, reference
+from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Ints, arrays_of, plan_of
+from wattfold.coordinator.solvers.lists.choice import lister
+from wattfold.coordinator.solvers.lists.feasibility import faults
+from wattfold.coordinator.solvers.lists.problem import NEVER, Improver, Plan, Problem, objective
+from wattfold.coordinator.solvers.lists.search import Listed, Lister, listed, searched
+
+LIST, PARALLEL = "list", "parallel-list"
+LAST, SEARCH = "last-order", "order-search"
+SEARCHED = (LAST, SEARCH)
+"""Makers of plans whose orders only a search has found."""
+PBS_FIFO, PBS_WALLTIME = "pbs-fifo", "pbs-walltime"
+FIFO_DEPTH, WALLTIME_DEPTH = 10, 400
+"""Jobs that PBS looks ahead for, with the one order and the other."""
+DEPTH = 10
+FULL = 100
+"""With more jobs than this, evaluations become fewer: the work of one grows with their number."""
+FADING = 1.5
+LONG = 400
+"""With numpy plans are of so many jobs at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How hard to look. ``evaluations`` are of queues of up to `FULL` jobs."""
+
+    depth: int = DEPTH
+    evaluations: int = 32
+    seed: int = 1
+    improver: Improver | None = None
+    improver_jobs: int = FULL
+    """It is asked while no more wait."""
+    improver_s: float = 0.5
+
+    def evaluations_of(self, jobs: int) -> int:
+        """How many evaluations a queue of so many gets."""
+        return int(self.evaluations * min(1.0, FULL / max(jobs, 1)) ** FADING)
+
+
+def planned(
+    problem: Problem,
+    effort: Effort,
+    last: Sequence[int] = (),
+    lists_of: Callable[[Arrays], Lister] = lister,
+) -> Plan:
+    """The best plan found. ``last`` are the jobs in the order of the last plan; others may miss.
+
+    Of a long queue, where plans are made with numpy, it is one of the first `LONG` by area: the
+    others have no place in it.
+    """
+    arrays = arrays_of(problem)
+    lists = lists_of(arrays)
+    if isinstance(lists, reference.Lists) and len(problem.jobs) > LONG:
+        return _of_the_first(problem, arrays, effort, last, lists_of)
+    best = min(candidates(lists, arrays, effort.depth, last), key=lambda one: one.objective)
+    evaluations = effort.evaluations_of(len(problem.jobs))
+    best = searched(lists, arrays, best, SEARCH, evaluations=evaluations, seed=effort.seed)
+    plan = plan_of(arrays, best.schedule, best.maker, best.order.tolist())
+    if effort.improver is None or not 0 < len(problem.jobs) <= effort.improver_jobs:
+        return plan
+    return improved(problem, plan, effort)
+
+
+def _of_the_first(
+    problem: Problem,
+    arrays: Arrays,
+    effort: Effort,
+    last: Sequence[int],
+    lists_of: Callable[[Arrays], Lister],
+) -> Plan:
+    """The plan of the first jobs by area alone."""
+    first = sorted(orders.weighted_area(arrays)[:LONG].tolist())
+    numbers = {job: number for number, job in enumerate(first)}
+    part = replace(problem, jobs=tuple(problem.jobs[job] for job in first))
+    known = [numbers[job] for job in last if job in numbers]
+    plan = planned(part, effort, known, lists_of)
+    count = len(problem.jobs)
+    starts_ns, options = [NEVER] * count, [0] * count
+    nodes: list[tuple[int, ...]] = [()] * count
+    for number, job in enumerate(first):
+        starts_ns[job], options[job] = plan.starts_ns[number], plan.options[number]
+        nodes[job] = plan.nodes[number]
+    return Plan(
+        starts_ns=tuple(starts_ns),
+        options=tuple(options),
+        nodes=tuple(nodes),
+        objective=objective(problem, starts_ns),
+        maker=plan.maker,
+        order=tuple(first[number] for number in plan.order),
+    )
+
+
+def improved(problem: Problem, plan: Plan, effort: Effort) -> Plan:
+    """What the improver makes of a plan, if that holds and is better."""
+    assert effort.improver is not None
+    found = effort.improver.improve(problem, plan, effort.seed, effort.improver_s)
+    if found is None or found.objective >= plan.objective or faults(problem, found):
+        return plan
+    return found
+
+
+def candidates(lists: Lister, arrays: Arrays, depth: int, last: Sequence[int] = ()) -> list[Listed]:
+    """The lists that are compared, the plain rules last."""
+    area = orders.weighted_area(arrays)
+    first = np.zeros(len(area), dtype=np.int64)
+    found = [
+        listed(lists, arrays, LIST, area, first, depth),
+        listed(lists, arrays, PARALLEL, area, first, 0),
+    ]
+    if (np.diff(arrays.option_from) > 1).any():
+        flexible = np.full(len(area), FLEXIBLE, dtype=np.int64)
+        found.insert(0, listed(lists, arrays, LIST, area, flexible, depth))
+    if last:
+        found.append(listed(lists, arrays, LAST, _merged(last, area), first, depth))
+    return found + baselines(lists, arrays)
+
+
+def baselines(lists: Lister, arrays: Arrays) -> list[Listed]:
+    """The plans of the plain rules, at the first option of every job."""
+    first = np.zeros(len(arrays.option_from) - 1, dtype=np.int64)
+    by_walltime, by_submission = orders.by_walltime(arrays), orders.by_submission(arrays)
+    return [
+        listed(lists, arrays, PBS_WALLTIME, by_walltime, first, WALLTIME_DEPTH),
+        listed(lists, arrays, PBS_FIFO, by_submission, first, FIFO_DEPTH),
+    ]
+
+
+def _merged(last: Sequence[int], area: Ints) -> Ints:
+    """An order with the jobs that it lacks put where they are by area: before whom they precede."""
+    rank = np.empty(len(area), dtype=np.int64)
+    rank[area] = np.arange(len(area))
+    order = [job for job in last if job < len(area)]
+    known = set(order)
+    for job in area.tolist():
+        if job not in known:
+            at = next((i for i, other in enumerate(order) if rank[other] > rank[job]), len(order))
+            order.insert(at, job)
+    return np.array(order, dtype=np.int64)

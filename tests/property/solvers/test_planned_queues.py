@@ -1,0 +1,127 @@
+"""Plans of a queue: they hold, no plain rule has a better one, equal arguments give equal ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from property.solvers.queues import problems
+
+from wattfold.coordinator.solvers.lists import orders, planner
+from wattfold.coordinator.solvers.lists.arrays import arrays_of, plan_of
+from wattfold.coordinator.solvers.lists.feasibility import faults
+from wattfold.coordinator.solvers.lists.planner import Effort, baselines, planned
+from wattfold.coordinator.solvers.lists.problem import Plan, Problem
+from wattfold.coordinator.solvers.lists.reference import Lists
+
+EFFORTS = st.builds(
+    Effort,
+    depth=st.sampled_from((0, 1, 10)),
+    evaluations=st.sampled_from((0, 3, 12)),
+    seed=st.integers(0, 3),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(), EFFORTS)
+def test_plans_hold_and_no_plain_rule_has_a_better_one(problem: Problem, effort: Effort) -> None:
+    plan = planned(problem, effort, lists_of=Lists)
+    assert faults(problem, plan) == []
+    arrays = arrays_of(problem)
+    rules = baselines(Lists(arrays), arrays)
+    assert {rule.maker for rule in rules} == {"pbs-fifo", "pbs-walltime"}
+    for rule in rules:
+        assert faults(problem, plan_of(arrays, rule.schedule, rule.maker)) == []
+        assert plan.objective <= rule.objective
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), EFFORTS, st.randoms(use_true_random=False))
+def test_equal_arguments_give_equal_plans(problem: Problem, effort: Effort, chance: object) -> None:
+    last = list(range(len(problem.jobs)))
+    chance.shuffle(last)  # type: ignore[attr-defined]
+    last = last[: len(last) // 2]
+    first = planned(problem, effort, last, lists_of=Lists)
+    assert planned(problem, effort, last, lists_of=Lists) == first
+    assert faults(problem, first) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), EFFORTS)
+def test_compiled_plans_are_those_of_numpy(problem: Problem, effort: Effort) -> None:
+    pytest.importorskip("numba", reason="numba is not installed")
+    from wattfold.coordinator.solvers.lists import compiled
+
+    assert planned(problem, effort, lists_of=compiled.Lists) == planned(
+        problem, effort, lists_of=Lists
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.integers(0, 3))
+def test_a_longer_search_is_never_worse(problem: Problem, seed: int) -> None:
+    found = [
+        planned(problem, Effort(evaluations=count, seed=seed), lists_of=Lists).objective
+        for count in (0, 2, 10)
+    ]
+    assert found == sorted(found, reverse=True)
+
+
+class Told:
+    """An improver that says what it is told to."""
+
+    name = "told"
+
+    def __init__(self, plan: Plan | None) -> None:
+        self.plan = plan
+
+    def improve(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
+        return self.plan
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(-3, 3), st.booleans())
+def test_what_improves_a_plan_is_checked(problem: Problem, later_ns: int, searched: bool) -> None:
+    """An answer that lies about its worth, does not hold or is no better is left."""
+    plan = planned(problem, Effort(evaluations=0), lists_of=Lists)
+    better = planned(problem, Effort(evaluations=20), lists_of=Lists) if searched else plan
+    moved = tuple(start + later_ns if start >= 0 else start for start in better.starts_ns)
+    said = replace(better, starts_ns=moved, objective=better.objective - 1.0, maker="told")
+    for answer in (said, replace(said, objective=better.objective), None):
+        effort = Effort(evaluations=0, improver=Told(answer))
+        found = planned(problem, effort, lists_of=Lists)
+        assert faults(problem, found) == []
+        assert found.objective <= plan.objective
+        assert found.maker != "told" or found == answer
+    if better.objective < plan.objective:
+        effort = Effort(evaluations=0, improver=Told(replace(better, maker="told")))
+        assert planned(problem, effort, lists_of=Lists).maker == "told"
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems(jobs_max=9))
+def test_of_a_long_queue_numpy_plans_the_first_by_area(problem: Problem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "LONG", 4)
+        plan = planned(problem, Effort(evaluations=2), lists_of=Lists)
+    assert faults(problem, plan) == []
+    area = orders.weighted_area(arrays_of(problem))
+    assert all(not plan.nodes[job] for job in area[4:].tolist())
+
+
+def test_areas_go_by_time_wait_and_the_largest_share() -> None:
+    from wattfold.coordinator.solvers.lists.problem import Job, Node, Option, Shape
+
+    shapes = (Shape(1, (1, 0)), Shape(1, (1, 1)), Shape(4, (1, 0)))
+    jobs = (
+        Job(0, 2, (Option(10),), 0, 10),  # Half of all cores: 0.5 x 10 x 10.
+        Job(1, 1, (Option(10),), 0, 10),  # All GPUs: 1 x 10 x 10.
+        Job(2, 0, (Option(10),), 0, 10),  # An eighth of the cores.
+        Job(3, 0, (Option(10),), 0, 90),  # Its queue expects to wait.
+        Job(4, 1, (Option(10),), 0, 10, weight=9.0),
+        Job(5, 0, (Option(10),), 0, 10, rank_ns=1),  # It is known to be short.
+    )
+    problem = Problem(now_ns=0, nodes=(Node((8, 1)),), shapes=shapes, jobs=jobs)
+    assert orders.weighted_area(arrays_of(problem)).tolist() == [5, 4, 2, 0, 1, 3]

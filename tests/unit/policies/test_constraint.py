@@ -1,0 +1,218 @@
+"""Planning every start: what is committed, what is told, and what the plan is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from unit.policies.snapshots import (
+    S,
+    caps_w,
+    faults,
+    held,
+    job,
+    node,
+    reasons,
+    sizes,
+    snapshot,
+    starts_s,
+)
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.core.queue import Waits
+from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.policies.constraint import Constraint
+from wattfold.coordinator.policies.constraint_problem import Rules
+from wattfold.coordinator.policies.constraint_search import PLANNED
+from wattfold.coordinator.policies.promises import LAG_NS
+from wattfold.coordinator.policies.rounds import Rounds
+
+LAG = LAG_NS / S
+RIGID: dict[str, Any] = {"kind": JobKind.RIGID}
+
+
+def units(name: str, count: int, unit_cores: int, time_s: float = 100, **fields: Any) -> JobView:
+    waits = fields.pop("waits", Waits())
+    view = job(name, count, count, time_s=time_s, unit=SizeUnit.UNITS, **RIGID, **fields)
+    return replace(view, spec=replace(view.spec, unit_cores=unit_cores), waits=waits)
+
+
+def whole(name: str, nodes: int, time_s: float = 100, **fields: Any) -> JobView:
+    return job(name, nodes, nodes, time_s=time_s, unit=SizeUnit.NODES, **RIGID, **fields)
+
+
+def plan(seen: Snapshot, policy: Constraint | None = None) -> Plan:
+    found = (policy or Constraint()).propose(seen, seen.now_ns, 1.0)
+    assert faults(found, seen) == []
+    return found
+
+
+def started(found: Plan, seen: Snapshot) -> set[str]:
+    had = {view.job_id for view in seen.jobs if view.current is not None}
+    return {a.job_id for a in found.assignments} - had
+
+
+def places(found: Plan, name: str) -> dict[str, int]:
+    (given,) = (a for a in found.assignments if a.job_id == name)
+    return {share.node_id: len(share.cpus) for share in given.shares}
+
+
+def test_who_starts_now_does_and_all_others_are_told_when() -> None:
+    runs = job("r", 4, 4, time_s=100, current=held("r", "n0:0-3"), started_s=0, **RIGID)
+    waits = [whole("wide", 2, 50), units("small", 2, 2, 80), units("later", 4, 1, 500)]
+    seen = snapshot([node("n0"), node("n1")], [runs, *waits])
+    found = plan(seen)
+    assert started(found, seen) == {"small"}
+    assert starts_s(found) == {"wide": 100, "later": 150}
+    assert reasons(found)["wide"] == PLANNED
+
+
+def test_the_short_job_of_a_queue_that_waits_for_nothing_goes_first() -> None:
+    """FIFO and the shortest walltime would both have taken the other one."""
+    day, hour = Waits(86_400 * S, 86_400 * S), Waits(3600 * S, 3600 * S)
+    long = units("a", 1, 4, 300, waits=day)
+    urgent = units("b", 1, 4, 400, waits=hour, submitted_s=1)
+    seen = snapshot([node("n0")], [long, urgent], now_s=2)
+    assert started(plan(seen), seen) == {"b"}
+    assert starts_s(plan(seen)) == {"a": 402}
+
+
+def test_lateness_counts_beside_waiting() -> None:
+    """By waits alone the two short ones go first; then the long one is late for good."""
+    waits = Waits(1000 * S, 200 * S)
+    jobs = [units("long", 1, 4, 210, waits=waits)]
+    jobs += [units(f"s{i}", 1, 4, 100, waits=Waits(1000 * S, 0)) for i in range(2)]
+    seen = snapshot([node("n0")], jobs, now_s=150)
+    made = Constraint()
+    lazy = replace(made, weights=replace(made.weights, lateness=0.0, late=0.0))
+    strict = replace(made, weights=replace(made.weights, late=50.0))
+    assert started(plan(seen, lazy), seen) < {"s0", "s1"}
+    assert started(plan(seen, strict), seen) == {"long"}
+
+
+@pytest.mark.parametrize(
+    ("spread", "found"),
+    [
+        (Spread.ANY, {"n0": 4, "n1": 2}),
+        (Spread.APART, {"n0": 2, "n1": 2, "n2": 2}),
+        (Spread.TOGETHER, {"n2": 6}),
+    ],
+)
+def test_units_go_where_they_may(spread: Spread, found: dict[str, int]) -> None:
+    view = units("j", 3, 2)
+    view = replace(view, spec=replace(view.spec, spread=spread))
+    seen = snapshot([node("n0"), node("n1"), node("n2", 8, max_w=90)], [view])
+    assert places(plan(seen), "j") == found or spread is Spread.ANY
+    assert sum(places(plan(seen), "j").values()) == 6
+
+
+def test_memory_and_gpus_of_every_unit_are_had() -> None:
+    asks = {"memory_bytes": 4, "gpus": 1}
+    nodes = [node("n0", 16, memory=8, gpus=3), node("n1", 16, memory=16, gpus=1)]
+    seen = snapshot(nodes, [units("j", 3, 1, **asks), units("k", 1, 1, **asks)])
+    found = plan(seen)
+    assert len(started(found, seen)) == 1
+    assert len(starts_s(found)) == 1
+
+
+def test_who_needs_no_gpu_leaves_them_to_who_does() -> None:
+    nodes = [node("gpu", gpus=1), node("plain")]
+    seen = snapshot(nodes, [units("plain", 1, 4, 10), units("asks", 1, 4, 100, gpus=1)])
+    assert places(plan(seen), "plain") == {"plain": 4}
+    assert places(plan(seen), "asks") == {"gpu": 4}
+
+
+def test_an_exclusive_job_of_units_has_its_nodes_alone() -> None:
+    view = units("a", 3, 1, exclusive=True)
+    seen = snapshot([node("n0"), node("n1")], [view, units("b", 1, 1), units("c", 3, 1, 50)])
+    found = plan(seen)
+    assert started(found, seen) == {"a", "b", "c"}
+    (given,) = (a for a in found.assignments if a.job_id == "a")
+    own = {share.node_id for share in given.shares}
+    others = [a for a in found.assignments if a.job_id != "a"]
+    assert not own & {share.node_id for a in others for share in a.shares}
+
+
+def test_power_that_is_short_is_shared_by_lower_caps() -> None:
+    """At full power one job runs at a time; lower down both do, and the waits are shorter."""
+    nodes = [node("n0"), node("n1")]
+    seen = snapshot(nodes, [whole("a", 1, 1000), whole("b", 1, 1000)], budget_w=52 + 36)
+    assert sizes(plan(seen)) == {"a": 1, "b": 1}
+    levels_w = list(caps_w(plan(seen)).values())
+    assert all(16 < cap_w < 45 for cap_w in levels_w)
+    one_cap = Constraint(rules=Rules(caps=1))
+    assert len(started(plan(seen, one_cap), seen)) == 1
+
+
+def test_who_runs_on_is_planned_around_and_jobs_on_their_way_out_are_nearly_gone() -> None:
+    late = job("r", 4, 4, time_s=100, current=held("r", "n0:0-3"), started_s=0, **RIGID)
+    seen = snapshot([node("n0")], [late, units("j", 1, 4)], now_s=110)
+    (told,) = starts_s(plan(seen)).values()
+    assert told == pytest.approx(110.0, abs=1e-6)
+    leaving = Share(node_id=NodeId("n0"), cpus=CpuSet.parse("0-3"))
+    gone = replace(node("n0", blocked="0-3"), leaving=(leaving,))
+    seen = snapshot([gone], [units("j", 1, 4)], now_s=110)
+    assert starts_s(plan(seen)) == {"j": 110 + LAG}
+
+
+def test_a_window_is_planned_around() -> None:
+    window = Reservation(
+        name="w", nodes=(NodeId("n0"),), start_ns=50 * S, end_ns=200 * S, maintenance=True
+    )
+    seen = snapshot([node("n0")], [units("short", 1, 2, 50), units("long", 1, 2, 51)])
+    found = plan(replace(seen, reservations=(window,)))
+    assert sizes(found) == {"short": 1}
+    assert starts_s(found) == {"long": 200}
+
+
+def test_predictions_count_for_the_plan_or_only_for_the_order() -> None:
+    """Known to be short it goes first; whether the next one is told so is a setting."""
+    short = replace(units("a", 1, 4, 1000, submitted_s=1), planned_ns=10 * S)
+    seen = snapshot([node("n0")], [units("b", 1, 4, 500), short], now_s=1)
+    assert starts_s(plan(seen)) == {"b": 11}
+    by_order = Constraint(rules=Rules(ratios="order"))
+    assert plan(seen, by_order).assignments[0].job_id in ("a", "b")
+
+
+def test_the_plan_says_how_it_was_found() -> None:
+    seen = snapshot([node("n0")], [units("a", 1, 4), units("b", 1, 4)])
+    found = plan(seen)
+    assert found.solver in ("list", "order-search")
+    assert found.objective == pytest.approx(100 / 86_400)
+
+
+def test_the_order_of_a_search_is_gone_on_from() -> None:
+    """Memory between two rounds; nothing is left of it when the jobs are gone."""
+    rounds = Rounds(Constraint().scheduler())
+    jobs = [units(f"j{i}", 1 + i % 3, 1 + i % 2, 50 + 37 * (i % 5)) for i in range(12)]
+    first = snapshot([node("n0"), node("n1", 8, max_w=80)], jobs)
+    rounds.tell(first, first.jobs, ())
+    before = rounds.plan(0)
+    assert faults(before, first) == []
+    second = replace(first, now_ns=S)
+    rounds.tell(second, (), [view.job_id for view in jobs[:6]])
+    again = rounds.plan(S)
+    assert {w.job_id for w in again.waiting} <= {view.job_id for view in jobs[6:]}
+
+
+def test_it_falls_back_on_lists_without_search() -> None:
+    plain = Constraint().fallback()
+    assert isinstance(plain, Constraint)
+    assert plain.effort.evaluations == 0
+    seen = snapshot([node("n0")], [units("a", 1, 4), units("b", 1, 4)])
+    assert plan(seen, plain).solver in ("list", "pbs-walltime", "pbs-fifo")
+
+
+def test_power_is_planned_for_as_the_applier_charges_it() -> None:
+    """Of a share it is rounded down, and so is the sum of two on one node: plans round up."""
+    nodes, jobs = [node("n0", 3), node("n1")], [units(f"j{i}", 1, 1) for i in range(4)]
+    for budget_w in range(52, 112, 7):
+        seen = snapshot(nodes, jobs, budget_w=budget_w)
+        assert plan(seen, Constraint(rules=Rules(caps=1))).assignments or budget_w < 62
+    full = snapshot(nodes[:1], jobs, budget_w=10 + 45)
+    assert len(started(plan(full), full)) == 3

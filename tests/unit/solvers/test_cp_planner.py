@@ -1,0 +1,137 @@
+"""CP-SAT out of a child process: what is found, and what happens when it is not to be had."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+
+import pytest
+
+from wattfold.coordinator.solvers.cp import planner
+from wattfold.coordinator.solvers.cp.planner import CpRepair, CpSolver, Outcome
+from wattfold.coordinator.solvers.lists.feasibility import faults
+from wattfold.coordinator.solvers.lists.problem import (
+    Job,
+    Node,
+    Option,
+    Plan,
+    Problem,
+    Shape,
+    Spread,
+    Weights,
+    objective,
+)
+
+S = 1_000_000_000
+NOW = 50 * S
+LONG_S = 30.0
+needs_ortools = pytest.mark.skipif(
+    importlib.util.find_spec("ortools") is None, reason="OR-Tools (wattfold[cp]) is not installed"
+)
+
+
+def queue(count: int = 3, *, spread: Spread = Spread.ANY) -> Problem:
+    """A long job before short ones, on one node that holds one at a time."""
+    lengths = [100, *(10 for _ in range(count - 1))]
+    return Problem(
+        now_ns=NOW,
+        nodes=(Node((4, 8)),),
+        shapes=(Shape(2, (2, 1), spread),),
+        jobs=tuple(
+            Job(key=key, shape=0, options=(Option(length * S),), submit_ns=NOW, ewt_ns=10 * S)
+            for key, length in enumerate(lengths)
+        ),
+        weights=Weights(lateness=0.0, late=0.0),
+    )
+
+
+def in_order(problem: Problem) -> Plan:
+    starts, at = [], problem.now_ns
+    for job in problem.jobs:
+        starts.append(at)
+        at += job.options[0].duration_ns
+    count = len(problem.jobs)
+    return Plan(
+        starts_ns=tuple(starts),
+        options=(0,) * count,
+        nodes=((0, 0),) * count,
+        objective=objective(problem, starts),
+        maker="fifo",
+    )
+
+
+@needs_ortools
+def test_the_whole_model_puts_the_short_ones_first_and_proves_it() -> None:
+    problem, solver = queue(spread=Spread.TOGETHER), CpSolver(deterministic=50)
+    incumbent = in_order(problem)
+    plan = solver.whole(problem, incumbent, 1, LONG_S)
+    assert plan is not None
+    assert faults(problem, plan) == []
+    assert [start - NOW for start in plan.starts_ns] in ([20 * S, 0, 10 * S], [20 * S, 10 * S, 0])
+    assert plan.objective == pytest.approx(3.0)
+    assert (plan.maker, solver.outcome) == ("cp", Outcome.PROVEN)
+    assert solver.whole(problem, plan, 1, LONG_S) is None
+    assert solver.outcome is Outcome.PROVEN
+
+
+@needs_ortools
+def test_repairs_leave_the_rest_where_it_is_and_large_queues_alone() -> None:
+    problem = queue(6)
+    improver = CpRepair(most_waiting=6)
+    plan = improver.improve(problem, in_order(problem), 3, LONG_S)
+    assert plan is not None
+    assert (plan.maker, improver.solver.outcome) == ("cp-repair", Outcome.BETTER)
+    assert plan.starts_ns[0] == NOW + 50 * S
+    improver.solver.outcome = Outcome.NOT_ASKED
+    larger = queue(7)
+    assert improver.improve(larger, in_order(larger), 3, LONG_S) is None
+    assert improver.solver.outcome is Outcome.NOT_ASKED
+
+
+@needs_ortools
+def test_too_little_memory_is_a_crash_and_the_third_the_last() -> None:
+    problem, solver = queue(300), CpSolver(memory_bytes=1 << 12)
+    for _ in range(planner.GIVEN_UP):
+        assert solver.whole(problem, in_order(problem), 1, LONG_S) is None
+        assert solver.outcome is Outcome.CRASHED
+    solver.outcome = Outcome.NOT_ASKED
+    assert solver.whole(problem, in_order(problem), 1, LONG_S) is None
+    assert solver.outcome is Outcome.NOT_ASKED
+
+
+@needs_ortools
+def test_repairs_of_what_is_hard_only_leave_the_rest_alone() -> None:
+    easy, hard = queue(), queue(spread=Spread.TOGETHER)
+    improver = CpRepair(always=False)
+    assert improver.improve(easy, in_order(easy), 1, LONG_S) is None
+    assert improver.solver.outcome is Outcome.NOT_ASKED
+    assert improver.improve(hard, in_order(hard), 1, LONG_S) is not None
+    assert improver == CpRepair(always=False)
+    assert pickle.loads(pickle.dumps(improver)) == improver
+
+
+@needs_ortools
+def test_no_time_is_late_or_unknown_and_no_plan() -> None:
+    problem, solver = queue(), CpSolver()
+    assert solver.whole(problem, in_order(problem), 1, -planner.START_S) is None
+    assert solver.outcome is Outcome.LATE
+
+
+def test_without_ortools_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    problem, solver = queue(), CpSolver()
+    assert solver.whole(problem, in_order(problem), 1, LONG_S) is None
+    assert (solver.outcome, solver.detail) == (Outcome.MISSING, "install wattfold[cp]")
+
+
+@needs_ortools
+def test_of_many_jobs_the_first_are_planned_and_the_others_follow() -> None:
+    problem, solver = queue(6), CpSolver(deterministic=50)
+    incumbent = in_order(problem)
+    plan = solver.whole(problem, incumbent, 1, LONG_S, most=3)
+    assert plan is not None
+    assert faults(problem, plan) == []
+    # The long one is third of the first three, and the others still come after it.
+    assert plan.starts_ns[0] - NOW == 20 * S
+    assert [start - NOW for start in plan.starts_ns[3:]] == [120 * S, 130 * S, 140 * S]
+    assert solver.outcome is Outcome.BETTER

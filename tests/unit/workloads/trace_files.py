@@ -1,0 +1,29 @@
+"""Small traces of jobs of units for the tests, made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+UNIT = "5;2;0;0;1048576#"
+"""Two cores and a GiB, on some node."""
+
+
+def line(
+    job: int | str,
+    *,
+    queue: str = "short",
+    submit: str = "2020-05-04 10:00:00",
+    units: str = UNIT,
+    start: str = "2020-05-04 10:01:00",
+    end: str = "2020-05-04 10:11:00",
+    walltime: str = "00:30",
+    status: str = "COMPLETED",
+) -> str:
+    head = f"{job};prog;someone;{queue};{submit}"
+    return f"{head}__{units}__{start};{end};1;2;1;{walltime};NA;NA;{status};0"
+
+
+def trace(folder: Path, *lines: str, name: str = "trace") -> Path:
+    path = folder / name
+    path.write_text("".join(f"{one}\n" for one in lines), encoding="utf-8")
+    return path
