@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from wattfold.coordinator.solvers.lists.problem import (
+    ENDLESS_NS,
     UNLIMITED_UW,
     Budget,
     Closing,
@@ -48,7 +49,8 @@ def problems(draw: st.DrawFn, jobs_max: int = 7) -> Problem:
 def _closings(draw: st.DrawFn, nodes: int) -> Closing:
     from_ns = draw(st.integers(NOW_NS - 5, NOW_NS + 20))
     closed = draw(st.sets(st.integers(0, nodes - 1), min_size=1))
-    return Closing(tuple(sorted(closed)), from_ns, from_ns + draw(st.integers(1, 15)))
+    to_ns = draw(st.integers(1, 15).map(from_ns.__add__) | st.just(ENDLESS_NS))
+    return Closing(tuple(sorted(closed)), from_ns, to_ns)
 
 
 @st.composite

@@ -20,7 +20,13 @@ from wattfold.coordinator.solvers.lists.arrays import (
     scarcity,
 )
 from wattfold.coordinator.solvers.lists.feasibility import faults
-from wattfold.coordinator.solvers.lists.problem import NEVER, Problem, Spread, objective
+from wattfold.coordinator.solvers.lists.problem import (
+    ENDLESS_NS,
+    NEVER,
+    Problem,
+    Spread,
+    objective,
+)
 from wattfold.coordinator.solvers.lists.reference import Lists
 
 Lister = tuple[Problem, list[int], list[int], int]
@@ -88,7 +94,7 @@ class Plain:
         self._drawn = [(problem.now_ns, one.end_ns, one.power_uw) for one in problem.running]
         self._scarce = scarcity(problem)
         self._events = {one.end_ns for one in problem.running}
-        self._events |= {one.to_ns for one in problem.closings}
+        self._events |= {one.to_ns for one in problem.closings if one.to_ns < ENDLESS_NS}
         self._events |= {one.from_ns for one in problem.budgets}
 
     def schedule(self, order: Sequence[int]) -> list[Placed]:

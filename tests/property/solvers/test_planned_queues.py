@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,4 +125,24 @@ def test_areas_go_by_time_wait_and_the_largest_share() -> None:
         Job(5, 0, (Option(10),), 0, 10, rank_ns=1),  # It is known to be short.
     )
     problem = Problem(now_ns=0, nodes=(Node((8, 1)),), shapes=shapes, jobs=jobs)
-    assert orders.weighted_area(arrays_of(problem)).tolist() == [5, 4, 2, 0, 1, 3]
+    arrays = arrays_of(problem)
+    assert orders.weighted_area(arrays).tolist() == [5, 4, 2, 0, 1, 3]
+    assert orders.by_submission(arrays).tolist() == [4, 0, 1, 2, 3, 5]
+    brief = jobs[3]._replace(options=(Option(5),))
+    arrays = arrays_of(replace(problem, jobs=(*jobs[:3], brief, *jobs[4:])))
+    assert orders.by_walltime(arrays).tolist() == [4, 3, 0, 1, 2, 5]
+
+
+@given(st.data())
+def test_new_jobs_come_before_the_first_that_is_to_come_later(data: st.DataObject) -> None:
+    area = np.array(data.draw(st.permutations(range(8))))
+    last = data.draw(st.lists(st.integers(0, 7), unique=True))
+    rank = {job: place for place, job in enumerate(area.tolist())}
+    order = planner._merged(last, area).tolist()
+    assert sorted(order) == list(range(8))
+    assert [job for job in order if job in last] == last
+    for place, job in enumerate(order):
+        if job not in last:
+            assert all(rank[other] < rank[job] for other in order[:place])
+            after = [other for other in order[place + 1 :] if other in last]
+            assert not after or rank[after[0]] > rank[job]

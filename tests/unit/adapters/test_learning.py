@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from unit.core.stage import job_spec, node_spec, on, package, planning_round, reading
 
+from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.journal import Journal
@@ -17,11 +18,12 @@ from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Ob
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Assignment, JobSpec
+from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind, JobSpec
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import ZoneKind
 from wattfold.coordinator.core.plan import Plan
+from wattfold.coordinator.core.speeds import SeenSpeed, measured_serial_ppm
 from wattfold.coordinator.models.fitting import FitResult
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 
@@ -118,9 +120,9 @@ class Site:
         self.service.listeners.remove(done.set)
 
 
-def run(path: Path, scenario: str) -> Site:
+def run(path: Path, scenario: str, spec: JobSpec | None = None) -> Site:
     async def go() -> Site:
-        site = Site(path)
+        site = Site(path, spec)
         task = asyncio.create_task(site.service.run())
         try:
             async with asyncio.timeout(20):
@@ -214,11 +216,26 @@ async def progress(site: Site) -> None:
     assert (first, site.core.state.jobs[A].done) == (0.0, 0.5)
 
 
+async def two_sizes(site: Site) -> None:
+    """100 regions a second on four cores; on two of them 80."""
+    await site.start()
+    for second in range(13):
+        site.learner.take(sample(second, regions=100 * second))
+    await site.plan(on("a", "n0:0-1", cap_w=40))
+    site.service.post(
+        ev.MaskConfirmed(node_id=N0, job_id=A, cpus=CpuSet.parse("0-1"), confined=False)
+    )
+    await site.settle()
+    for second in range(6):
+        site.learner.take(sample(20 + second, regions=2000 + 80 * second))
+    await site.settle()
+
+
 SCENARIOS = {
     f.__name__: f
     for f in (
         *(regions, stood_still, short, measured, change_of_measure, progress),
-        *(low_level, full_level),
+        *(low_level, full_level, two_sizes),
     )
 }
 
@@ -233,6 +250,24 @@ def test_a_finished_job_teaches_its_speed(tmp_path: Path) -> None:
 def test_time_in_which_a_job_stood_still_is_no_time_of_its_work(tmp_path: Path) -> None:
     (stored,) = run(tmp_path, "stood_still").core.state.profiles.values()
     assert [point.rate for point in stored.stored.points] == [100.0]
+
+
+def lender(path: Path, **fields: object) -> tuple[SeenSpeed, ...]:
+    spec = job_spec(kind=JobKind.MALLEABLE, **fields)
+    return run(path, "two_sizes", spec).core.state.jobs[A].speeds
+
+
+def test_the_speeds_of_a_job_that_may_lend_are_told(tmp_path: Path) -> None:
+    """After 4 s, then each time after twice as long; a size by its newest."""
+    speeds = lender(tmp_path)
+    told = [(one.cores, one.rate, one.seen_ns // S) for one in speeds]
+    assert told == [(4, pytest.approx(100), 8), (2, pytest.approx(80), 4)]
+    # 1 / 0.8 on half of its cores.
+    assert measured_serial_ppm(speeds, 1, 4) == pytest.approx(750_000, abs=2)
+
+
+def test_of_a_job_that_lends_nothing_they_are_not(tmp_path: Path) -> None:
+    assert lender(tmp_path, sharing=CoreSharing.NO) == ()
 
 
 def test_a_glimpse_teaches_nothing(tmp_path: Path) -> None:

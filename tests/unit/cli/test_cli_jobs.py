@@ -301,3 +301,14 @@ def test_levels_are_told_where_there_are_any(wattfold: Command, fake: FakeCoordi
     assert "11.0 W a node" in sheet
     assert "150.0 W a GPU, fixed" in sheet
     assert wattfold.json("show", "l")["dram_cap_uw"] == 11 * W
+
+
+def test_what_it_loses_on_fewer_cores_is_told_once_it_was_seen(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    assert "half" not in wattfold("show", "a").stdout
+    running = pb.JOB_STATE_RUNNING
+    speeds = [pb.SeenSpeed(cores=cores, rate_per_s=9, seen_s=5) for cores in (8, 4)]
+    fake.add(pb.Job(job_id="s", state=running, speeds=speeds, half_speed=0.8))
+    assert "80% of its speed, as seen on 4 and 8 cores" in wattfold("show", "s").stdout
+    assert wattfold.json("show", "s")["half_speed"] == 0.8

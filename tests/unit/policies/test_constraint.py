@@ -22,15 +22,18 @@ from unit.policies.snapshots import (
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.queue import Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.constraint import Constraint
 from wattfold.coordinator.policies.constraint_problem import Rules
 from wattfold.coordinator.policies.constraint_search import PLANNED
 from wattfold.coordinator.policies.promises import LAG_NS
 from wattfold.coordinator.policies.rounds import Rounds
+from wattfold.coordinator.solvers.lists.planner import Effort
+from wattfold.coordinator.solvers.lists.problem import Weights
 
 LAG = LAG_NS / S
 RIGID: dict[str, Any] = {"kind": JobKind.RIGID}
@@ -200,12 +203,17 @@ def test_the_order_of_a_search_is_gone_on_from() -> None:
     assert {w.job_id for w in again.waiting} <= {view.job_id for view in jobs[6:]}
 
 
-def test_it_falls_back_on_lists_without_search() -> None:
-    plain = Constraint().fallback()
-    assert isinstance(plain, Constraint)
-    assert plain.effort.evaluations == 0
+def test_it_falls_back_on_lists_without_search_and_then_on_plain_rules() -> None:
     seen = snapshot([node("n0")], [units("a", 1, 4), units("b", 1, 4)])
-    assert plan(seen, plain).solver in ("list", "pbs-walltime", "pbs-fifo")
+    policy: Policy | None = Constraint()
+    names = []
+    while policy is not None:
+        found = policy.propose(seen, seen.now_ns, 1.0)
+        assert faults(found, seen) == []
+        assert sizes(found) == {"a": 1}
+        names.append((policy.name, found.solver))
+        policy = policy.fallback()
+    assert names[1:] == [("constraint", "list"), ("pbs-walltime", "none"), ("pbs-fifo", "none")]
 
 
 def test_power_is_planned_for_as_the_applier_charges_it() -> None:
@@ -216,3 +224,13 @@ def test_power_is_planned_for_as_the_applier_charges_it() -> None:
         assert plan(seen, Constraint(rules=Rules(caps=1))).assignments or budget_w < 62
     full = snapshot(nodes[:1], jobs, budget_w=10 + 45)
     assert len(started(plan(full), full)) == 3
+
+
+def test_settings_have_the_defaults_of_what_they_are_for() -> None:
+    entry = registry.find("constraint")
+    assert entry is not None
+    made = entry.service({})
+    assert isinstance(made, Constraint)
+    assert (made.size, made.rules, made.weights) == (Constraint().size, Rules(), Weights())
+    said, own = made.effort, Effort()
+    assert (said.depth, said.evaluations, said.seed) == (own.depth, own.evaluations, own.seed)

@@ -14,6 +14,7 @@ from wattfold.coordinator.policies.explain import explain
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.policies.parm_dram import DramChoice
+from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
 
 A = JobId("a")
 
@@ -92,3 +93,15 @@ def test_levels_of_a_running_job_and_what_others_would_do() -> None:
     seen = snapshot([n0], [replace(view, current=on_gpus)], now_s=1)
     summary = explain(seen, A, FifoEasy(), "").summary
     assert summary == "Runs on 2 cores at 44.8 W per node, 150.0 W for each GPU."
+
+
+def test_what_a_job_loses_on_fewer_cores() -> None:
+    """Told where a policy goes by it."""
+    view = job("a", current=held("a", "n0:0-3"), started_s=0)
+    seen = snapshot([node("n0")], [view], now_s=1)
+    unknown = "What it loses on fewer cores is not known: taken for in proportion."
+    assert unknown in explain(seen, A, SlowdownDriven(), "").lines
+    measured = replace(seen, jobs=(replace(view, serial_ppm=750_000),))
+    told = "On half of its cores it has 80% of its speed (measured)."
+    assert told in explain(measured, A, SlowdownDriven(), "").lines
+    assert told not in explain(measured, A, FifoEasy(), "").lines

@@ -12,6 +12,7 @@ from unit.pool.test_by_node import machine, nodes, units
 from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.plan import Plan, Policy, Preemption, Snapshot
 from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.constraint import Constraint
 from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
@@ -22,6 +23,7 @@ from wattfold.coordinator.simulation.pool.node_machine import NodeMachine, Windo
 from wattfold.coordinator.simulation.pool.progress import Preemption as Rule
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.simulation.results.metrics import metrics_of
 
 SERVED = [e for e in registry.entries() if e.variant.service is not None]
 
@@ -209,3 +211,17 @@ def test_a_plan_pre_empts_in_the_instant_and_the_job_goes_on_when_the_other_has_
     assert seconds(record.columns.end_ns) == [160, 160, 80]
     assert record.columns.attempts is not None
     assert record.columns.attempts.tolist() == [2, 2, 1]
+
+
+def test_starts_that_are_told_are_compared_with_those_that_come() -> None:
+    """The first runs half as long as it was to, so that the second starts 50 s early."""
+    jobs = table((0, 1, 50), (10, 1, 100), (20, 1, 10), estimates=(100, 100, 120))
+    record = run(asking(jobs, *[(8, 0, 0, ())] * 3), Constraint(), machine(nodes(1, 8)))
+    assert seconds(record.columns.start_ns) == [0, 50, 150]
+    assert record.told_ns is not None
+    assert record.told_ns[0] == -1
+    assert seconds(record.told_ns)[1:] == [100, 200]
+    assert metrics_of(record).start_error_s_mean == 50
+    early = run(jobs, FifoEasy(backfill=False), machine(nodes(3, 8)))
+    assert early.told_ns is None
+    assert metrics_of(early).start_error_s_mean == 0

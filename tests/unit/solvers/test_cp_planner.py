@@ -8,14 +8,18 @@ import pickle
 import pytest
 
 from wattfold.coordinator.solvers.cp import planner
-from wattfold.coordinator.solvers.cp.planner import CpRepair, CpSolver, Outcome
+from wattfold.coordinator.solvers.cp.planner import CpRepair, CpSolver, CpWhole, Outcome
 from wattfold.coordinator.solvers.lists.feasibility import faults
+from wattfold.coordinator.solvers.lists.planner import Effort, planned
 from wattfold.coordinator.solvers.lists.problem import (
+    Closing,
     Job,
     Node,
     Option,
+    Part,
     Plan,
     Problem,
+    Running,
     Shape,
     Spread,
     Weights,
@@ -135,3 +139,38 @@ def test_of_many_jobs_the_first_are_planned_and_the_others_follow() -> None:
     assert plan.starts_ns[0] - NOW == 20 * S
     assert [start - NOW for start in plan.starts_ns[3:]] == [120 * S, 130 * S, 140 * S]
     assert solver.outcome is Outcome.BETTER
+
+
+def closed_beside_open() -> Problem:
+    """Lists put both units of a job where the other one, for which one node is closed, must be."""
+    job = Job(key=0, shape=0, options=(Option(S, (), 2 * S),), submit_ns=NOW, ewt_ns=2 * S)
+    return Problem(
+        now_ns=NOW,
+        nodes=(Node((4,)), Node((3,))),
+        shapes=(Shape(1, (1,), closings=(0,)), Shape(2, (1,))),
+        jobs=(job, job._replace(key=1, shape=1, options=(Option(S),), weight=2.5)),
+        running=(Running((Part(0, (2,)),), 0, NOW + S),),
+        closings=(Closing((1,), NOW, NOW + 3 * S),),
+    )
+
+
+@needs_ortools
+@pytest.mark.parametrize(
+    ("improver", "maker"), [(CpRepair(always=False), "cp-repair"), (CpWhole(), "cp")]
+)
+def test_a_plan_of_lists_is_bettered_where_lists_do_badly(
+    improver: CpRepair | CpWhole, maker: str
+) -> None:
+    problem = closed_beside_open()
+    assert planned(problem, Effort(evaluations=0)).objective == pytest.approx(0.5)
+    plan = planned(problem, Effort(evaluations=0, improver=improver, improver_s=LONG_S))
+    assert (plan.maker, plan.objective) == (maker, 0.0)
+    assert faults(problem, plan) == []
+
+
+def test_what_fails_leaves_the_plan_of_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    problem, improver = closed_beside_open(), CpWhole()
+    plan = planned(problem, Effort(improver=improver))
+    assert plan == planned(problem, Effort())
+    assert improver.solver.outcome is Outcome.MISSING

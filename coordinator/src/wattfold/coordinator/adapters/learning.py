@@ -26,6 +26,8 @@ from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job, JobState
+from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.speeds import SeenSpeed
 from wattfold.coordinator.core.state import StoredProfile, profile_key
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.power_curve import PowerCurve
@@ -41,6 +43,8 @@ BUCKET_S_MIN = 2.0
 """A point counts once it was observed for so long: shorter ones are mostly chance."""
 REPORT_STEP = 0.02
 JOBS_MAX = 10_000
+SPEED_S_MIN = 4.0
+"""A speed is told to the core once it was seen for so long, then each time for twice as long."""
 FITS_MAX = 8
 POINTS_KEPT = 64
 """Points of earlier runs that a profile is fitted to, the newest."""
@@ -50,14 +54,20 @@ POINTS_KEPT = 64
 class _Bucket:
     count: float = 0.0
     seconds: float = 0.0
+    tell_at_s: float = SPEED_S_MIN
+
+
+_Key = tuple[int, int, int]
+"""Size, cores, cap in microwatts: a job on whole nodes may have fewer than all of their cores."""
+_NOWHERE: _Key = (0, 0, 0)
 
 
 @dataclass(slots=True)
 class _Trace:
-    """What was seen of one job: amounts by (size, cap in microwatts)."""
+    """What was seen of one job: amounts by size, cores and cap."""
 
-    buckets: dict[tuple[int, int], _Bucket] = field(default_factory=dict)
-    key: tuple[int, int] = (0, 0)
+    buckets: dict[_Key, _Bucket] = field(default_factory=dict)
+    key: _Key = _NOWHERE
     count: float = 0.0
     total: float = 0.0
     taken_ns: int = 0
@@ -103,33 +113,50 @@ class ProgressLearner:
                 self._observe(job, seen, sample.taken_ns)
             elif job_id in self._traces:
                 # Time in which it does not run is no time of its work.
-                self._traces[job_id].key = (0, 0)
+                self._traces[job_id].key = _NOWHERE
 
     def _observe(self, job: Job, seen: JobSample, now_ns: int) -> None:
         if len(self._traces) >= JOBS_MAX and job.job_id not in self._traces:
             return
         trace = self._traces.setdefault(job.job_id, _Trace())
-        key = (job.target.size, job.target.cap_uw) if job.target else (0, 0)
+        key = _key(job)
         count = seen.done if seen.total > 0 else float(seen.regions)
         settled = _on_target(job) and not held_back(self._service.core.state, job)
         if trace.attempt != job.attempt:
             # What it goes on from it has not done since the last sample.
-            trace.attempt, trace.key = job.attempt, (0, 0)
+            trace.attempt, trace.key = job.attempt, _NOWHERE
         if (seen.total > 0) != (trace.total > 0):
             # Regions and the program's own count are different measures.
             trace.buckets.clear()
-            trace.key = (0, 0)
+            trace.key = _NOWHERE
         if settled and key == trace.key and count >= trace.count:
             bucket = trace.buckets.setdefault(key, _Bucket())
             bucket.count += count - trace.count
             bucket.seconds += (now_ns - trace.taken_ns) / 1e9
-        trace.key = key if settled else (0, 0)
+            self._tell_speed(job, key, bucket, counted=seen.total > 0)
+        trace.key = key if settled else _NOWHERE
         trace.count, trace.taken_ns, trace.total = count, now_ns, seen.total
         if seen.total > 0:
             share = min(max(seen.done / seen.total, 0.0), 1.0)
             if abs(share - trace.reported) >= REPORT_STEP:
                 trace.reported = share
                 self._service.post(ev.ProgressReported(job_id=job.job_id, done=share))
+
+    def _tell_speed(self, job: Job, key: _Key, bucket: _Bucket, *, counted: bool) -> None:
+        """Of jobs that may lend cores: who loses little by it is to do so first."""
+        if not job.spec.lends or bucket.seconds < bucket.tell_at_s or bucket.count <= 0:
+            return
+        bucket.tell_at_s = 2 * bucket.seconds
+        _, cores, cap_uw = key
+        speed = SeenSpeed(
+            cores=cores,
+            cap_uw=cap_uw,
+            rate=bucket.count / bucket.seconds,
+            seen_ns=round(bucket.seconds * 1e9),
+            counted=counted,
+            attempt=job.attempt,
+        )
+        self._service.post(ev.SpeedMeasured(job_id=job.job_id, speed=speed))
 
     def _ended(self, changes: Changes) -> None:
         """Fits the traces of jobs that have ended."""
@@ -156,8 +183,10 @@ class ProgressLearner:
                 rate=bucket.count / bucket.seconds,
                 seconds=bucket.seconds,
             )
-            for (size, cap_uw), bucket in trace.buckets.items()
+            for (size, cores, cap_uw), bucket in trace.buckets.items()
             if bucket.seconds >= BUCKET_S_MIN and bucket.count > 0
+            # On part of a node it is slower than at that size.
+            if job.spec.unit is SizeUnit.CORES or node is None or cores == _cores_of(node)
         )
         work = trace.total or trace.count
         measured = stored is not None and stored.source != LEARNT
@@ -242,6 +271,17 @@ def _points(lesson: Lesson, found: FitResult) -> tuple[ev.MeasuredPoint, ...]:
         )
         for p, residual in zip(lesson.points, found.residuals, strict=True)
     )
+
+
+def _key(job: Job) -> _Key:
+    target = job.target
+    if target is None:
+        return _NOWHERE
+    return target.size, sum(len(share.cpus) for share in target.shares), target.cap_uw
+
+
+def _cores_of(node: Node) -> int:
+    return len(node.spec.cpus) if node.spec is not None else 0
 
 
 def _on_target(job: Job) -> bool:

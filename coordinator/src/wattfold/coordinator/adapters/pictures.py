@@ -235,7 +235,7 @@ class Pictures:
         if job is None:
             return f"no job {job_id!r}"
         message = views.job_message(job, self._seen, self._setting.clock, self._now_ns)
-        views.add_restart(message, self._state, job)
+        views.add_resizing(message, self._state, job)
         message.access = access_of(question.viewer, job.spec)
         waits = ending_reason(self._state, job)
         message.reason = waits or message.reason
@@ -286,7 +286,7 @@ class Pictures:
 
     def _job_bytes(self, job: Job, access: pb.JobAccess) -> bytes:
         body = views.job_without_spec(job, self._seen, self._setting.clock, self._now_ns)
-        views.add_restart(body, self._state, job)
+        views.add_resizing(body, self._state, job)
         body.reason = ending_reason(self._state, job) or body.reason
         body.access = access
         if access == pb.JOB_ACCESS_OTHER:

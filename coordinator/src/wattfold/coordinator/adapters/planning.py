@@ -32,6 +32,7 @@ from wattfold.coordinator.core.job import Job
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy, Snapshot, Waiting
 from wattfold.coordinator.core.snapshot import job_views, snapshot
 from wattfold.coordinator.core.state import State
+from wattfold.coordinator.policies.lent_cores import with_cores_back
 from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.policies.scheduler import Scheduled
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
@@ -69,7 +70,7 @@ def propose(
         replica.companion(Standing).forget()
         world = beside.told(snapshot(replica.state, now_ns))
         jobs, plan = len(world.jobs), policy.propose(world, now_ns, deadline_s)
-    plan = _as_ordered(plan, world, replica.state, now_ns)
+    plan = _beside_the_policy(plan, world, replica.state, now_ns, policy)
     return Proposal(
         plan=news_of(plan, replica.state),
         jobs=jobs,
@@ -79,12 +80,20 @@ def propose(
     )
 
 
-def _as_ordered(plan: Plan, world: Snapshot, state: State, now_ns: int) -> Plan:
-    """The plan with the sizes that people have ordered of running jobs."""
+def _beside_the_policy(
+    plan: Plan, world: Snapshot, state: State, now_ns: int, policy: Policy
+) -> Plan:
+    """The plan with the sizes that people have ordered of running jobs, and cores lent before."""
     placed = state.placed()
-    if not any(job.size_asked for job in placed):
+    if not any(job.size_asked or _may_have_shared(job) for job in placed):
         return plan
-    return with_ordered_sizes(plan, world, job_views(state, placed, now_ns))
+    views = job_views(state, placed, now_ns)
+    plan = with_cores_back(plan, world, views, policy)
+    return with_ordered_sizes(plan, world, views) if any(v.size_asked for v in views) else plan
+
+
+def _may_have_shared(job: Job) -> bool:
+    return job.resizable and (job.resizes > 0 or not job.spec.alone)
 
 
 def news_of(plan: Plan, state: State) -> Plan:

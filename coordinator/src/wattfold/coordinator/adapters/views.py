@@ -21,7 +21,10 @@ from wattfold.coordinator.core.attempt import Attempt
 from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.snapshot import serial_of
+from wattfold.coordinator.core.speeds import NOT_MEASURED
 from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.models.amdahl import half_speed
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
@@ -153,6 +156,13 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
+    for speed in job.speeds:
+        message.speeds.add(
+            cores=speed.cores,
+            cap_uw=speed.cap_uw,
+            rate_per_s=speed.rate,
+            seen_s=speed.seen_ns / 1e9,
+        )
     add_map(message, job, seen.samples_of_job(job.job_id))
     if not job.final:
         message.message = notes(job, seen.samples_of_job(job.job_id))
@@ -169,11 +179,15 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     return message
 
 
-def add_restart(message: pb.Job, state: State, job: Job) -> None:
-    """What a restart at another size is expected to cost a job that may have one."""
+def add_resizing(message: pb.Job, state: State, job: Job) -> None:
+    """What a restart at another size is expected to cost a job that may have one, and what it loses
+    on fewer cores, where that was seen."""
     if job.restarted and not job.final:
         key = profile_key(job.spec.app, job.spec.unit.value)
         message.restart_s = expected_ns(state.restarts, key) / 1e9
+    serial_ppm = serial_of(state, job)
+    if serial_ppm != NOT_MEASURED:
+        message.half_speed = half_speed(serial_ppm)
 
 
 def _next_size(job: Job) -> int:

@@ -13,6 +13,7 @@ from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.speeds import SeenSpeed
 from wattfold.coordinator.models.pass_model import PassProfile
 
 
@@ -443,6 +444,14 @@ class ProgressReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedMeasured:
+    """A running job was seen to work at a speed, on so many cores; told again as more was seen."""
+
+    job_id: JobId
+    speed: SeenSpeed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SizeWanted:
     """The program of an evolving job asks for so many cores; 0 = it has taken its wish back."""
 
@@ -524,6 +533,7 @@ Event = (
     | LaunchFailed
     | ProcessEnded
     | ProgressReported
+    | SpeedMeasured
     | SizeWanted
     | PlanProposed
     | PlanAccepted
@@ -531,5 +541,5 @@ Event = (
     | TimePassed
 )
 
-TRANSIENT = (LeaseRenewed, LeaseUnconfirmed, TimePassed, ProgressReported)
+TRANSIENT = (LeaseRenewed, LeaseUnconfirmed, TimePassed, ProgressReported, SpeedMeasured)
 """Nobody waits for these to be on disk; the journal still has them, in order, with the next one."""

@@ -11,6 +11,7 @@ from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.attempt import Attempt, Requeue, Saving
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.core.speeds import SeenSpeed
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -411,6 +412,8 @@ class Job:
     """What runs like it had shown when it was submitted."""
     reach: tuple[NodeId, ...] = ()
     """Nodes it has processes on, and may hold while it runs; empty = those of its target."""
+    speeds: tuple[SeenSpeed, ...] = ()
+    """How fast it was seen to work at the sizes it has had."""
 
     @property
     def final(self) -> bool:

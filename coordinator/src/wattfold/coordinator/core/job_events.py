@@ -10,6 +10,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.speeds import with_speed
 from wattfold.coordinator.core.state import State
 
 OfRank = (
@@ -274,6 +275,15 @@ def progress_reported(state: State, event: ev.ProgressReported, now_ns: int) -> 
         job.done, job.done_at_ns = min(max(event.done, 0.0), 1.0), now_ns
         restart.told_progress(state, job, job.done, now_ns)
         job.over_since_ns = -1
+    return []
+
+
+def speed_measured(state: State, event: ev.SpeedMeasured, now_ns: int) -> list[act.Action]:
+    """What it loses on fewer cores may be known now, or better than before."""
+    del now_ns
+    job = state.jobs.get(event.job_id)
+    if job is not None and job.state is JobState.RUNNING and event.speed.attempt == job.attempt:
+        job.speeds = with_speed(job.speeds, event.speed)
     return []
 
 

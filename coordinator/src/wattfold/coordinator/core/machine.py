@@ -413,5 +413,6 @@ _HANDLERS: dict[type, Handler] = {
     ev.LaunchFailed: job_events.launch_failed,
     ev.ProcessEnded: job_events.process_ended,
     ev.ProgressReported: job_events.progress_reported,
+    ev.SpeedMeasured: job_events.speed_measured,
     ev.SizeWanted: job_events.size_wanted,
 }

@@ -197,6 +197,11 @@ class Policy(Protocol):
     def name(self) -> str:
         """Its name in configuration and logs."""
 
+    @property
+    def resizes(self) -> bool:
+        """Whether it chooses the cores of running jobs; others leave them as they are."""
+        return False
+
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Plans all jobs of the snapshot; returns within about ``deadline_s`` seconds."""
 

@@ -10,13 +10,14 @@ from wattfold.coordinator.core import foresight, preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
-from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, Share
+from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, Share, SizeUnit
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.queue import NO_WAITS
 from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.state import State, profile_key
 
 
@@ -188,6 +189,17 @@ def _waits(state: State, job: Job) -> bool:
     return job.state is JobState.PENDING or not (job.ranks or firm(state, job))
 
 
+def serial_of(state: State, job: Job) -> int:
+    """The share of its time that fewer cores do not stretch, ppm; -1 = not measured."""
+    if not job.speeds:
+        return NOT_MEASURED
+    cores = job.spec.size_max
+    if job.spec.unit is SizeUnit.NODES:
+        specs = [state.nodes[node_id].spec for node_id in job.ranks]
+        cores = sum(len(spec.cpus) for spec in specs if spec is not None)
+    return measured_serial_ppm(job.speeds, job.attempt, cores)
+
+
 def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     waits = _waits(state, job)
     nodes = [state.nodes[rank.node_id] for rank in job.ranks.values() if not rank.resident]
@@ -219,4 +231,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         promise=job.promise if waits else None,
         planned_ns=planned_ns,
         waits=queue.waits if queue is not None else NO_WAITS,
+        serial_ppm=serial_of(state, job),
     )

@@ -165,7 +165,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("sharing-out"), show_default=True
 )
-@click.option("--jobs", type=click.IntRange(2, 500), default=30, show_default=True)
+@click.option("--jobs", type=click.IntRange(2, 500), default=20, show_default=True)
 @click.option("--scale", type=click.FloatRange(0.05, 20), default=1.0, help="Length of the jobs.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the jobs drawn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")

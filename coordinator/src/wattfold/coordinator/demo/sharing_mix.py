@@ -24,7 +24,7 @@ T = TypeVar("T")
 # (program, weight)
 _PROGRAMS = (("compute", 31), ("stream", 31), ("jacobi", 18), ("md", 17), ("hybrid", 3))
 # (seconds on all cores of its nodes, weight)
-_RUN_S = ((2.0, 50), (4.0, 30), (24.0, 20))
+_RUN_S = ((2.0, 50), (4.0, 30), (16.0, 20))
 _NODES = ((1, 60), (2, 40))
 _BETWEEN_S = 1.2
 _OVERESTIMATE = 1.5

@@ -45,9 +45,13 @@ def work(time: int, cores: int, used: int, serial_ppm: int = 0) -> int:
     return time * used * WHOLE_PPM // (serial_ppm * used + scales_ppm * cores)
 
 
-def delay(time: int, cores: int, lent: int, serial_ppm: int = 0) -> int:
-    """How much later a job ends that is without ``lent`` of its cores for so long, rounded up."""
-    return time - work(time, cores, cores - lent, serial_ppm)
+def delay(time: int, cores: int, lent: int, serial_ppm: int = 0, before: int = 0) -> int:
+    """How much later a job ends that is without ``lent`` of its cores for so long, rounded up.
+
+    Of ``before`` others it is without anyway.
+    """
+    had = cores - before
+    return work(time, cores, had, serial_ppm) - work(time, cores, had - lent, serial_ppm)
 
 
 def best_lent(cores: int, serial_ppm: int) -> int:
@@ -77,6 +81,11 @@ def serial_ppm(few: Speed, many: Speed, cores: int) -> int:
 def serial_of_half_ppm(half_over_all: float) -> int:
     """The share s of a job that takes so many times as long on half of its cores."""
     return _clipped(2 - half_over_all)
+
+
+def half_speed(serial_ppm: int) -> float:
+    """Speed on half of its cores over that on all of them; 0.5 where it is slowed in proportion."""
+    return 1 / (2 - serial_ppm / WHOLE_PPM)
 
 
 def _clipped(share: float) -> int:

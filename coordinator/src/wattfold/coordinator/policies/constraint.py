@@ -26,6 +26,7 @@ from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.policies.constraint_problem import Ground, Rules
 from wattfold.coordinator.policies.constraint_search import ConstraintSearch, standing_ground
 from wattfold.coordinator.policies.easy_search import Wish
+from wattfold.coordinator.policies.pbs import Pbs
 from wattfold.coordinator.policies.rounds import planned
 from wattfold.coordinator.policies.scheduler import (
     AssigningScheduler,
@@ -157,9 +158,13 @@ class Constraint(Scheduled):
     effort: Effort = Effort()  # noqa: RUF009
 
     def fallback(self) -> Policy | None:
-        """Without search, which takes most of the time; then the plain rules."""
+        """Lists without search, which takes most of the time; then the plain rules, PBS's."""
         plain = replace(self.effort, evaluations=0, improver=None)
-        return replace(self, effort=plain) if self.effort != plain else None
+        return (
+            replace(self, effort=plain)
+            if self.effort != plain
+            else Pbs(order="walltime", size=self.size)
+        )
 
     def scheduler(self) -> NamedScheduler:
         """A scheduler with these settings."""

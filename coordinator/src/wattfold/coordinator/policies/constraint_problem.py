@@ -27,7 +27,6 @@ from wattfold.coordinator.policies.placement import takes_whole_nodes
 from wattfold.coordinator.policies.stock import lacking
 from wattfold.coordinator.solvers.lists.problem import (
     ENDLESS_NS,
-    UNLIMITED_UW,
     Closing,
     Job,
     Node,
@@ -271,12 +270,9 @@ class Builder:
         return self._closings.setdefault(closing, len(self._closings))
 
 
-def budget_of(ground: Ground, spendable_uw: int, waiting: Iterable[JobView]) -> int:
-    """What jobs may draw; `UNLIMITED_UW` where the nodes cannot draw as much, whoever runs."""
-    levelled = any(view.spec.levels for view in waiting)
-    if spendable_uw >= ground.full_uw and not levelled:
-        return UNLIMITED_UW
-    return spendable_uw
+def is_limited(ground: Ground, spendable_uw: int, waiting: Iterable[JobView]) -> bool:
+    """Whether jobs could ever draw more than they may."""
+    return spendable_uw < ground.full_uw or any(view.spec.levels for view in waiting)
 
 
 def _most_units(spec: JobSpec, view: NodeView) -> int:

@@ -17,7 +17,7 @@ from wattfold.coordinator.policies.constraint_problem import (
     CountedGround,
     Ground,
     Rules,
-    budget_of,
+    is_limited,
 )
 from wattfold.coordinator.policies.easy_search import Candidate, Search
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
@@ -26,6 +26,7 @@ from wattfold.coordinator.policies.scheduler import Decision, Found, Reason
 from wattfold.coordinator.solvers.lists.planner import SEARCHED, Effort, planned
 from wattfold.coordinator.solvers.lists.problem import (
     NEVER,
+    UNLIMITED_UW,
     Budget,
     Plan,
     Problem,
@@ -71,11 +72,9 @@ class ConstraintSearch(Search):
         if not queue:
             return self._decisions
         self._ground = self._counted(queue) or self._ground
-        spendable_uw = self._site.spendable_uw + self._site.leaving_uw
-        budget_uw = budget_of(self._ground, spendable_uw, [one.view for one in queue])
-        builder = Builder(
-            self._ground, self._windows, self._rules, limited=budget_uw == spendable_uw
-        )
+        limited = is_limited(self._ground, self._site.spendable_uw, [one.view for one in queue])
+        budget_uw = self._site.spendable_uw + self._site.leaving_uw if limited else UNLIMITED_UW
+        builder = Builder(self._ground, self._windows, self._rules, limited=limited)
         jobs = tuple(builder.job(one) for one in queue)
         problem = Problem(
             now_ns=self._now_ns,

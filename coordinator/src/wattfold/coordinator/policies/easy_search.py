@@ -157,7 +157,9 @@ class Search:
         waiting: Sequence[int],
         wish: Wish,
         now_ns: int,
+        sizes: dict[tuple[object, ...], int] | None = None,
     ) -> None:
+        """``sizes`` are those of rounds before on the same site, and are added to."""
         self.reasons: list[Reason] = []
         self._site, self._wish, self._now_ns = site, wish, now_ns
         self._cap_uw = wish.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
@@ -174,7 +176,7 @@ class Search:
         self._decisions: list[Decision] = []
         self._startable: dict[Shape, bool] = {}
         self._nowhere: set[Shape] = set()
-        self._sizes: dict[tuple[object, ...], int] = {}
+        self._sizes = sizes if sizes is not None else {}
         for job in running:
             view = jobs.view(job)
             assert view.current is not None

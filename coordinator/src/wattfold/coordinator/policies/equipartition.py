@@ -71,6 +71,11 @@ class Equipartition(Scheduled):
         """``equipartition``."""
         return "equipartition"
 
+    @property
+    def resizes(self) -> bool:
+        """Whoever comes makes the others smaller."""
+        return True
+
     def fallback(self) -> Policy | None:
         """None: it has no solver that could fail."""
         return None

@@ -16,9 +16,12 @@ from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Policy, Snapshot
 from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.models.amdahl import half_speed
 from wattfold.coordinator.policies.estimates import estimate
 from wattfold.coordinator.policies.parm import Menu, Option, Parm
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+from wattfold.coordinator.policies.slowdown_driven import NAME as SLOWDOWN_DRIVEN
+from wattfold.coordinator.policies.slowdown_driven_speed import serial_of_ppm
 
 _SPREADS = {Spread.ANY: "", Spread.TOGETHER: " on one node", Spread.APART: " on nodes of their own"}
 
@@ -179,6 +182,7 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
         "above idle are not given to jobs.",
     ]
     lines += _wish(view)
+    lines += _on_fewer_cores(view, policy)
     menu = _menu(snapshot, view, policy)
     if menu and isinstance(policy, Parm):
         lines += _alternatives(menu, view)
@@ -232,6 +236,17 @@ def _wish(view: JobView) -> list[str]:
         return [f"{asked}; only the wishes of evolving jobs count, this one is {spec.kind.value}."]
     sizes = f"{spec.least_size}-{spec.size_max}"
     return [f"{asked}, so it gets {_amount(view.greatest_size, view)} at most (of {sizes})."]
+
+
+def _on_fewer_cores(view: JobView, policy: Policy) -> list[str]:
+    """What a job loses by lending, where it is known and the policy goes by it."""
+    if policy.name != SLOWDOWN_DRIVEN or not view.spec.lends:
+        return []
+    known = serial_of_ppm(view, view.greatest_size)
+    if known is None:
+        return ["What it loses on fewer cores is not known: taken for in proportion."]
+    source = "measured" if view.serial_ppm >= 0 else f"profile of {view.spec.app}"
+    return [f"On half of its cores it has {half_speed(known):.0%} of its speed ({source})."]
 
 
 def _alternatives(menu: Menu, view: JobView) -> list[str]:

@@ -50,10 +50,11 @@ def with_ordered_sizes(plan: Plan, world: Snapshot, views: Sequence[JobView]) ->
     changed = [one for job_id, one in has.items() if one and job_id not in late]
     waits = {view.job_id: view for view in views if view.current is None}
     starts = [one for one in plan.assignments if one.job_id not in running]
-    fitting, displaced = _fitting(starts, waits, room)
+    why = "what it was to get goes to a job whose size was ordered"
+    kept, displaced = fitting(starts, waits, room, why)
     return replace(
         plan,
-        assignments=(*changed, *fitting),
+        assignments=(*changed, *kept),
         waiting=(*plan.waiting, *displaced, *unmet),
     )
 
@@ -113,20 +114,19 @@ def _fed_uw(room: Room, wanted: Assignment, *, fixed: bool) -> int | None:
     return fed_uw if fits else None
 
 
-def _fitting(
-    starts: Iterable[Assignment], waits: dict[JobId, JobView], room: Room
+def fitting(
+    starts: Iterable[Assignment], waits: dict[JobId, JobView], room: Room, reason: str
 ) -> tuple[list[Assignment], list[Waiting]]:
-    """The starts that there is room for beside the sizes ordered, and the others."""
-    fitting: list[Assignment] = []
+    """The starts that there is room for beside what was given first, and the others."""
+    kept: list[Assignment] = []
     displaced: list[Waiting] = []
     for one in starts:
         free = all(share.cpus <= room.free.get(share.node_id, share.cpus) for share in one.shares)
         power_uw = room.given_uw(one)
         if not free or power_uw > room.power_uw:
-            reason = "what it was to get goes to a job whose size was ordered"
             displaced.append(Waiting(job_id=one.job_id, reason=reason))
             continue
         view = waits.get(one.job_id)
         room.take(one.shares, power_uw, view is not None and takes_whole_nodes(view.spec))
-        fitting.append(one)
-    return fitting, displaced
+        kept.append(one)
+    return kept, displaced

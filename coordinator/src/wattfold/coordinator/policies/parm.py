@@ -64,6 +64,11 @@ class Menu:
 class Parm(ParmSettings, Scheduled):
     """PARM with its settings."""
 
+    @property
+    def resizes(self) -> bool:
+        """Only ``parm-wse`` sizes jobs while they run."""
+        return self.variant is Variant.WSE
+
     def fallback(self) -> Policy | None:
         """The same decision by the greedy method, which needs no solver library."""
         return replace(self, solver="greedy") if self.solver != "greedy" else None

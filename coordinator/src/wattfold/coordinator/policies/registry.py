@@ -17,6 +17,7 @@ MODULES = (
     "described.parm",
     "described.backfilling",
     "described.conservative",
+    "described.pbs",
     "described.constraint",
     "described.constraint_cp",
     "easy_uniform",

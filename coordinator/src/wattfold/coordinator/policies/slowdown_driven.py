@@ -48,6 +48,8 @@ from wattfold.coordinator.policies.slowdown_driven_head import Shape
 from wattfold.coordinator.policies.slowdown_driven_round import Round
 from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
 
+NAME = "slowdown-driven"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowdownDriven(Scheduled):
@@ -68,11 +70,17 @@ class SlowdownDriven(Scheduled):
     tested: int = 200
     power: Power = Power.WATTS
     energy_weight: float = 1.0
+    guests: int = 1
 
     @property
     def name(self) -> str:
         """``slowdown-driven``."""
-        return "slowdown-driven"
+        return NAME
+
+    @property
+    def resizes(self) -> bool:
+        """Mates lend, and get it back."""
+        return True
 
     def fallback(self) -> Policy | None:
         """None: it has no solver that could fail."""
@@ -93,6 +101,7 @@ class SlowdownDriven(Scheduled):
                 tested=self.tested,
                 power=self.power,
                 energy_weight=self.energy_weight,
+                guests=self.guests,
             )
         )
 
@@ -108,7 +117,7 @@ class SlowdownRounds(AssigningScheduler):
     each_event = True
     revisit_ns = 0
     solver_ns: Sequence[int] = ()
-    name = "slowdown-driven"
+    name = NAME
 
     def __init__(self, rules: SharingRules) -> None:
         self._rules = rules

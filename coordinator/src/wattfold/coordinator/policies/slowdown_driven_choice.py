@@ -52,6 +52,8 @@ class Lender(NamedTuple):
     """What of its time fewer cores do not stretch, as far as is known."""
     power_uw: int = 0
     """What it adds to each of its nodes, with all of its cores."""
+    lent: int = 0
+    """Cores of each node that it lends already."""
 
 
 class Guest(NamedTuple):
@@ -113,7 +115,7 @@ def later(lender: Lender, guest: Guest, given: int) -> int:
     """How much later a mate ends that gives so many cores of each node for all of a guest's run."""
     if not lender.serial_ppm and not guest.serial_ppm:
         return guest.asked
-    return delay(takes_on(guest, given), guest.cores, given, lender.serial_ppm)
+    return delay(takes_on(guest, given), guest.cores, given, lender.serial_ppm, lender.lent)
 
 
 def penalty(lender: Lender, guest: Guest) -> float:
@@ -281,17 +283,20 @@ class NodeLender(NamedTuple):
 
     job: int
     cores: int
-    """It has."""
+    """It asked for."""
     waited: int
     asked: int
     ends: int
     lends: int
+    """Cores it may lend beside those it lends already."""
     most: float = INFINITE
     """The predicted slowdown at which it lends nothing, beside that of the limits."""
     serial_ppm: int = 0
     """What of its time on these cores fewer of them do not stretch."""
     power_uw: int = 0
     """What it adds to its node."""
+    lent: int = 0
+    """Cores that it lends already."""
 
 
 class NodePick(NamedTuple):
@@ -356,7 +361,7 @@ def _beside(
         # In proportion to what each may lend, one core at least.
         given = min(max(-(-taken * mate.lends // most), 1), mate.lends)
         taken, most = taken - given, most - mate.lends
-        longer = delay(takes_so, mate.cores, given, mate.serial_ppm)
+        longer = delay(takes_so, mate.cores, given, mate.serial_ppm, mate.lent)
         slowdown = (mate.waited + longer + mate.asked) / (mate.asked or 1)
         highest = min(limits.most_slowdown, mate.most)
         if slowdown >= highest or now + takes_so > mate.ends + longer:

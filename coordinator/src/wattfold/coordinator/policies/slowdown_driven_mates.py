@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import JobSpec, Share
+from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.amdahl import work
@@ -46,6 +46,8 @@ class Terms:
     limits: Limits
     factor: float
     queues: Mapping[str, Queue]
+    guests: int = 1
+    """Jobs that a running one lends to at a time."""
 
     def factor_of(self, spec: JobSpec) -> float:
         """Share of its cores that a job lends at most."""
@@ -173,7 +175,7 @@ class Mates:
     def _take(self, run: Run) -> None:
         spec, shares = run.view.spec, run.given.shares
         specs = self._ground.room.specs
-        if not (spec.lends and run.resizable) or run.short:
+        if not (spec.lends and run.resizable) or (run.short and not self._lends_more(run)):
             return
         if any(share.node_id not in specs for share in shares):
             return
@@ -182,12 +184,15 @@ class Mates:
         if len(shares) == 1:
             self._take_on_node(run, factor)
         kinds = {id(specs[s.node_id].kind): specs[s.node_id].kind for s in shares}
-        whole = all(share.cpus == specs[share.node_id].cpus for share in shares)
-        if not whole or len(kinds) != 1:
+        has = {len(share.cpus) for share in shares}
+        if spec.unit is not SizeUnit.NODES and has != {len(specs[shares[0].node_id].cpus)}:
+            return
+        if len(has) != 1 or len(kinds) != 1:
             return
         kind = next(iter(kinds.values()))
+        lent = kind.cores - next(iter(has))
         most = lent_at_most(factor, kind.cores, run.serial_ppm)
-        lends = min(most, kind.cores - spec.least_on_node)
+        lends = min(most, kind.cores - spec.least_on_node) - lent
         if lends > 0:
             self._whole.setdefault(kind, {})[run.job] = Lender(
                 run.job,
@@ -198,13 +203,15 @@ class Mates:
                 lends,
                 run.serial_ppm or 0,
                 self._drawn_uw(run) // len(shares),
+                lent,
             )
 
     def _take_on_node(self, run: Run, factor: float) -> None:
         share, spec = run.given.shares[0], run.view.spec
-        cores = len(share.cpus)
-        most = lent_at_most(factor, run.fulls[share.node_id], run.serial_ppm)
-        lends = min(most, cores - spec.least_on_node)
+        cores = run.fulls[share.node_id]
+        lent = cores - len(share.cpus)
+        most = lent_at_most(factor, cores, run.serial_ppm)
+        lends = min(most, cores - spec.least_on_node) - lent
         if lends > 0:
             self._on_node.setdefault(share.node_id, {})[run.job] = NodeLender(
                 run.job,
@@ -216,7 +223,13 @@ class Mates:
                 self._most_slowdown(run.job),
                 run.serial_ppm or 0,
                 self._drawn_uw(run),
+                lent,
             )
+
+    def _lends_more(self, run: Run) -> bool:
+        """Whether an owner that lends may lend to one more."""
+        guests = self._ground.guests_of(run)
+        return self._ground.owns(run) and 0 < len(guests) < self._terms.guests
 
     def _drawn_uw(self, run: Run) -> int:
         given = run.given

@@ -57,7 +57,7 @@ class Round:
         self, rules: SharingRules, jobs: NamedJobs, site: Site, now_ns: int, *, counted: bool
     ) -> None:
         self.reasons: list[Reason] = []
-        self.ground = Ground(site, now_ns)
+        self.ground = Ground(site, now_ns, rules.guests)
         self._rules, self._jobs, self._site, self._now_ns = rules, jobs, site, now_ns
         self._counted = counted and site.kind is not None
         self._most_uw = max(node.spec.kind.most_uw for node in site.nodes)
@@ -93,7 +93,8 @@ class Round:
             mean = sum(run.slowdown for run in ground.runs.values()) / len(ground.runs)
             limits = replace(limits, most_slowdown=mean)
         queues = {queue.name: queue for queue in self._site.queues}
-        self._mates = Mates(ground, Terms(limits=limits, factor=rules.factor, queues=queues))
+        terms = Terms(limits=limits, factor=rules.factor, queues=queues, guests=rules.guests)
+        self._mates = Mates(ground, terms)
         waiters = [self._waiter(job, shape_of[job]) for job in queue]
         waits = {one.view.job_id for one in waiters}
         # Those of a reservation first: its nodes are there for them.

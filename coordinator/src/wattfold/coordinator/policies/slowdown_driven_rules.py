@@ -48,7 +48,8 @@ class SharingRules:
     ``free_nodes``: free nodes may complete a combination. ``mapped``: jobs that wait, before the
     one looked at, whose reservations the static schedule reckons with. ``tested``: so many of those
     that wait are looked at for mates, in order. ``energy_weight``: what saving all the energy of a
-    job's own run is worth, in slowdown, where energy is weighed.
+    job's own run is worth, in slowdown, where energy is weighed. ``guests``: jobs that a running
+    one lends to at a time, over named nodes; counted ones know one.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -62,6 +63,7 @@ class SharingRules:
     tested: int = 200
     power: Power = Power.WATTS
     energy_weight: float = 1.0
+    guests: int = 1
 
 
 def lent_at_most(factor: float, cores: int, serial_ppm: int | None) -> int:

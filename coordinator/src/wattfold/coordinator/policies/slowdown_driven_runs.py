@@ -14,11 +14,11 @@ nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.job import Assignment, ResizeMode, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView
@@ -113,6 +113,8 @@ class Ground:
 
     site: Site
     now_ns: int
+    guests: int = 1
+    """Jobs that a running one may lend to at a time."""
     room: Room = field(init=False)
     runs: dict[int, Run] = field(default_factory=dict)
     _on: dict[NodeId, dict[int, Run]] = field(default_factory=dict)
@@ -127,11 +129,18 @@ class Ground:
 
     # What runs.
 
-    def adopt(self, views: Sequence[tuple[int, JobView]]) -> None:
-        """Takes what running jobs hold, gives free cores back to them and predicts their ends."""
+    def adopt(
+        self, views: Sequence[tuple[int, JobView]], among: Container[JobId] | None = None
+    ) -> None:
+        """Takes what running jobs hold, gives free cores back to them and predicts their ends.
+
+        ``among``: to these alone, and no cap goes up.
+        """
         for job, view in views:
             self._adopt(job, view)
-        self._give_back()
+        self._give_back(among)
+        if among is None:
+            self._raise_caps()
         for run in sorted(self.runs.values(), key=lambda run: run.since, reverse=True):
             run.ends_ns = self.predicted_ns(run)
 
@@ -143,11 +152,27 @@ class Ground:
         """When a job ends: it has all its cores when its guests have ended, if it ever has."""
         full, had = run.slowest
         if full > had and run.grows:
-            until_ns = max((one.ends_ns for one in self._guests(run)), default=0)
+            until_ns = max((one.ends_ns for one in self._lent_to(run)), default=0)
             does_ns = run.does_ns(until_ns - self.now_ns)
             if until_ns > self.now_ns and run.left_ns > does_ns:
                 return until_ns + (run.left_ns - does_ns) * run.pace_ppm // WHOLE_PPM
         return self.now_ns + run.takes_ns(run.left_ns)
+
+    def guests_of(self, run: Run) -> set[int]:
+        """The jobs that came to its nodes after it."""
+        return {one.job for one in self._guests(run)}
+
+    def owns(self, run: Run) -> bool:
+        """Whether it was on all of its nodes before all others that are there."""
+        there = (one for share in run.given.shares for one in self.on(share.node_id))
+        return all(one is run or one.since > run.since for one in there)
+
+    def _lent_to(self, run: Run) -> Iterable[Run]:
+        """Those after whose ends it is taken to have all it asked for.
+
+        With several guests of a mate that is not what a guest gets when a later one ends.
+        """
+        return self._guests(run) if self.guests == 1 or self.owns(run) else ()
 
     def _guests(self, run: Run) -> Iterator[Run]:
         for share in run.given.shares:
@@ -255,13 +280,17 @@ class Ground:
             kinds = self.room.kinds_under(given.shares)
             run.pace_ppm = pace_ppm(run.view, kinds, run.view.greatest_size, caps_uw)
 
-    def _give_back(self) -> None:
+    def _give_back(self, among: Container[JobId] | None) -> None:
         short = [run for run in self.runs.values() if run.resizable and run.short]
+        if among is not None:
+            short = [run for run in short if run.view.job_id in among]
         for run in sorted(short, key=lambda run: run.since):
             for share in run.given.shares:
                 cpus = self._grown(run, share)
                 if cpus is not None:
                     self.resize(run, {share.node_id: cpus})
+
+    def _raise_caps(self) -> None:
         for run in sorted(self.runs.values(), key=lambda run: run.since):
             wanted_uw, given = self.wanted_uw(run.view, run.given), run.given
             known = all(share.node_id in self.room.specs for share in given.shares)

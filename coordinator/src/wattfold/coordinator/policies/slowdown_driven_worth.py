@@ -34,7 +34,7 @@ class Mate(NamedTuple):
     """A mate while it lends. Times in one unit, power in one unit."""
 
     power: int
-    """Of all its cores."""
+    """Of the cores it has."""
     asked: int
     later: int
     """How much later it ends."""
@@ -89,7 +89,7 @@ def worth_of(
         cores=guest.nodes * cores,
     )
     mates = [
-        Mate(one.power_uw * one.nodes, one.asked, later(one, guest, given), given, cores)
+        Mate(one.power_uw * one.nodes, one.asked, later(one, guest, given), given, cores - one.lent)
         for one in lenders
     ]
     return worth(job, mates, sooner, weight)
@@ -108,9 +108,9 @@ def worth_on_node(
         Mate(
             one.power_uw,
             one.asked,
-            delay(pick.takes, one.cores, given, one.serial_ppm),
+            delay(pick.takes, one.cores, given, one.serial_ppm, one.lent),
             given,
-            one.cores,
+            one.cores - one.lent,
         )
         for one, given in mates
     ]

@@ -8,6 +8,8 @@ the agent names them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.amounts import Amounts, gpus_text, memory_text
@@ -20,6 +22,15 @@ NAMED_MAX = 3
 """Nodes that a sentence names."""
 
 
+class _Alike(NamedTuple):
+    """Nodes of which the same is left; all their cores count as free."""
+
+    features: tuple[str, ...]
+    capacity: Amounts
+    free: Amounts
+    number: int
+
+
 class Stock:
     """What is left of the nodes beside cores."""
 
@@ -28,6 +39,8 @@ class Stock:
         self._views: dict[NodeId, NodeView] = {}
         self._bytes: dict[NodeId, int] = {}
         self._gpus: dict[NodeId, frozenset[str]] = {}
+        self._counted: list[_Alike] | None = None
+        """None: to be counted anew."""
 
     def copy(self) -> Stock:
         """An independent copy."""
@@ -38,6 +51,7 @@ class Stock:
 
     def take(self, share: Share) -> None:
         """Gives the memory and the GPUs of a share away."""
+        self._counted = None
         if share.memory_bytes:
             self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) + share.memory_bytes
         if share.gpus:
@@ -45,6 +59,7 @@ class Stock:
 
     def give_back(self, share: Share) -> None:
         """Undoes `take`."""
+        self._counted = None
         if share.memory_bytes:
             self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) - share.memory_bytes
         if share.gpus:
@@ -94,16 +109,27 @@ class Stock:
         """`missing` of a job of units, which may share nodes."""
         if not spec.requests:
             return ""
-        able = [node for node in self._nodes if could_hold(node, spec)]
-        most = largest_number(spec, [node.spec.capacity for node in able])
+        able = [one for one in self._alike() if {*spec.features} <= {*one.features}]
+        now = _over(spec, ((one.free, one.number) for one in able))
+        most = _over(spec, ((one.capacity, one.number) for one in able))
         asked = f"{size_text(spec, spec.size_min)} with {wanted_text(spec)}{_where(spec)}"
         if most < spec.size_min:
             return f"asks for {asked}; the nodes in reach can hold {most}"
-        free = [self.free(node.spec.node_id) + Amounts(cores=len(node.spec.cpus)) for node in able]
-        now = largest_number(spec, free)
         if now >= spec.size_min:
             return ""
         return f"needs {asked}: what is free beside cores does for {now}"
+
+    def _alike(self) -> list[_Alike]:
+        """The nodes, those that have the same free counted together."""
+        if self._counted is None:
+            found: dict[tuple[tuple[str, ...], Amounts, Amounts], int] = {}
+            for node in self._nodes:
+                capacity = node.spec.capacity
+                free = self.free(node.spec.node_id) + Amounts(cores=capacity.cores)
+                key = node.features, capacity, free
+                found[key] = found.get(key, 0) + 1
+            self._counted = [_Alike(*key, count) for key, count in found.items()]
+        return self._counted
 
     def _taken_gpus(self, node_id: NodeId) -> frozenset[str]:
         return self._gpus.get(node_id, frozenset())
@@ -114,9 +140,10 @@ class Stock:
         return self._views[node_id]
 
 
-def largest_number(spec: JobSpec, free: Iterable[Amounts]) -> int:
-    """How many units of a job nodes hold of which so much is free."""
-    return units_over(spec, (units_within(spec, amounts) for amounts in free))
+def _over(spec: JobSpec, parts: Iterable[tuple[Amounts, int]]) -> int:
+    """How many units of a job nodes hold of which so much is free; so many are alike."""
+    each = (repeat(units_within(spec, free), count) for free, count in parts)
+    return units_over(spec, chain.from_iterable(each))
 
 
 def could_hold(node: NodeView, spec: JobSpec) -> bool:

@@ -190,7 +190,8 @@ class Timeline(Space[Need, NodesHold]):
     def _would_do(self, need: Need, first: int, last: int) -> Bools:
         """In which rows there is room, were it only long enough."""
         if need.units:
-            held = self._units(need, first, last)
+            rows = slice(first, last)
+            held = self._units(need, self._cores[rows], self._bytes[rows], self._gpus[rows])
             together = need.spread is Spread.TOGETHER
             most = held.max(axis=1) if together else held.sum(axis=1)
             return np.asarray((most >= need.units) & (self._power[first:last, 0] >= need.least_uw))
@@ -256,14 +257,13 @@ class Timeline(Space[Need, NodesHold]):
 
     # Units.
 
-    def _units(self, need: Need, first: int, last: int) -> Ints:
-        """How many units each node holds in these rows."""
-        cores = self._cores[first:last]
+    def _units(self, need: Need, cores: Ints, memory_bytes: Ints, gpus: Ints) -> Ints:
+        """How many units each node holds that has so much free; of one row or several."""
         held = cores // need.cores
         if need.memory_bytes:
-            held = np.minimum(held, self._bytes[first:last] // need.memory_bytes)
+            held = np.minimum(held, memory_bytes // need.memory_bytes)
         if need.gpus:
-            held = np.minimum(held, self._gpus[first:last] // need.gpus)
+            held = np.minimum(held, gpus // need.gpus)
         if need.able is not None:
             held = held * need.able
         if need.alone:
@@ -276,9 +276,16 @@ class Timeline(Space[Need, NodesHold]):
         """`at` of a job of units."""
         need = one.need
         first, last = self._row(start_ns), int(self._known().searchsorted(end_ns))
-        most = self._units(need, first, last).min(axis=0)
+        rows = slice(first, last)
+        least = self._cores[rows].min(axis=0)
+        asked = self._bytes[rows], self._gpus[rows]
+        # Division by an amount is monotone: the least that is free holds the fewest.
+        memory_bytes, gpus = (part.min(axis=0) if part.size else part for part in asked)
+        most = self._units(need, least, memory_bytes, gpus)
         most[self._closed(need, start_ns)] = 0
-        least = self._cores[first:last].min(axis=0)
+        together = need.spread is Spread.TOGETHER
+        if (most.max() if together else most.sum()) < need.units:
+            return None
         for places in self._unit_places(one, most, least):
             power_uw = sum(need.takes_uw(column, units) for column, units in places)
             if power_uw > fed_uw:

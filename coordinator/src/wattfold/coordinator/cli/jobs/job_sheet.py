@@ -102,10 +102,24 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("cores x time", f.duration(s_from_ns(job.core_ns)) if job.core_ns else f.NONE),
         ("off its cores", _residual(job)),
         ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
+        *_speed_fields(job),
         ("threads", str(job.team_size or f.NONE)),
         *([("shims", f"some may be kept out: {job.shim_message}")] if job.shim_message else []),
         *_process_fields(job),
         *sheet_fields(job),
+    ]
+
+
+def _speed_fields(job: pb.Job) -> Fields:
+    """How fast it was seen to be at its sizes, and what it loses on fewer cores."""
+    if not job.half_speed:
+        return []
+    sizes = sorted({speed.cores for speed in job.speeds})
+    return [
+        (
+            "on half its cores",
+            f"{job.half_speed:.0%} of its speed, as seen on {sizes[0]} and {sizes[-1]} cores",
+        )
     ]
 
 

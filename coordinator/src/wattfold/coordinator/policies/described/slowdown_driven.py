@@ -41,6 +41,7 @@ def _made(values: Values) -> Policy:
         tested=int(values["tested"]),
         power=Power(str(values["power"])),
         energy_weight=float(values["energy_weight"]),
+        guests=int(values["guests"]),
     )
 
 
@@ -81,6 +82,13 @@ DESCRIPTION = Description(
             low=1,
             high=4,
             help="running jobs that lend to one other at most",
+        ),
+        PolicySetting(
+            key="guests",
+            default=1,
+            low=1,
+            high=64,
+            help="jobs that a running one lends to at a time, within its sharing factor",
         ),
         PolicySetting(
             key="looked_at",

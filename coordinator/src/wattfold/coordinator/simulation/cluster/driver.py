@@ -20,6 +20,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import Duty, NodeSpec
 from wattfold.coordinator.core.plan import PlanningRound, Policy
 from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.policies.lent_cores import with_cores_back
 from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.simulation.cluster.agent import SIGKILL_EXIT, Agent, Process
 from wattfold.coordinator.simulation.cluster.clock import VirtualClock
@@ -312,6 +313,7 @@ class Cluster:
         snapshot = self.core.snapshot(self.now_ns)
         began_ns = time.perf_counter_ns()
         plan = self.policy.propose(snapshot, self.now_ns, self.options.plan_deadline_s)
+        plan = with_cores_back(plan, snapshot, snapshot.jobs, self.policy)
         plan = with_ordered_sizes(plan, snapshot, snapshot.jobs)
         self.rounds += 1
         if plan.solver != "none":

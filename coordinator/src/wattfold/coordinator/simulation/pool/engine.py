@@ -40,6 +40,7 @@ from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.progress import JobFacts, Preemption, whole_numbers
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.simulation.pool.told_starts import told_column
 
 __all__ = ["PoolSimulation", "SimulationError", "Turn", "simulate"]
 
@@ -326,6 +327,7 @@ class PoolSimulation:
             solver_ns=np.asarray(self.scheduler.solver_ns, dtype=np.int64),
             wall_s=self._wall_s,
             events=self.events,
+            told_ns=told_column(self.scheduler, len(self.table)),
         )
 
 

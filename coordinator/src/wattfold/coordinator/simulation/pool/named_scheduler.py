@@ -32,6 +32,7 @@ from wattfold.coordinator.simulation.pool.machine import NodePowers
 from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
 from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
 from wattfold.coordinator.simulation.pool.stocks import request_of
+from wattfold.coordinator.simulation.pool.told_starts import note_starts
 from wattfold.coordinator.simulation.pool.windows import Windows
 
 DEADLINE_S = 20.0
@@ -63,6 +64,7 @@ class NamedPolicyScheduler:
         )
         self._numbers = {view.spec.node_id: n for n, view in enumerate(self._nodes)}
         self._budget_uw = 0
+        self.first_told: dict[int, int] = {}
         first_ns = int(table.submit_ns[0]) if len(table) else 0
         self._reservations = tuple(
             Reservation(
@@ -117,6 +119,7 @@ class NamedPolicyScheduler:
             self.revisit_ns = 0
             return ()
         plan = self._plan(now_ns)
+        note_starts(self.first_told, plan)
         self.revisit_ns = plan.revisit_ns
         decisions: list[Parts | Decision] = []
         for assignment in plan.assignments:

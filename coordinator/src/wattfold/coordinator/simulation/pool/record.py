@@ -82,3 +82,5 @@ class RunRecord:
     """Time of each solved round; empty for policies without a solver."""
     wall_s: float
     events: int
+    told_ns: Ints | None = None
+    """The first start each job was told while it waited, -1 = none; None where nobody was."""

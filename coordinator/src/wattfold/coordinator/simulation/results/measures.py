@@ -69,6 +69,13 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="wasted_share", title="lost to restarts", quantity=Quantity.SHARE, better=-1, rare=True
     ),
+    Measure(
+        key="start_error_s_mean",
+        title="mean error of starts told",
+        quantity=Quantity.TIME,
+        better=-1,
+        rare=True,
+    ),
     Measure(key="rounds", title="planning rounds", quantity=Quantity.COUNT),
     _time("solver_s_mean", "mean solver time", timing=True),
     _time("solver_s_p99", "p99 solver time", timing=True),

@@ -72,6 +72,8 @@ class Metrics:
     """How often jobs were ended to start again."""
     wasted_share: float = 0.0
     """Time of earlier attempts whose work was lost, of the time the jobs ran; 0..1."""
+    start_error_s_mean: float = 0.0
+    """How far jobs started from the first start they were told while they waited, either way."""
 
     @property
     def completion_s_mean(self) -> float:
@@ -143,6 +145,7 @@ def metrics_of(record: RunRecord) -> Metrics:
         jobs_timed_out=_sum(columns.timed_out),
         preemptions=_sum(columns.attempts) - len(jobs) if columns.attempts is not None else 0,
         wasted_share=_wasted(columns.wasted_ns, values, ended),
+        start_error_s_mean=_start_error_s(record.told_ns, columns.start_ns, ended),
     )
 
 
@@ -183,6 +186,12 @@ def _wasted(wasted_ns: Ints | None, values: JobValues, ended: Mask) -> float:
         return 0.0
     lost_s = float(wasted_ns[ended].sum(dtype=np.float64)) / NS_PER_S
     return _share(lost_s, lost_s + float(values.run_s[ended].sum()))
+
+
+def _start_error_s(told_ns: Ints | None, start_ns: Ints, ended: Mask) -> float:
+    if told_ns is None or not (told := ended & (told_ns >= 0)).any():
+        return 0.0
+    return float(np.abs(start_ns[told] - told_ns[told]).mean()) / NS_PER_S
 
 
 def _nodes_busy(series: Series) -> float:

@@ -128,6 +128,11 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
         raise ValueError(
             f"{ranks} ranks on each node of {cores} cores: every rank needs a core of its own"
         )
+    if int(values["guests"]) > 1:
+        raise ValueError(
+            f"{case.policy.name} with several guests of a mate needs nodes by number: describe "
+            "them with --machine, or leave guests at 1"
+        )
     drawn = np.random.default_rng(np.random.SeedSequence(case.seed)).random(len(table))
     lends = drawn < case.source.malleable_share
     rest = (drawn - case.source.malleable_share) / max(1 - case.source.malleable_share, 1e-9)

@@ -1,8 +1,8 @@
 """Which scheduler of lists makes the plans: the compiled one once it is ready, else that in numpy.
 
-Compiling takes some seconds, unless numba finds what a run before has compiled. Meanwhile, in a
-thread of its own, plans are made with numpy: a decision does not wait for it, and a worker that is
-ended for being late does not begin anew for ever. Both make the same plans.
+Compiling takes some seconds, unless numba finds what a run before has compiled. It is done in a
+thread of its own, and meanwhile plans are made with numpy: a worker that is ended for being late
+would begin anew for ever. Both make the same plans.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from wattfold.coordinator.solvers.lists import reference
 from wattfold.coordinator.solvers.lists.arrays import Arrays, arrays_of
 from wattfold.coordinator.solvers.lists.problem import Job, Node, Option, Problem, Shape
 from wattfold.coordinator.solvers.lists.search import Lister
+
+WAIT_S = 1.0
+"""The first plan waits for so long, in which what is in numba's cache is loaded."""
 
 
 class _Compiling:
@@ -30,6 +33,7 @@ class _Compiling:
             if self._thread is None and find_spec("numba") is not None:
                 self._thread = threading.Thread(target=self._compile, daemon=True)
                 self._thread.start()
+                self._thread.join(WAIT_S)
             return self._thread
 
     def _compile(self) -> None:

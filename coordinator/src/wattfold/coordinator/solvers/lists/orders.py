@@ -7,6 +7,9 @@ import numpy as np
 from wattfold.coordinator.solvers.lists.arrays import Arrays, Floats, Ints
 from wattfold.coordinator.solvers.lists.problem import UNLIMITED_UW, Problem
 
+FIFO_DEPTH, WALLTIME_DEPTH = 10, 400
+"""For so many jobs room is kept by PBS's rules, by submission and by walltime, in the paper."""
+
 
 def weighted_area(arrays: Arrays) -> Ints:
     """Weighted shortest area first: run time x expected wait x the largest share of a resource.
@@ -25,14 +28,16 @@ def by_submission(arrays: Arrays) -> Ints:
 
 
 def by_walltime(arrays: Arrays) -> Ints:
-    """Shortest walltime first, whatever is predicted."""
-    first = arrays.option_from[:-1]
-    return _by(arrays.problem, arrays.stay_ns[first].astype(np.float64))
+    """Shortest first, by how long they are expected to run; the heavier before."""
+    lasts_ns = arrays.duration_ns[arrays.option_from[:-1]]
+    return _by(arrays.problem, -arrays.weight, lasts_ns.astype(np.float64))
 
 
-def _by(problem: Problem, keys: Floats) -> Ints:
+def _by(problem: Problem, *keys: Floats) -> Ints:
+    """By the first of these, then the next, then by submission and number."""
     submit_ns = np.array([job.submit_ns for job in problem.jobs], dtype=np.int64)
-    return np.lexsort((np.arange(len(keys)), submit_ns, keys)).astype(np.int64)
+    numbers = np.arange(len(submit_ns))
+    return np.lexsort((numbers, submit_ns, *reversed(keys))).astype(np.int64)
 
 
 def _rank(problem: Problem) -> Ints:

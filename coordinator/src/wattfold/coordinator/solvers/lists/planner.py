@@ -25,8 +25,6 @@ LAST, SEARCH = "last-order", "order-search"
 SEARCHED = (LAST, SEARCH)
 """Makers of plans whose orders only a search has found."""
 PBS_FIFO, PBS_WALLTIME = "pbs-fifo", "pbs-walltime"
-FIFO_DEPTH, WALLTIME_DEPTH = 10, 400
-"""Jobs that PBS looks ahead for, with the one order and the other."""
 DEPTH = 10
 FULL = 100
 """With more jobs than this, evaluations become fewer: the work of one grows with their number."""
@@ -135,19 +133,16 @@ def baselines(lists: Lister, arrays: Arrays) -> list[Listed]:
     first = np.zeros(len(arrays.option_from) - 1, dtype=np.int64)
     by_walltime, by_submission = orders.by_walltime(arrays), orders.by_submission(arrays)
     return [
-        listed(lists, arrays, PBS_WALLTIME, by_walltime, first, WALLTIME_DEPTH),
-        listed(lists, arrays, PBS_FIFO, by_submission, first, FIFO_DEPTH),
+        listed(lists, arrays, PBS_WALLTIME, by_walltime, first, orders.WALLTIME_DEPTH),
+        listed(lists, arrays, PBS_FIFO, by_submission, first, orders.FIFO_DEPTH),
     ]
 
 
 def _merged(last: Sequence[int], area: Ints) -> Ints:
-    """An order with the jobs that it lacks put where they are by area: before whom they precede."""
+    """An order with the jobs it lacks, by area, each before the first one that is to come later."""
     rank = np.empty(len(area), dtype=np.int64)
     rank[area] = np.arange(len(area))
-    order = [job for job in last if job < len(area)]
-    known = set(order)
-    for job in area.tolist():
-        if job not in known:
-            at = next((i for i, other in enumerate(order) if rank[other] > rank[job]), len(order))
-            order.insert(at, job)
-    return np.array(order, dtype=np.int64)
+    known = np.array(last, dtype=np.int64)
+    lacking = area[~np.isin(area, known)]
+    slots = np.searchsorted(np.maximum.accumulate(rank[known]), rank[lacking])
+    return np.insert(known, slots, lacking)

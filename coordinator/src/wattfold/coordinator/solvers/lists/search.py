@@ -27,6 +27,8 @@ LATE = 8
 """A plan is compared with the one of so many evaluations ago."""
 OUT = 4
 """So many jobs are taken out of the list together, and put back one by one."""
+LEAST_GAIN = 1e-9
+"""Less is rounding: the same waits, summed in another order."""
 EARLY = 2.0
 """Places are drawn with this power of an even draw: what comes first decides about now."""
 
@@ -83,7 +85,7 @@ def searched(
         slot = evaluation % LATE
         if found.objective <= max(present.objective, late[slot]):
             present = found
-        if found.objective < best.objective:
+        if found.objective < best.objective - LEAST_GAIN * abs(best.objective):
             best = found
         late[slot] = present.objective
     return best

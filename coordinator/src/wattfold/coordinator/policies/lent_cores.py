@@ -1,0 +1,71 @@
+"""Cores that jobs have lent come back, whatever the policy is now.
+
+Under `slowdown_driven` running jobs lend cores, which it gives back when a guest has ended. Another
+policy that takes over, after a restart of the coordinator with another configuration, knows nothing
+of it: EASY never changes a running job, PARM no part of a node. So behind it
+
+* a job on whole nodes that has part of some gets their free cores,
+* where the policy resizes nobody, so does a job on cores that was resized before,
+
+those that started first first, as far as there is power. They get them before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.job import ResizeMode, SizeUnit
+from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.policies.ordered_sizes import fitting
+from wattfold.coordinator.policies.rounds import site_of
+from wattfold.coordinator.policies.slowdown_driven import NAME as SLOWDOWN_DRIVEN
+from wattfold.coordinator.policies.slowdown_driven_runs import Ground
+
+
+def with_cores_back(plan: Plan, world: Snapshot, views: Sequence[JobView], policy: Policy) -> Plan:
+    """The plan of a policy, with free cores for jobs that had them before.
+
+    ``views`` are of all jobs that run or start at least; those of ``world`` are not looked at.
+    """
+    if policy.name == SLOWDOWN_DRIVEN or not world.nodes:
+        return plan
+    cores = {node.spec.node_id: len(node.spec.cpus) for node in world.nodes}
+    given = {one.job_id: one for one in plan.assignments}
+    running = {
+        view.job_id: replace(view, current=given.get(view.job_id, view.current))
+        for view in views
+        if view.current is not None
+    }
+    lacks = {
+        job_id
+        for job_id, view in running.items()
+        if lacks_cores(view, cores, resizes=policy.resizes)
+    }
+    if not lacks:
+        return plan
+    ground = Ground(site_of(world), world.now_ns)
+    ground.adopt(list(enumerate(running.values())), among=lacks)
+    has = {run.view.job_id: run.given for run in ground.runs.values()}
+    if all(has[job_id] == running[job_id].current for job_id in lacks):
+        return plan
+    waits = {view.job_id: view for view in views if view.current is None}
+    starts = [one for one in plan.assignments if one.job_id not in running]
+    kept, displaced = fitting(
+        starts, waits, ground.room, "what it was to get goes back to a job that has lent it"
+    )
+    return replace(plan, assignments=(*has.values(), *kept), waiting=(*plan.waiting, *displaced))
+
+
+def lacks_cores(view: JobView, cores: Mapping[NodeId, int], *, resizes: bool) -> bool:
+    """Whether a running job may have more of its nodes, and nobody else will give it that."""
+    spec, current = view.spec, view.current
+    in_place = spec.mode not in (ResizeMode.FIXED, ResizeMode.RESTART)
+    if current is None or not (view.movable and spec.kind.resized and in_place):
+        return False
+    if spec.exclusive or view.size_asked:
+        return False
+    if spec.unit is SizeUnit.NODES:
+        return any(len(one.cpus) < cores.get(one.node_id, 0) for one in current.shares)
+    return not resizes and view.resized_ns >= 0 and current.size < view.greatest_size

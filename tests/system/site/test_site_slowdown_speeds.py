@@ -1,0 +1,88 @@
+"""Of two mates the one that loses less lends: real OpenMP programs, as their shims tell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from system.site.live_site import CPUS, EXAMPLES, MARK, LiveSite, wait_until
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.v1 import common_pb2
+from wattfold.v1 import coordinator_pb2 as pb
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(len(CPUS) < 2, reason="a mate needs a core to lend and one to keep"),
+]
+SCALES, WAITS = "0", "50"
+"""Milliseconds that a program waits in each step, beside about one of work."""
+
+
+@pytest.fixture(scope="module")
+def shared(start_site: Callable[..., LiveSite]) -> LiveSite:
+    return start_site(nodes=2, policy="slowdown-driven", cpu_share=0.1)
+
+
+@pytest.fixture
+def site(shared: LiveSite) -> Iterator[LiveSite]:
+    yield shared
+    shared.cancel_all()
+
+
+def program(site: LiveSite, time_s: float, waits_ms: str, app: str) -> str:
+    """One that reports its progress, until it is cancelled."""
+    return site.submit(
+        [str(EXAMPLES / "progress"), "100000000", waits_ms],
+        app=app,
+        # Threads that wait must not use up what the node's cap leaves of its cores.
+        env={"PATH": os.environ["PATH"], MARK: str(site.folder), "OMP_WAIT_POLICY": "passive"},
+        kind=pb.JOB_KIND_MALLEABLE,
+        size_min=1,
+        size_max=len(CPUS),
+        time_ns=round(time_s * 1e9),
+        mode=common_pb2.RESIZE_MODE_TEAM,
+    )
+
+
+def cores(site: LiveSite, job_id: str) -> int:
+    return sum(len(CpuSet.parse(share.cpus)) for share in site.job(job_id).shares)
+
+
+def node(site: LiveSite, job_id: str) -> str:
+    return site.job(job_id).shares[0].node_id
+
+
+def test_who_loses_less_lends_once_that_was_seen(site: LiveSite) -> None:
+    # By their users' words the second, a little longer, is slowed less by the same guest.
+    mates = [
+        program(site, 36_000, WAITS, "mate-waits"),
+        program(site, 40_000, SCALES, "mate-scales"),
+    ]
+    for mate in mates:
+        site.running(mate)
+        wait_until("all cores", lambda mate=mate: cores(site, mate) == len(CPUS))
+        wait_until("a speed on all", lambda mate=mate: site.job(mate).speeds)
+        assert site.job(mate).half_speed == 0
+    guests = [program(site, 600, SCALES, "guest") for _ in mates]
+    for guest in guests:
+        site.running(guest)
+    assert {node(site, guest) for guest in guests} == {node(site, mate) for mate in mates}
+    for mate in mates:
+        wait_until("its share", lambda mate=mate: cores(site, mate) < len(CPUS))
+        wait_until("two speeds", lambda mate=mate: site.job(mate).half_speed > 0)
+    for guest in guests:
+        site.client.cancel(guest)
+    for mate in mates:
+        wait_until("its cores again", lambda mate=mate: cores(site, mate) == len(CPUS))
+    waits, scales = (site.job(mate).half_speed for mate in mates)
+    assert scales < waits
+
+    guest = program(site, 600, SCALES, "guest")
+    site.running(guest)
+    assert node(site, guest) == node(site, mates[0])
+    wait_until("fewer cores", lambda: cores(site, mates[0]) < len(CPUS))
+    assert cores(site, mates[1]) == len(CPUS)
+    assert "of its speed (measured)" in site.wattfold("explain", mates[0]).stdout
+    assert "of its speed, as seen on" in site.wattfold("show", mates[0]).stdout
