@@ -16,6 +16,7 @@ from property.pool.test_slowdown_pool import (
     RIGID,
     random_jobs,
     run,
+    with_profiles,
 )
 
 from wattfold.coordinator.policies.scheduler import Site
@@ -30,7 +31,8 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
 from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
 from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
 from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
-from wattfold.coordinator.policies.slowdown_driven_rules import SharingRules
+from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 
 
 class PlainLenders(Lenders):
@@ -94,6 +96,8 @@ class PlainScheduler(SlowdownScheduler):
     mapped=st.sampled_from([0, 3, 32]),
     factor=st.sampled_from([0.25, 0.5, 0.75]),
     contiguous=st.booleans(),
+    profiled=st.booleans(),
+    power=st.sampled_from(list(Power)),
 )
 def test_what_is_spared_changes_no_decision(
     seed: int,
@@ -104,14 +108,21 @@ def test_what_is_spared_changes_no_decision(
     mapped: int,
     factor: float,
     contiguous: bool,
+    profiled: bool,
+    power: Power,
 ) -> None:
     jobs = random_jobs(seed, count=100)
+    model = RunTimeModel.IDEAL
+    if profiled:
+        jobs, model = with_profiles(jobs, seed), RunTimeModel.PASS
     rules = SharingRules(
         limits=Limits(most_slowdown=most, mates=mates),
         dynamic=dynamic,
         protects=protects,
         mapped=mapped,
         factor=factor,
+        contiguous=contiguous,
+        power=power,
     )
     rng = random.Random(seed)
     kinds = bytes(rng.choice([0, 1, 2, 2, 2]) for _ in range(len(jobs)))
@@ -122,8 +133,9 @@ def test_what_is_spared_changes_no_decision(
                 rules=rules,
                 sharing=(RIGID, MOLDABLE, MALLEABLE),
                 kind_of=kinds,
-                contiguous=contiguous,
+                profiles=jobs.profiles,
             ),
+            model,
         ).columns
         for made in (SlowdownScheduler, PlainScheduler)
     ]

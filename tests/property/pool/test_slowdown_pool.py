@@ -77,7 +77,7 @@ class Watched(CheckedSlowdownScheduler):
     def _look_at(self, parts: Parts, queue: SlowdownQueue, now_ns: int) -> None:
         super()._look_at(parts, queue, now_ns)
         beside = parts.job in queue.shared and queue.hosts_of(parts.job)
-        if beside and self._contiguous and not self._rules.free_nodes:
+        if beside and self._rules.contiguous and not self._rules.free_nodes:
             nodes = sorted(parts.nodes)
             assert nodes == list(range(nodes[0], nodes[0] + len(nodes)))
 
@@ -134,6 +134,7 @@ def test_every_instant_holds_and_all_jobs_end(
         benefit=benefit,
         protects=protects,
         free_nodes=free_nodes,
+        contiguous=contiguous,
         factor=factor,
         power=power,
         energy_weight=weight,
@@ -143,7 +144,6 @@ def test_every_instant_holds_and_all_jobs_end(
         rules=rules,
         sharing=(RIGID, MOLDABLE, MALLEABLE),
         kind_of=kinds,
-        contiguous=contiguous,
         passes=passes,
     )
     record = run(jobs, made, model)

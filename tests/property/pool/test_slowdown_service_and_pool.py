@@ -76,6 +76,7 @@ def started_beside(seed: int) -> int:
     # Of thirds of a node the pool rounds work to nanoseconds.
     factor, mapped = rng.choice([0.25, 0.5]), rng.choice([0, 2, 32])
     benefit, free_nodes = rng.random() < 0.5, rng.random() < 0.5
+    least_gain = rng.choice([0.0, 0.0, 2.0])
     power = rng.choice([Power.WATTS, Power.WATTS, Power.WEIGH])
     policy = SlowdownDriven(
         max_slowdown=most,
@@ -85,6 +86,7 @@ def started_beside(seed: int) -> int:
         free_nodes=free_nodes,
         mapped=mapped,
         power=power,
+        least_gain=least_gain,
     )
     rules = SharingRules(
         limits=Limits(most_slowdown=most, mates=mates),
@@ -93,6 +95,7 @@ def started_beside(seed: int) -> int:
         free_nodes=free_nodes,
         mapped=mapped,
         power=power,
+        least_gain=least_gain,
     )
     counted = scheduler(jobs, rules, kinds, kills_at_limit=False)
     # As the service: one decision for all that a round knows of.

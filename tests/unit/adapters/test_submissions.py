@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from unit.policies.snapshots import W, node
 
-from wattfold.contract.ids import ZoneName
+from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.possible import check_possible
 from wattfold.coordinator.adapters.submissions import (
@@ -92,6 +92,7 @@ def test_everything_comes_back() -> None:
         memory_bytes=5 << 30,
         gpus=2,
         features=["a", "b"],
+        among=["n1", "n2"],
         weight=3.5,
         sharing=pb.CORE_SHARING_NO,
     )
@@ -257,6 +258,16 @@ GPU_NODES = [
         ),
         ({"gpus": 3}, "asks for 3 GPUs on a node; the most that one has is 2"),
         ({"features": ("gone",)}, "no node has the feature 'gone'"),
+        ({"among": ("n9",)}, "there is no node 'n9'"),
+        (
+            {"among": ("SECOND",), "features": ("big",)},
+            "no node has the feature 'big'",
+        ),
+        (
+            {"among": ("SECOND",), "unit": SizeUnit.NODES, "size_min": 2, "size_max": 2},
+            "asks for 2 nodes among those it names with 0 MiB of memory and 0 GPUs each; "
+            "there are 1",
+        ),
         (
             {"features": ("big",), "memory_bytes": 5 << 30},
             "asks for 5 GiB of memory on a node; the most that one has is 4 GiB",
@@ -272,6 +283,8 @@ GPU_NODES = [
     ],
 )
 def test_what_no_node_could_ever_hold_beside_cores(wanted: dict[str, Any], why: str) -> None:
+    if wanted.get("among") == ("SECOND",):
+        wanted = {**wanted, "among": (GPU_NODES[1].node_id,)}
     with pytest.raises(InvalidRequestError, match=f"^{re.escape(why)}$"):
         check_possible(spec(**wanted), GPU_NODES, PLENTY_UW)
 
@@ -279,6 +292,11 @@ def test_what_no_node_could_ever_hold_beside_cores(wanted: dict[str, Any], why: 
 def test_what_one_node_could_hold_is_taken() -> None:
     check_possible(spec(gpus=2, memory_bytes=4 << 30, features=("big",)), GPU_NODES, PLENTY_UW)
     check_possible(spec(memory_bytes=8 << 30), GPU_NODES, PLENTY_UW)
+
+
+def test_a_node_of_the_configuration_that_has_not_come_yet_may_be_named() -> None:
+    own = {node.node_id: () for node in GPU_NODES} | {NodeId("later"): ()}
+    check_possible(spec(among=(NodeId("later"),)), GPU_NODES, PLENTY_UW, own)
 
 
 def test_features_of_the_configuration_count() -> None:

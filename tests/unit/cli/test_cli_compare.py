@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from unit.cli.command import Command
 from unit.workloads.swf_files import job, log
+from unit.workloads.trace_files import line, trace
 
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.policies import registry
@@ -157,3 +158,24 @@ def test_what_is_wrong_is_said_in_one_line(words: str, message: str) -> None:
     assert result.stderr.startswith("wattfold: ")
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+# ---- machines of several classes ---------------------------------------------------------------
+
+
+def test_policies_are_compared_on_jobs_of_units_and_unlike_nodes(tmp_path: Path) -> None:
+    nodes = trace(tmp_path, "0 16 0 2 33554432 0", "1 16 2 0 33554432 0", name="nodes")
+    jobs = [
+        line(n, units="1;8;0;0;1048576#" if n % 2 else "1;4;1;0;1048576#2;4;1;0;1048576#")
+        for n in range(1, 7)
+    ]
+    given = ("--log", str(trace(tmp_path, *jobs)), "--machine", str(nodes))
+    result = wattfold(
+        "compare", *given, "--policies", "constraint,easy", "--workers", "1", "--json"
+    )
+    assert result.exit_code == ExitCode.OK, result.output
+    document = json.loads(result.stdout)
+    assert (document["nodes"], [run["jobs"] for run in document["runs"]]) == (2, [6, 6])
+    refused = wattfold("compare", *given, "--nodes", "4")
+    assert refused.exit_code == ExitCode.USAGE
+    assert "--machine FILE says it of each class" in refused.output

@@ -199,9 +199,11 @@ def test_wait_outlasts_a_coordinator_that_is_away(wattfold: Command, fake: FakeC
 def test_what_it_asks_for_beyond_cores_arrives(wattfold: Command, fake: FakeCoordinator) -> None:
     result = wattfold(
         *("submit", "--memory", "4G", "--gpus", "2", "--features", "a,b", "--queue", "q"),
+        *("--among", "n1,n2"),
         *("--due", "2027-01-31T18:00:00+00:00", "--weight", "2.5", "--", "true"),
     )
     assert result.exit_code == 0, result.output
     spec = spec_of(fake)
     assert (spec.memory_bytes, spec.gpus, list(spec.features)) == (4 << 30, 2, ["a", "b"])
+    assert list(spec.among) == ["n1", "n2"]
     assert (spec.queue, spec.due_at_s, spec.weight) == ("q", 1_801_418_400.0, 2.5)

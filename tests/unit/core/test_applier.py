@@ -252,3 +252,9 @@ def test_a_new_level_of_a_running_job_is_no_resize() -> None:
     stage.need_plan()
     assert stage.plan(on("a", "n0:0-3", cap_w=20)) == [caps("n0", 20)]
     assert (stage.job("a").resizes, stage.job("a").resized_ns) == (0, -1)
+
+
+def test_a_job_is_on_the_nodes_it_names_alone() -> None:
+    stage = stage_with(among=(NodeId("n1"),))
+    assert reason(stage, on("a", "n0:0")) == "node n0 is none of those it names"
+    assert not reason(stage, on("a", "n1:0"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -197,6 +198,8 @@ def test_the_order_of_a_search_is_gone_on_from() -> None:
     rounds.tell(first, first.jobs, ())
     before = rounds.plan(0)
     assert faults(before, first) == []
+    # A run that is stopped goes on with it.
+    rounds = pickle.loads(pickle.dumps(rounds))
     second = replace(first, now_ns=S)
     rounds.tell(second, (), [view.job_id for view in jobs[:6]])
     again = rounds.plan(S)

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from unit.policies.snapshots import faults, held, job, node, reasons, sizes, snapshot, starts_s
 
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.amounts import Amounts, memory_text
 from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Policy
 from wattfold.coordinator.policies.explain import explain
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
+from wattfold.coordinator.policies.registry import entries
 
 GIB = 1 << 30
 POLICIES = [FifoEasy(), Parm(solver="greedy")]
@@ -61,6 +62,28 @@ def test_gpus_have_one_owner(policy: Policy) -> None:
     assert {a.job_id: a.shares[0].gpus for a in out.assignments} == {"a": ("0", "1"), "b": ("2",)}
     more = plan(machine, [jobs[0], job("b", 1, 1, gpus=2, **RIGID)], policy)
     assert reasons(more) == {"b": "needs 2 GPUs on a node: 1 free on n0"}
+
+
+SERVED = [one.service({}) for one in entries() if one.variant.service is not None]
+
+
+@pytest.mark.parametrize("policy", SERVED, ids=lambda policy: policy.name)
+def test_names_choose_the_nodes(policy: Policy) -> None:
+    """Of two jobs alike but for the nodes they name each gets its own, under every policy."""
+    machine = [node(f"n{number}", 4) for number in range(4)]
+    names = {"a": ("n3",), "b": ("n1", "n2"), "c": ("n3", "n2")}
+    fields = {"unit": SizeUnit.NODES, "time_s": 10, **RIGID}
+    jobs = [
+        job(name, 1, 1, among=tuple(map(NodeId, among)), **fields) for name, among in names.items()
+    ]
+    out = plan(machine, jobs, policy)
+    given = {one.job_id: one.shares[0].node_id for one in out.assignments}
+    assert given["a"] == "n3"
+    assert all(given[name] in names[name] for name in given)
+    two = job("d", 2, 2, among=(NodeId("n1"),), **fields)
+    none = plan(machine, [two], policy)
+    told = "asks for a place among n1, which only 1 of the nodes in reach can hold"
+    assert reasons(none)["d"] == told or none.waiting[0].never
 
 
 @pytest.mark.parametrize("policy", POLICIES)

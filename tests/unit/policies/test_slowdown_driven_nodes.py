@@ -8,6 +8,7 @@ import pytest
 from unit.policies.snapshots import W, held, job, node, reasons, snapshot
 from unit.policies.test_slowdown_driven import two_sockets
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.queue import Queue
@@ -195,6 +196,33 @@ def test_a_guest_of_a_mate_that_lends_already_waits() -> None:
     plan = planned(at([runs("a", "n0", "n1"), whole("b", 2), whole("c", 2)]))
     assert "b" in cores(plan)
     assert "c" in reasons(plan)
+
+
+def test_a_job_that_names_nodes_has_its_mates_there() -> None:
+    mates = [runs("a", "n0"), runs("c", "n1")]
+    for name in ("n0", "n1"):
+        guest = whole("b", 1, among=(NodeId(name),))
+        assert set(cores(planned(at([*mates, guest])))["b"]) == {name}
+    assert "b" in reasons(planned(at([*mates, whole("b", 2, among=(NodeId("n0"),))])))
+
+
+def test_mates_are_neighbours_where_that_is_asked_for() -> None:
+    mates = [runs("a", "n0"), runs("c", "n2"), runs("d", "n3", submitted_s=-500)]
+    rigid = runs("r", "n1", sharing=CoreSharing.NO)
+    seen = at([*mates, rigid, whole("b", 2)], 4)
+    assert set(cores(planned(seen))["b"]) == {"n0", "n2"}
+    assert set(cores(planned(seen, contiguous=True))["b"]) == {"n2", "n3"}
+    apart = at([runs("a", "n0"), rigid, runs("c", "n2"), whole("b", 2)], 3)
+    assert "b" in cores(planned(apart))
+    assert "b" in reasons(planned(apart, contiguous=True))
+
+
+def test_a_job_that_would_gain_too_little_waits() -> None:
+    """It would end 90 s sooner, nine times what it asks for."""
+    mate = runs("a", "n0", time_s=200, done=0.5)
+    seen = at([mate, whole("b", 1)], 1)
+    assert "b" in cores(planned(seen, least_gain=8.9))
+    assert "b" in reasons(planned(seen, least_gain=9.1))
 
 
 def test_unlike_nodes_lend_by_their_kind() -> None:

@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from unit.pool.pools import S, W, table
-from unit.pool.test_by_node import machine, nodes, units
+from unit.pool.test_by_node import machine, nodes
 
 from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.plan import Plan, Policy, Preemption, Snapshot
+from wattfold.coordinator.core.queue import NO_WAITS, Waits
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.constraint import Constraint
 from wattfold.coordinator.policies.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import simulate
-from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
+from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, WaitColumns
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine, Window
 from wattfold.coordinator.simulation.pool.progress import Preemption as Rule
@@ -130,10 +131,35 @@ def test_another_cap_is_no_resize() -> None:
     assert record.columns.mean_cap_uw[0] < record.columns.first_cap_uw[0]
 
 
-def test_what_the_service_cannot_describe_is_refused_before_the_run() -> None:
-    jobs = replace(table((0, 2, 10)), units=units(1, 3))
-    with pytest.raises(ValueError, match="2 times 3 cores"):
-        NamedPolicyScheduler(jobs, machine(nodes(2, 8)), FifoEasy(), "easy")
+def test_units_of_a_job_go_to_parts_of_several_nodes() -> None:
+    """Three of three cores and 40 bytes: two fit by cores, and by memory, on each node."""
+    jobs = asking(table((0, 3, 100), (0, 1, 50), (0, 2, 10)), *[(3, 40, 0, ())] * 3)
+    record = run(jobs, FifoEasy(), machine(nodes(2, 8, memory_bytes=100)))
+    assert seconds(record.columns.start_ns) == [0, 0, 100]
+    assert record.columns.first_cores is not None
+    assert record.columns.first_cores.tolist() == [9, 3, 6]
+    assert record.columns.first_size.tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
+def test_every_policy_of_the_service_ends_all_jobs_of_units(entry: registry.Entry) -> None:
+    on = machine(
+        nodes(3, 8, gpus=2, memory_bytes=100),
+        nodes(3, 4, name="small", memory_bytes=50, features=("mic",)),
+    )
+    rows = [(k * 7 % 200, 1 + k % 4, 5 + k % 31) for k in range(40)]
+    jobs = asking(
+        table(*sorted(rows)),
+        *[(k % 4, 20 * (k % 3), k % 2, ()) if k % 5 else (2, 10, 0, ("mic",)) for k in range(40)],
+    )
+    policy = entry.service(entry.family.defaults())
+    spare = on.full_uw - on.idle_total_uw
+    budget = Budget.constant(on.idle_total_uw + spare * 2 // 3)
+    record = run(jobs, policy, on, budget=budget)
+    assert (record.columns.end_ns >= 0).all()
+    assert (record.series.committed_uw <= budget.least_uw).all()
+    assert np.array_equal(record.columns.first_size, jobs.size_max)
+    assert record.decisions > 0
 
 
 @pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
@@ -225,3 +251,21 @@ def test_starts_that_are_told_are_compared_with_those_that_come() -> None:
     early = run(jobs, FifoEasy(backfill=False), machine(nodes(3, 8)))
     assert early.told_ns is None
     assert metrics_of(early).start_error_s_mean == 0
+
+
+@pytest.mark.parametrize("policy", [FifoEasy(), EasyUniform()], ids=["standing", "anew"])
+def test_policies_are_told_what_queues_say_of_waits(policy: Policy) -> None:
+    jobs = table((0, 1, 10), (0, 1, 10))
+    said = WaitColumns(expected_ns=np.array([5 * S, 0]), max_ns=np.array([9 * S, 0]))
+    on = machine(nodes(1, 8))
+    seen: list[Waits] = []
+
+    class Listening(NamedPolicyScheduler):
+        def _plan(self, now_ns: int) -> Plan:
+            seen.extend(view.waits for view in self._views.values())
+            return super()._plan(now_ns)
+
+    waiting = replace(jobs, waits=said)
+    scheduler = Listening(waiting, on, policy, policy.name)
+    simulate(waiting, on, scheduler, Budget.constant(on.full_uw))
+    assert seen[:2] == [Waits(5 * S, 9 * S), NO_WAITS]

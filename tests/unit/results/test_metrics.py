@@ -14,8 +14,11 @@ import pytest
 from unit.results.records import record, small
 
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.simulation.pool.jobs import job_table
+from wattfold.coordinator.core.queue import Waits
+from wattfold.coordinator.simulation.pool.jobs import WaitColumns, job_table
 from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.simulation.results.table import metrics_document
+from wattfold.coordinator.simulation.workloads.lublin import generate_lublin
 from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
 
 
@@ -41,6 +44,26 @@ def test_three_jobs_by_hand() -> None:
     assert run.solver_s_mean == pytest.approx(0.3)
     assert run.solver_s_max == 0.6
     assert 0.59 < run.solver_s_p99 < 0.6
+
+
+def test_waits_are_measured_by_what_queues_say() -> None:
+    """Waits of 0, 90 and 84 s; the last is of a queue that says nothing."""
+    made = small()
+    waits = WaitColumns(
+        expected_ns=np.array([30, 60, 0]) * NS_PER_S, max_ns=np.array([30, 80, 0]) * NS_PER_S
+    )
+    jobs = replace(made.jobs, waits=waits)
+    run = metrics_of(
+        replace(made, jobs=jobs, decisions=4, deciding_ns=2 * NS_PER_S, longest_decision_ns=10**9)
+    )
+    assert run.weighted_wait == 90 / 60
+    assert (run.jobs_late, run.lateness_s_total) == (1, 10)
+    assert (run.decision_s_mean, run.decision_s_max) == (0.5, 1)
+
+
+def test_without_waits_of_queues_nothing_is_told_of_them() -> None:
+    run = metrics_of(replace(small(), decisions=4, deciding_ns=NS_PER_S))
+    assert not {"weighted_wait", "jobs_late", "decision_s_mean"} & metrics_document(run).keys()
 
 
 def test_a_job_as_long_as_its_static_time_never_has_a_bounded_slowdown_below_one() -> None:
@@ -115,3 +138,16 @@ def test_published_starts_of_easy(
     assert round(run.bounded_slowdown_mean, 3) == bounded
     assert run.makespan_s == makespan_s
     assert round(run.utilisation, 3) == utilisation
+
+
+def test_waits_go_to_the_jobs_of_their_queue() -> None:
+    workload = generate_lublin(40, 3, procs=16)
+    known = sorted({*workload.queues.tolist()})
+    jobs = job_table(workload, queue_waits={known[0]: Waits(5, 9)})
+    order = np.lexsort((workload.job_ids, workload.submit_ns))
+    ours = workload.queues[order] == known[0]
+    assert jobs.waits is not None
+    assert jobs.waits.max_ns.tolist() == np.where(ours, 9, 0).tolist()
+    assert jobs.waits_of(int(np.flatnonzero(ours)[0])) == Waits(5, 9)
+    with pytest.raises(ValueError, match="no job is of queue 77"):
+        job_table(workload, queue_waits={77: Waits(5, 9)})

@@ -59,7 +59,12 @@ def _with_requests(
     spec: JobSpec, nodes: list[NodeSpec], features: Mapping[NodeId, tuple[str, ...]] | None
 ) -> list[NodeSpec]:
     """The nodes that have what a job asks for beside cores. Refuses where there are too few."""
-    able = nodes
+    strange = [name for name in spec.among if name not in (features or {n.node_id for n in nodes})]
+    if strange:
+        raise InvalidRequestError(f"there is no node {strange[0]!r}")
+    able = [node for node in nodes if not spec.among or node.node_id in spec.among]
+    if not able:
+        return nodes  # Of those that it names nothing is known yet.
     for name in spec.features:
         able = [
             n for n in able if name in (n.features if features is None else features[n.node_id])
@@ -83,8 +88,9 @@ def _with_requests(
     able = [node for node in able if wanted <= node.capacity]
     needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
     if len(able) < needed:
+        named = " among those it names" if spec.among else ""
         raise InvalidRequestError(
-            f"asks for {needed} {'nodes' if needed > 1 else 'node'} with "
+            f"asks for {needed} {'nodes' if needed > 1 else 'node'}{named} with "
             f"{memory_text(wanted.memory_bytes)} of memory and {gpus_text(wanted.gpus)} each; "
             f"there are {len(able)}"
         )

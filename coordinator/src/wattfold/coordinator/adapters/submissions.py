@@ -9,7 +9,7 @@ import signal
 from dataclasses import dataclass
 
 from wattfold.contract.cpuset import MAX_CPU
-from wattfold.contract.ids import JobId, valid_name
+from wattfold.contract.ids import JobId, NodeId, valid_name
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
@@ -159,6 +159,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         memory_bytes=message.memory_bytes,
         gpus=message.gpus,
         features=_features(message),
+        among=_among(message),
         weight=_positive("weight", message.weight),
         requeue_max=_requeue_max(message),
         restartable=_restartable(message),
@@ -384,6 +385,13 @@ def _features(message: pb.JobSpec) -> tuple[str, ...]:
         if not valid_name(name):
             raise InvalidRequestError(f"feature {name!r}: use 1-63 of A-Z a-z 0-9 . _ -")
     return names
+
+
+def _among(message: pb.JobSpec) -> tuple[NodeId, ...]:
+    for name in message.among:
+        if not valid_name(name):
+            raise InvalidRequestError(f"node {name!r}: use 1-63 of A-Z a-z 0-9 . _ -")
+    return tuple(dict.fromkeys(map(NodeId, message.among)))
 
 
 def due_ns(message: pb.JobSpec, clock: Clock) -> int:

@@ -74,6 +74,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         memory_bytes=spec.memory_bytes,
         gpus=spec.gpus,
         features=spec.features,
+        among=spec.among,
         due_at_s=clock.wall_s(spec.due_ns),
         weight=spec.weight,
         queue=spec.queue,

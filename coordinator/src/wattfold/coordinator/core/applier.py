@@ -347,4 +347,6 @@ def _wrong_amounts(assignment: Assignment, job: Job, state: State) -> str:
         missing = [name for name in spec.features if name not in node.all_features]
         if missing:
             return f"node {share.node_id} has not the feature {missing[0]}"
+        if spec.among and share.node_id not in spec.among:
+            return f"node {share.node_id} is none of those it names"
     return ""

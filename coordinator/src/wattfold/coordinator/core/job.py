@@ -165,6 +165,8 @@ class JobSpec:
     unit_cores: int = 0
     """Cores of each unit; 0 = sizes count something else."""
     spread: Spread = Spread.ANY
+    among: tuple[NodeId, ...] = ()
+    """The nodes on which it may be; empty = any."""
 
     @property
     def lends(self) -> bool:
@@ -199,7 +201,12 @@ class JobSpec:
     @property
     def requests(self) -> bool:
         """Whether it asks for anything of a node but cores."""
-        return bool(self.memory_bytes or self.gpus or self.features)
+        return bool(self.memory_bytes or self.gpus or self.features or self.among)
+
+    @property
+    def node_filters(self) -> tuple[tuple[str, ...], tuple[NodeId, ...]]:
+        """Which nodes will do for it, whatever is free there: by features, by name."""
+        return self.features, self.among
 
     @property
     def unit_amounts(self) -> Amounts:

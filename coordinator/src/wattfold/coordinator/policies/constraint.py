@@ -27,6 +27,7 @@ from wattfold.coordinator.policies.constraint_problem import Ground, Rules
 from wattfold.coordinator.policies.constraint_search import ConstraintSearch, standing_ground
 from wattfold.coordinator.policies.easy_search import Wish
 from wattfold.coordinator.policies.pbs import Pbs
+from wattfold.coordinator.policies.pbs_search import Known
 from wattfold.coordinator.policies.rounds import planned
 from wattfold.coordinator.policies.scheduler import (
     AssigningScheduler,
@@ -58,12 +59,15 @@ class ConstraintScheduler(AssigningScheduler):
         self._jobs: NamedJobs
         self._site: Site
         self._ground: Ground | None = None
+        self._known = Known()
         self._waiting: dict[int, tuple[float, int, int]] = {}
         """Jobs that wait, and their places in the queue."""
         self._running: dict[int, None] = {}
-        self._last: ConstraintSearch | None = None
+        self._given: dict[int, Assignment] = {}
+        self._found = Found()
         self._order: Sequence[int] = ()
         """Jobs in the order of the last plan, if a search has found it. Memory: see the module."""
+        self._reasons: dict[int, Reason] = {}
         self._told: dict[int, Reason] = {}
 
     @property
@@ -74,7 +78,7 @@ class ConstraintScheduler(AssigningScheduler):
     @property
     def found(self) -> Found:
         """How the last decision was found."""
-        return self._last.found if self._last is not None else Found()
+        return self._found
 
     def attach(self, jobs: Jobs) -> None:
         """Called once before anything else."""
@@ -82,8 +86,11 @@ class ConstraintScheduler(AssigningScheduler):
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
-        if self._ground is None or site.nodes != self._site.nodes:
+        others = self._ground is None or site.nodes != self._site.nodes
+        if others:
             self._ground = standing_ground(site.nodes)
+        if others or site != self._site:
+            self._known = Known()
         self._site = site
 
     def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - `Jobs` has its time
@@ -109,8 +116,9 @@ class ConstraintScheduler(AssigningScheduler):
     def decide(self, now_ns: int) -> Sequence[Decision]:
         """The jobs that start."""
         assert self._ground is not None, "the site comes before the first decision"
-        self._last = ConstraintSearch(
+        search = ConstraintSearch(
             ground=self._ground,
+            known=self._known,
             rules=self._rules,
             weights=self._weights,
             effort=self._effort,
@@ -122,8 +130,9 @@ class ConstraintScheduler(AssigningScheduler):
             wish=Wish(size=self._size, cap_uw=None, backfill=True),
             now_ns=now_ns,
         )
-        decisions = self._last.decide()
-        self._order = self._last.order
+        decisions = search.decide()
+        self._given, self._found, self._order = search.given, search.found, search.order
+        self._reasons = {one.job: one for one in search.reasons}
         for job, *_ in decisions:
             del self._waiting[job]
             self._running[job] = None
@@ -131,13 +140,11 @@ class ConstraintScheduler(AssigningScheduler):
 
     def assignment(self, job: int) -> Assignment:
         """What a job of the last decision gets."""
-        assert self._last is not None
-        return self._last.given[job]
+        return self._given[job]
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason or start is another since the last call."""
-        assert self._last is not None
-        told, self._told = self._told, {one.job: one for one in self._last.reasons}
+        told, self._told = self._told, self._reasons
         named = set(jobs)
         return [
             one

@@ -24,7 +24,7 @@ from wattfold.coordinator.core.spread import Spread as UnitSpread
 from wattfold.coordinator.policies.easy_search import Candidate
 from wattfold.coordinator.policies.estimates import asked_ns, duration_ns, run_time_s
 from wattfold.coordinator.policies.placement import takes_whole_nodes
-from wattfold.coordinator.policies.stock import lacking
+from wattfold.coordinator.policies.stock import suits
 from wattfold.coordinator.solvers.lists.problem import (
     ENDLESS_NS,
     Closing,
@@ -88,17 +88,17 @@ class Ground:
             for spec in (view.spec for view in nodes)
         )
         """What jobs draw at most."""
-        self._featured: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._suiting: dict[tuple[object, ...], tuple[int, ...]] = {}
 
-    def with_features(self, spec: JobSpec) -> tuple[int, ...] | None:
-        """The nodes that have the features of a job; None = all."""
-        if not spec.features:
+    def suiting(self, spec: JobSpec) -> tuple[int, ...] | None:
+        """The nodes that a job names, with the features it asks for; None = all."""
+        if not any(spec.node_filters):
             return None
-        if spec.features not in self._featured:
-            self._featured[spec.features] = tuple(
-                number for number, view in enumerate(self.views) if not lacking(view, spec)
+        if spec.node_filters not in self._suiting:
+            self._suiting[spec.node_filters] = tuple(
+                number for number, view in enumerate(self.views) if suits(view, spec)
             )
-        return self._featured[spec.features]
+        return self._suiting[spec.node_filters]
 
     def parts(self, shares: Iterable[Share], alone: bool) -> tuple[Part, ...]:
         """What somebody has; of nodes out of reach nothing."""
@@ -164,7 +164,7 @@ class Builder:
         view, spec = one.view, one.view.spec
         units, cores, amounts, spread, packed = self._asked(one)
         closings = self._closings_of(spec) if one.takes_ns else ()
-        nodes = self._ground.with_features(spec)
+        nodes = self._ground.suiting(spec)
         shape = Shape(units, amounts, spread, nodes, closings)
         levels = self._levels(one)
         times = one.size if self._ground.counted else 1
@@ -277,7 +277,7 @@ def is_limited(ground: Ground, spendable_uw: int, waiting: Iterable[JobView]) ->
 
 def _most_units(spec: JobSpec, view: NodeView) -> int:
     capacity = view.spec.capacity
-    if lacking(view, spec):
+    if not suits(view, spec):
         return 0
     return units_within(
         spec,

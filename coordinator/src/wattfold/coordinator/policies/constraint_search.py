@@ -20,6 +20,7 @@ from wattfold.coordinator.policies.constraint_problem import (
     is_limited,
 )
 from wattfold.coordinator.policies.easy_search import Candidate, Search
+from wattfold.coordinator.policies.pbs_search import Known
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
 from wattfold.coordinator.policies.promises import LAG_NS, expected_end_ns
 from wattfold.coordinator.policies.scheduler import Decision, Found, Reason
@@ -48,13 +49,15 @@ class ConstraintSearch(Search):
         self,
         *,
         ground: Ground,
+        known: Known,
         rules: Rules,
         weights: Weights,
         effort: Effort,
         last: Sequence[int],
         **parts: Any,
     ) -> None:
-        super().__init__(**parts)
+        super().__init__(sizes=known.sizes, **parts)
+        self._startable = known.startable
         self._last = last
         self.order: list[int] = []
         """What is the last order for the next round; empty where nothing was searched."""

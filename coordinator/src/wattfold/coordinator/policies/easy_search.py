@@ -21,6 +21,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count, groupby
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.amounts import Amounts
 from wattfold.coordinator.core.charge import cores_uw
 from wattfold.coordinator.core.job import Share, SizeUnit
@@ -38,7 +39,8 @@ from wattfold.coordinator.policies.stock import could_hold
 _Caps = tuple[int, Levels]
 _Right = tuple[int, str, str, str] | None
 _Counted = tuple[SizeUnit, int, Spread]
-Shape = tuple[_Counted, bool, int, _Caps, Amounts, tuple[str, ...], _Right]
+_Filters = tuple[tuple[str, ...], tuple[NodeId, ...]]
+Shape = tuple[_Counted, bool, int, _Caps, Amounts, _Filters, _Right]
 FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
@@ -131,7 +133,7 @@ class Candidate:
             right = self.takes_ns, spec.reservation, spec.queue, spec.user
         caps, amounts = (self.cap_uw, spec.levels), spec.unit_amounts
         counted = spec.unit, spec.unit_cores, spec.spread
-        return counted, spec.exclusive, self.size, caps, amounts, spec.features, right
+        return counted, spec.exclusive, self.size, caps, amounts, spec.node_filters, right
 
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
@@ -204,7 +206,7 @@ class Search:
     def _sized(self, job: int, view: JobView) -> Candidate:
         cap_uw = view.spec.cap_uw or self._cap_uw
         spec = view.spec
-        asked = spec.unit_amounts, spec.features, spec.levels, spec.unit_cores, spec.spread
+        asked = spec.unit_amounts, spec.node_filters, spec.levels, spec.unit_cores, spec.spread
         key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
         if key not in self._sizes:
             self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)

@@ -79,7 +79,7 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
 def _asked(spec: JobSpec) -> tuple[object, ...]:
     """All that `Stock.missing` and `_never` go by."""
     sizes = spec.unit, spec.size_min, spec.unit_cores, spec.spread
-    return *sizes, spec.memory_bytes, spec.gpus, spec.features
+    return *sizes, spec.memory_bytes, spec.gpus, spec.node_filters
 
 
 def _after(snapshot: Snapshot) -> Room:

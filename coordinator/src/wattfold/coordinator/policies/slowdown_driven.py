@@ -65,6 +65,8 @@ class SlowdownDriven(Scheduled):
     sharing_factor: float = 0.5
     benefit: bool = True
     protects: bool = True
+    least_gain: float = 0.0
+    contiguous: bool = False
     free_nodes: bool = False
     mapped: int = 32
     tested: int = 200
@@ -96,6 +98,8 @@ class SlowdownDriven(Scheduled):
                 factor=self.sharing_factor,
                 benefit=self.benefit,
                 protects=self.protects,
+                least_gain=self.least_gain,
+                contiguous=self.contiguous,
                 free_nodes=self.free_nodes,
                 mapped=self.mapped,
                 tested=self.tested,
@@ -205,8 +209,8 @@ class SlowdownRounds(AssigningScheduler):
     def _note(self, job: int, view: JobView) -> None:
         spec = view.spec
         if job in self._places:
-            asked = (spec.unit_amounts, spec.features, spec.levels, spec.unit_cores, spec.spread)
-            sizes = (spec.least_size, view.greatest_size)
+            asked = (spec.unit_amounts, spec.node_filters, spec.levels)
+            sizes = (spec.least_size, view.greatest_size, spec.unit_cores, spec.spread)
             self._shapes[job] = (spec.unit, spec.exclusive, *sizes, spec.cap_uw, *asked)
         whole = spec.unit is SizeUnit.NODES and not (spec.requests or spec.reservation)
         if whole and not (spec.cap_uw or spec.levels or view.yields_to):

@@ -28,9 +28,8 @@ class SlowdownScheduler(NodeScheduler):
 
     ``sharing`` says of each kind of job, by ``kind_of`` each job, how it shares nodes. ``cap_uw``
     is the cap of all jobs; None = the greatest. ``kills_at_limit``: see `backfill`.
-    ``contiguous``: who starts beside mates does so on nodes with numbers in a row. ``passes``: of
-    backfilling, in which mates are looked for too. ``profiles``, none or one a job, say what jobs
-    lose on fewer cores, and what they draw.
+    ``passes``: of backfilling, in which mates are looked for too. ``profiles``, none or one a job,
+    say what jobs lose on fewer cores, and what they draw.
     """
 
     name = "slowdown-driven"
@@ -45,7 +44,6 @@ class SlowdownScheduler(NodeScheduler):
         kind_of: bytes,
         cap_uw: int | None = None,
         kills_at_limit: bool = True,
-        contiguous: bool = False,
         passes: Passes = AT_ONCE,
         profiles: Sequence[PassProfile] = (),
     ) -> None:
@@ -53,7 +51,7 @@ class SlowdownScheduler(NodeScheduler):
         self._profiled: dict[int, Sharing] = {}
         self._kind: NodeKind
         self._rules, self._kinds, self._kind_of = rules, tuple(sharing), kind_of
-        self._contiguous, self._passes = contiguous, passes
+        self._passes = passes
         self._cap_uw, self._kills_at_limit = cap_uw or 0, kills_at_limit
         self._jobs: NodeJobs
         self._queue: SlowdownQueue | None = None
@@ -91,7 +89,7 @@ class SlowdownScheduler(NodeScheduler):
             self._sharing,
             self._rules,
             kills_at_limit=self._kills_at_limit,
-            allowed=self._in_a_row if self._contiguous else always,
+            allowed=self._in_a_row if self._rules.contiguous else always,
             passes=self._passes,
         )
 

@@ -24,7 +24,7 @@ from wattfold.coordinator.policies.placement import Room
 from wattfold.coordinator.policies.requests import yielding
 from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.scheduler import NamedJobs, Reason, Site
-from wattfold.coordinator.policies.slowdown_driven_choice import Guest, NodePick, Pick
+from wattfold.coordinator.policies.slowdown_driven_choice import Guest, NodePick, Pick, always
 from wattfold.coordinator.policies.slowdown_driven_head import (
     Head,
     Part,
@@ -75,6 +75,7 @@ class Round:
         self._starts_ns: dict[Shape, int] = {}
         self._map: Profile | None = None
         self._mapped = 0
+        self._numbers: dict[NodeId, int] = {}
         # What nodes out of reach hold, cores that are blocked and nodes that are reserved will be
         # there again: "never" does not count them as gone.
         self._empty = Room(site.nodes, site.most_uw)
@@ -313,12 +314,11 @@ class Round:
         if not rules.free_nodes and self._mates.pick(search) is None:
             self._without_mates.add(self._alike(one, search.guest))
             return False
-        ends_ns = ends_ns or self._alone_ns(one, asked_ns)
+        ends_ns = self._less_gain(ends_ns or self._alone_ns(one, asked_ns), asked_ns)
         search = self._bounded(search, ends_ns)
         if rules.free_nodes:
             search = replace(search, free=self._spare(one, head))
-        if rules.protects and head is not None:
-            search = replace(search, allowed=self._keeping(head, asked_ns))
+        search = replace(search, allowed=self._allowed(head, asked_ns))
         pick = self._mates.pick(search)
         if pick is None or not self._is_worth(self._mates.worth(search, pick), pick, ends_ns):
             return False
@@ -330,7 +330,7 @@ class Round:
         self, one: Waiter, search: Search, head: Head | None, ends_ns: int | None = None
     ) -> bool:
         asked_ns = search.guest.asked
-        ends_ns = ends_ns or self._alone_ns(one, asked_ns)
+        ends_ns = self._less_gain(ends_ns or self._alone_ns(one, asked_ns), asked_ns)
         search = self._bounded(search, ends_ns)
         for node_id, pick in self._mates.picks_on_nodes(search)[:TRIED]:
             if not self._is_worth(self._mates.worth_on(search, node_id, pick), pick, ends_ns):
@@ -340,6 +340,27 @@ class Round:
             if self._share(one, head, shares, (asked_ns, pick.takes, search.latest_ns), before):
                 return True
         return False
+
+    def _less_gain(self, ends_ns: int | None, asked_ns: int) -> int | None:
+        """When it must have ended, so that its slowdown falls by what it must."""
+        least = self._rules.least_gain
+        return ends_ns - int(asked_ns * least) if ends_ns is not None and least else ends_ns
+
+    def _allowed(self, head: Head | None, longer_ns: int) -> Callable[[tuple[int, ...]], bool]:
+        """Whether jobs may be mates together."""
+        rules = self._rules
+        keeps = self._keeping(head, longer_ns) if rules.protects and head is not None else always
+        if not rules.contiguous:
+            return keeps
+        return lambda mates: self._in_a_row(mates) and keeps(mates)
+
+    def _in_a_row(self, mates: tuple[int, ...]) -> bool:
+        """Whether their nodes are neighbours in the order of the site, of those in reach."""
+        if not self._numbers:
+            self._numbers = {name: number for number, name in enumerate(self.ground.room.specs)}
+        runs, numbers = self.ground.runs, self._numbers
+        at = [numbers[share.node_id] for mate in mates for share in runs[mate].given.shares]
+        return max(at) - min(at) == len(at) - 1
 
     def _bounded(self, search: Search, ends_ns: int | None) -> Search:
         """With when it must have ended: before it would by itself.

@@ -45,6 +45,7 @@ class SharingRules:
     ``least_gain`` times what it asked for: so much must its predicted slowdown fall.
     ``protects``: mates may not end so late that the first that waits starts later than is reserved
     for it.
+    ``contiguous``: the nodes of mates are neighbours, by their numbers or in the order of the site.
     ``free_nodes``: free nodes may complete a combination. ``mapped``: jobs that wait, before the
     one looked at, whose reservations the static schedule reckons with. ``tested``: so many of those
     that wait are looked at for mates, in order. ``energy_weight``: what saving all the energy of a
@@ -58,6 +59,7 @@ class SharingRules:
     benefit: bool = True
     least_gain: float = 0.0
     protects: bool = True
+    contiguous: bool = False
     free_nodes: bool = False
     mapped: int = 32
     tested: int = 200

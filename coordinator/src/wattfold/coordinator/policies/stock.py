@@ -66,8 +66,8 @@ class Stock:
             self._gpus[share.node_id] = self._taken_gpus(share.node_id) - {*share.gpus}
 
     def holds(self, node_id: NodeId, spec: JobSpec) -> bool:
-        """Whether a node has the features of a job and what it asks for left, of units for one."""
-        return not lacking(self._view(node_id), spec) and spec.unit_amounts <= self.free(node_id)
+        """Whether a node will do for a job and has what it asks for left, of units for one."""
+        return suits(self._view(node_id), spec) and spec.unit_amounts <= self.free(node_id)
 
     def free(self, node_id: NodeId) -> Amounts:
         """What is left of a node; its cores are not counted here."""
@@ -151,12 +151,13 @@ def could_hold(node: NodeView, spec: JobSpec) -> bool:
 
     Of a job of units, whether it has that for one of them.
     """
-    return not lacking(node, spec) and spec.unit_amounts <= node.spec.capacity
+    return suits(node, spec) and spec.unit_amounts <= node.spec.capacity
 
 
-def lacking(node: NodeView, spec: JobSpec) -> list[str]:
-    """Features a job asks for that a node has not."""
-    return [name for name in spec.features if name not in node.features]
+def suits(node: NodeView, spec: JobSpec) -> bool:
+    """Whether a node has the features a job asks for, and is one that it names, if it names any."""
+    named = not spec.among or node.spec.node_id in spec.among
+    return named and all(name in node.features for name in spec.features)
 
 
 def wanted_text(spec: JobSpec) -> str:
@@ -164,6 +165,7 @@ def wanted_text(spec: JobSpec) -> str:
     parts = [f"{memory_text(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
     parts += [gpus_text(spec.gpus)] if spec.gpus else []
     parts += [f"the features {', '.join(spec.features)}"] if spec.features else []
+    parts += [f"a place among {', '.join(spec.among)}"] if spec.among else []
     return " and ".join(parts)
 
 

@@ -150,6 +150,7 @@ def _requests(spec: pb.JobSpec) -> Fields:
     asked = [f"{f.memory(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
     asked += [f"{spec.gpus} GPU{'s' if spec.gpus > 1 else ''}"] if spec.gpus else []
     asked += [f"features {', '.join(spec.features)}"] if spec.features else []
+    asked += [f"one of {', '.join(spec.among)}"] if spec.among else []
     each = "for a unit" if spec.unit == pb.SIZE_UNIT_UNITS else "on a node"
     fields: Fields = [(each, "; ".join(asked))] if asked else []
     fields += [("due", _when(spec.due_at_s))] if spec.due_at_s else []

@@ -242,6 +242,12 @@ from wattfold.v1 import coordinator_pb2 as pb
     help="Only on nodes that have all of these.",
 )
 @click.option(
+    "--among",
+    type=NAMES,
+    metavar="NODE[,NODE]...",
+    help="Only on these nodes, or some of them.",
+)
+@click.option(
     "--queue", default="", metavar="NAME", help="One of `wattfold queues`. Default: `default`."
 )
 @click.option(
@@ -368,6 +374,7 @@ def _spec(
         memory_bytes=options["memory_bytes"] or 0,
         gpus=options["gpus"] or 0,
         features=options["features"] or (),
+        among=options["among"] or (),
         due_at_s=options["due_at_s"] or 0.0,
         weight=options["weight"],
         queue=options["queue"],

@@ -22,11 +22,13 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
 from wattfold.coordinator.cli.simulation.simulate import simulation_failures
 from wattfold.coordinator.cli.simulation.simulate_options import (
     BudgetText,
+    classes_options,
     job_options,
     machine_of,
     machine_options,
     predict_option,
     predictors_of,
+    refuse_other_machine,
     refuse_unused_jobs,
     source_of,
 )
@@ -62,6 +64,7 @@ PICTURES = (".png", ".svg", ".pdf")
     type=click.IntRange(1, MAX_SIZE),
     help="Nodes of the machine. Default: what the log says of its own.",
 )
+@classes_options
 @machine_options
 @click.option(
     "--policies",
@@ -90,7 +93,8 @@ def compare(session: Session, **options: Any) -> None:
     """Compare policies on the same jobs, machine and budget.
 
     Run times follow the profiles of the jobs, so that a lower cap is a slower job under every
-    policy; without --annotations they are drawn from the seed.
+    policy; without --annotations they are drawn from the seed. With --machine jobs have none and
+    run as long as the log says.
 
     \b
     wattfold compare --log kth.swf.gz --count 1000 --nodes 100 --budget 8kW --cut-sizes
@@ -102,6 +106,7 @@ def compare(session: Session, **options: Any) -> None:
     if (options["log"] is None) == (options["model"] is None):
         raise BadRequestError("name the jobs: either --log FILE or --model NAME")
     refuse_unused_jobs(click.get_current_context(), options)
+    refuse_other_machine(click.get_current_context(), options)
     refuse_unmeant(options["settings"], options["policies"])
     with expected_failures(), simulation_failures():
         cases = _cases(options)
@@ -169,10 +174,13 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
     ]
     if options["placement"] == "cuboid" and not options["torus"]:
         raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
-    nodes = options["nodes"] or _nodes_of_log(options)
-    machine = machine_of(options | {"nodes": nodes})
+    counted = options["machine_file"] is None
+    if counted and not options["nodes"]:
+        options = options | {"nodes": _nodes_of_log(options)}
+    machine = machine_of(options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
-    source = source_of(options, choices, RunTimeModel.PASS)
+    model = RunTimeModel.PASS if counted else None
+    source = source_of(options, choices, model)
     return [
         SimulationCase(
             source=source,
@@ -180,7 +188,7 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
             budget=budget,
             policy=choice,
             seed=options["seed"],
-            model=RunTimeModel.PASS,
+            model=model,
             placement=options["placement"],
             predict=predict,
         )

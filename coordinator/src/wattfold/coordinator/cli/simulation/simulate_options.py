@@ -28,6 +28,7 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
     of_policy,
     refuse_unmeant,
 )
+from wattfold.coordinator.cli.simulation.queue_waits import parse_queue_wait
 from wattfold.coordinator.cli.simulation.simulate_messages import message_level, restarts_of
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, policy_of
 from wattfold.coordinator.models.forecast import METHODS, USER
@@ -200,6 +201,15 @@ job_options = _options(
         help="Weight of a user's jobs; 1 for all others. May be repeated.",
     ),
     click.option(
+        "--queue-wait",
+        "queue_waits",
+        type=Parsed("wait", parse_queue_wait),
+        multiple=True,
+        metavar="QUEUE=[EXPECTED,]MAX",
+        help="How long jobs of a queue of the log are to wait, by its number: 2=24h. Policies may "
+        "go by it, and what was kept of it is told. May be repeated.",
+    ),
+    click.option(
         "--malleable",
         type=Real(0, 1),
         default=1.0,
@@ -210,8 +220,7 @@ job_options = _options(
     ),
 )
 
-nodes_option = _options(
-    click.option("--nodes", type=click.IntRange(1, MAX_SIZE), help="Nodes of the machine."),
+classes_options = _options(
     click.option(
         "--machine",
         "machine_file",
@@ -226,6 +235,11 @@ nodes_option = _options(
         help="What jobs ask of each of their nodes: a CSV file of job_id and any of cores, "
         "memory_mib, gpus, features. Needs --machine.",
     ),
+)
+
+nodes_option = _options(
+    click.option("--nodes", type=click.IntRange(1, MAX_SIZE), help="Nodes of the machine."),
+    classes_options,
     click.option(
         "--snapshots",
         type=Parsed("snapshots", parse_snapshots),
@@ -383,18 +397,23 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
         _refuse_given(context, ("size",), f"is for backfilling, and not for {chosen}")
     if not pools & AT_ONE_CAP:
         _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
-    if options["machine_file"] is not None:
-        _refuse_given(
-            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
-        )
-    else:
-        _refuse_given(context, OF_CLASSES, "needs --machine FILE")
+    refuse_other_machine(context, options)
     if options["level"] == "pool" and Pool.PARM not in pools:
         _refuse_given(context, ("restarts",), f"in a pool is for PARM, and not for {chosen}")
     if options["level"] == "pool" and options["restarts"] is not None:
         _refuse_given(context, ("free_resizes",), "does not go with --restarts")
     refuse_unmeant(options["settings"], names)
     refuse_unused_jobs(context, options)
+
+
+def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options of nodes that are counted beside a file of classes, and the other way."""
+    if options["machine_file"] is not None:
+        _refuse_given(
+            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
+        )
+    else:
+        _refuse_given(context, OF_CLASSES, "needs --machine FILE")
 
 
 def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
@@ -498,6 +517,7 @@ def source_of(
         profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
         malleable_share=options["malleable"],
         priorities=options["priorities"],
+        queue_waits=options["queue_waits"],
         ends_at_limit=options["end_at_limit"],
         requests=options.get("requests"),
         share_nodes=options.get("share_nodes", False),

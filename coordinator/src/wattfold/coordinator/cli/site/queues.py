@@ -21,7 +21,7 @@ def queues(session: Session) -> None:
     """List queues: priority, time limits, greatest sizes, waits, and their jobs.
 
     LIMIT is of jobs that ask for none, MAX the greatest that is taken. WAIT is how long a job
-    should wait and how long at most; no policy goes by it yet. PREEMPTS are queues of which jobs
+    should wait and how long at most; it is told by explain. PREEMPTS are queues of which jobs
     submitted with --preemptable may be put back to let one of this start. SHARE is what its jobs
     do with cores that do not say so themselves (submit --share).
     """

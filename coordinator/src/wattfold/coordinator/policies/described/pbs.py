@@ -32,13 +32,13 @@ DESCRIPTION = Description(
     variants=(
         Variant(
             name="pbs-fifo",
-            title="in order of submission, with room kept for the first ten that wait",
+            title="in order of submission, room kept for the first 10 that wait",
             service=partial(_made, "fifo"),
             starves_nobody=True,
         ),
         Variant(
             name="pbs-walltime",
-            title="the shortest time asked for first, with room kept for the first 400 that wait",
+            title="the shortest time asked for first, room kept for the first 400",
             service=partial(_made, "walltime"),
         ),
     ),

@@ -36,6 +36,8 @@ def _made(values: Values) -> Policy:
         sharing_factor=float(values["sharing_factor"]),
         benefit=values["benefit"] == "yes",
         protects=values["protects"] == "yes",
+        least_gain=float(values["least_gain"]),
+        contiguous=values["contiguous"] == "yes",
         free_nodes=values["free_nodes"] == "yes",
         mapped=int(values["mapped"]),
         tested=int(values["tested"]),
@@ -116,7 +118,6 @@ DESCRIPTION = Description(
             low=0.0,
             high=1e6,
             help="with benefit: by more than so much must a job's predicted slowdown fall",
-            places=_SIMULATOR,
         ),
         PolicySetting(
             key="protects",
@@ -147,8 +148,7 @@ DESCRIPTION = Description(
             key="contiguous",
             default="no",
             choices=YES_NO,
-            help="whether the nodes of mates must have numbers in a row",
-            places=_SIMULATOR,
+            help="whether the nodes of mates must be neighbours, as they are listed",
         ),
         PolicySetting(
             key="mapped",

@@ -134,6 +134,7 @@ class PoolSimulation:
         self._over_ns = 0
         self._peaks = [0, 0]
         self._rounds = 0
+        self._decisions = self._deciding_ns = self._longest_ns = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
         known: Any = self._holdings.jobs
@@ -236,19 +237,19 @@ class PoolSimulation:
             if self._holdings.requeued:
                 self._tell_requeued(now_ns)
             if each:
-                self._apply(scheduler.decide(now_ns), now_ns)
+                self._apply(self._decided(now_ns), now_ns)
         while submit_ns[self._next] == now_ns:
             scheduler.submit(self._next, now_ns)
             self._next += 1
             self.events += 1
             if each:
-                self._apply(scheduler.decide(now_ns), now_ns)
+                self._apply(self._decided(now_ns), now_ns)
         while (job := running.pop_ended(now_ns)) is not None:
             self._ended(job, now_ns)
             if each:
-                self._apply(scheduler.decide(now_ns), now_ns)
+                self._apply(self._decided(now_ns), now_ns)
         if not each or scheduler.revisit_ns == now_ns:
-            while self._apply(scheduler.decide(now_ns), now_ns) and not each:
+            while self._apply(self._decided(now_ns), now_ns) and not each:
                 pass
         self._holdings.settle()
         self._settle(now_ns)
@@ -260,6 +261,16 @@ class PoolSimulation:
         self.scheduler.end(job, now_ns)
         if self.on_end is not None:
             self.on_end(self, job)
+
+    def _decided(self, now_ns: int) -> Sequence[Any]:
+        """What the scheduler decides, and how long that took."""
+        began_ns = time.perf_counter_ns()
+        decisions = self.scheduler.decide(now_ns)
+        took_ns = time.perf_counter_ns() - began_ns
+        self._decisions += 1
+        self._deciding_ns += took_ns
+        self._longest_ns = max(self._longest_ns, took_ns)
+        return decisions
 
     def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:
         """Does as decided. Whether jobs were pre-empted, which changes what there is to decide."""
@@ -328,6 +339,9 @@ class PoolSimulation:
             wall_s=self._wall_s,
             events=self.events,
             told_ns=told_column(self.scheduler, len(self.table)),
+            decisions=self._decisions,
+            deciding_ns=self._deciding_ns,
+            longest_decision_ns=self._longest_ns,
         )
 
 

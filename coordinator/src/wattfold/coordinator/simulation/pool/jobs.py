@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wattfold.coordinator.core.queue import NO_WAITS, Waits
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.simulation.workloads.annotations import Annotations
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mask, Workload
@@ -34,6 +35,14 @@ class UnitColumns:
             gpus=self.gpus[order],
             features=tuple(self.features[index] for index in order.tolist()),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WaitColumns:
+    """How long each job is expected to wait, and at most, as its queue says, ns; 0 = not said."""
+
+    expected_ns: Ints
+    max_ns: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,6 +70,14 @@ class JobTable:
     """None: a unit is a whole node, and asks for nothing else."""
     apps: Ints | None = None
     """Applications; None: not known."""
+    waits: WaitColumns | None = None
+    """None: no queue says anything."""
+
+    def waits_of(self, job: int) -> Waits:
+        """What the queue of a job says."""
+        if self.waits is None:
+            return NO_WAITS
+        return Waits(int(self.waits.expected_ns[job]), int(self.waits.max_ns[job]))
 
     def __len__(self) -> int:
         return len(self.job_ids)
@@ -75,6 +92,7 @@ def job_table(
     priorities: Mapping[int, float] | None = None,
     units: UnitColumns | None = None,
     ends_at_limit: bool = False,
+    queue_waits: Mapping[int, Waits] | None = None,
     seed: int = 0,
 ) -> JobTable:
     """The jobs of a workload in order of (submission, id).
@@ -84,7 +102,7 @@ def job_table(
     its user asked for ends at that limit, as sites do. ``priorities`` are weights of users, 1 for
     those not named. ``ends_at_limit``: what users asked for is a limit, and jobs run as long as the
     log or their profiles say until they reach it. ``units`` has an entry for each
-    job of the workload.
+    job of the workload. ``queue_waits`` are of queues by their numbers in the workload.
     Raises ValueError for a job without a size or with a run time or estimate below zero.
     """
     order = np.lexsort((workload.job_ids, workload.submit_ns))
@@ -121,6 +139,19 @@ def job_table(
         limit_ns=np.maximum(estimates, 1) if ends_at_limit else None,
         units=units.taken(order) if units is not None else None,
         apps=jobs.executables,
+        waits=_waits(jobs.queues, queue_waits) if queue_waits else None,
+    )
+
+
+def _waits(queues: Ints, said: Mapping[int, Waits]) -> WaitColumns:
+    """Raises ValueError for a queue that no job is of."""
+    missing = sorted(said.keys() - set(queues.tolist()))
+    if missing:
+        raise ValueError(f"no job is of queue {missing[0]}, for which a wait is given")
+    each = [said.get(queue, NO_WAITS) for queue in queues.tolist()]
+    return WaitColumns(
+        expected_ns=np.array([one.expected_ns for one in each], dtype=np.int64),
+        max_ns=np.array([one.max_ns for one in each], dtype=np.int64),
     )
 
 

@@ -1,10 +1,10 @@
 """Any policy of the service on a machine whose nodes are told apart: the driver of its own.
 
 The policy sees what it sees in the service: nodes with names, zones, cores, memory, GPUs and
-features, and jobs that ask for whole nodes or for cores of one. A policy that can be kept up
-(`Scheduled`) is told what has changed, another one is asked with snapshots of all jobs: that is for
-hundreds of nodes and jobs. Its plan names cores; the pool counts them. Windows of the machine are
-maintenance windows to it.
+features, and jobs that ask for whole nodes, for cores of one, or for units on parts of some. A
+policy that can be kept up (`Scheduled`) is told what has changed, another one is asked with
+snapshots of all jobs: that is for hundreds of nodes and jobs. Its plan names cores; the pool counts
+them. Windows of the machine are maintenance windows to it.
 
 As with messages, idle nodes are charged as at their floor, whatever the machine says they draw: a
 plan that fits then fits here.
@@ -45,8 +45,6 @@ class NamedPolicyScheduler:
     solver_ns: Sequence[int] = ()
 
     def __init__(self, table: JobTable, machine: NodeMachine, policy: Policy, name: str) -> None:
-        """Raises ValueError for jobs that the service cannot describe."""
-        check_describable(table)
         self._table, self._machine, self._policy = table, machine, policy
         self.name = name
         self.revisit_ns = 0
@@ -99,6 +97,7 @@ class NamedPolicyScheduler:
             profile=table.profiles[job] if table.profiles and not _cores(table, job) else None,
             planned_ns=self._known.foretold_ns(job),
             yields_to=self._yields.get(job, NOBODY),
+            waits=table.waits_of(job),
         )
         self._changed[job] = None
 
@@ -195,23 +194,15 @@ class NamedPolicyScheduler:
         return [Parts(job, list(named), list(named.values()), assignment.cap_uw)]
 
 
-def check_describable(table: JobTable) -> None:
-    """Raises ValueError for jobs of several units on parts of nodes: the service has none."""
-    for job in range(len(table)):
-        cores = _cores(table, job)
-        if cores and table.size_max[job] > 1:
-            raise ValueError(
-                f"job {table.job_ids[job]} asks for {table.size_max[job]} times {cores} cores: "
-                "policies of the service give whole nodes, or cores of one node"
-            )
-
-
 def spec_of(table: JobTable, job: int) -> JobSpec:
-    """A job of the table as it would be submitted."""
+    """A job of the table as it would be submitted; one unit on part of a node counts its cores."""
     request = request_of(table.units, job)
     low, high = int(table.size_min[job]), int(table.size_max[job])
-    if request.cores:
-        low = high = request.cores
+    unit, unit_cores = SizeUnit.NODES, 0
+    if request.cores and high == 1:
+        unit, low, high = SizeUnit.CORES, request.cores, request.cores
+    elif request.cores:
+        unit, unit_cores = SizeUnit.UNITS, request.cores
     return JobSpec(
         name=str(table.job_ids[job]),
         app=str(table.job_ids[job]),
@@ -219,7 +210,8 @@ def spec_of(table: JobTable, job: int) -> JobSpec:
         kind=JobKind.MOLDABLE if low < high else JobKind.RIGID,
         size_min=low,
         size_max=high,
-        unit=SizeUnit.CORES if request.cores else SizeUnit.NODES,
+        unit=unit,
+        unit_cores=unit_cores,
         priority=float(table.priority[job]),
         time_ns=int(table.estimate_ns[job]),
         limit_ns=int(table.limit_ns[job]) if table.limit_ns is not None else 0,

@@ -1,8 +1,8 @@
 """What a simulated run leaves behind: a column per property of the jobs, and series over time.
 
 Times are nanoseconds of the log, powers microwatts, energies microjoules. Nothing here depends on
-the machine the simulation ran on but `RunRecord.wall_s` and the solver's times, which stay out of
-files that must be the same for the same seed.
+the machine the simulation ran on but `RunRecord.wall_s` and times of decisions and solvers, which
+stay out of files that must be the same for the same seed.
 """
 
 from __future__ import annotations
@@ -84,3 +84,8 @@ class RunRecord:
     events: int
     told_ns: Ints | None = None
     """The first start each job was told while it waited, -1 = none; None where nobody was."""
+    decisions: int = 0
+    """How often the scheduler was asked; with the next two, of runs of a pool."""
+    deciding_ns: int = 0
+    """Real time of all its decisions."""
+    longest_decision_ns: int = 0

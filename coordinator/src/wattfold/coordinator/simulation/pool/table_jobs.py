@@ -31,6 +31,7 @@ class TableJobs(Jobs):
         self._restart_s = restart_s
         self._foretold: dict[int, int] = {}
         self._profiles = table.profiles
+        self._waits_of = table.waits_of
         self._times = RunTimes(table, RunTimeModel.PASS) if table.profiles else None
 
     def ask(self, job: int) -> Ask:
@@ -42,6 +43,7 @@ class TableJobs(Jobs):
             self._submit_ns[job],
             resizable=self._malleable[job],
             restart_s=self._restart_s,
+            waits=self._waits_of(job),
         )
 
     def held(self, job: int) -> Held | None:

@@ -8,6 +8,7 @@ policy without a solver, mean powers of a record without a series.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -74,6 +75,16 @@ class Metrics:
     """Time of earlier attempts whose work was lost, of the time the jobs ran; 0..1."""
     start_error_s_mean: float = 0.0
     """How far jobs started from the first start they were told while they waited, either way."""
+    weighted_wait: float = 0.0
+    """WQT of Bridi et al. (TPDS 2016): sum of wait over the expected wait of the job's queue. This
+    and the next four are of runs with queues that say something of waits, 0 in all others."""
+    jobs_late: int = 0
+    """NL: those that waited for longer than their queue says at most."""
+    lateness_s_total: float = 0.0
+    """TR: sum of the times by which they did."""
+    decision_s_mean: float = 0.0
+    """AO: real time of a decision of the scheduler."""
+    decision_s_max: float = 0.0
 
     @property
     def completion_s_mean(self) -> float:
@@ -146,7 +157,33 @@ def metrics_of(record: RunRecord) -> Metrics:
         preemptions=_sum(columns.attempts) - len(jobs) if columns.attempts is not None else 0,
         wasted_share=_wasted(columns.wasted_ns, values, ended),
         start_error_s_mean=_start_error_s(record.told_ns, columns.start_ns, ended),
+        **_of_queues(record, values),
     )
+
+
+class _OfQueues(TypedDict, total=False):
+    weighted_wait: float
+    jobs_late: int
+    lateness_s_total: float
+    decision_s_mean: float
+    decision_s_max: float
+
+
+def _of_queues(record: RunRecord, values: JobValues) -> _OfQueues:
+    """What is measured by the waits of queues; nothing without any."""
+    waits = record.jobs.waits
+    if waits is None:
+        return {}
+    said = values.ended & (waits.max_ns > 0)
+    wait_s = values.wait_s[said]
+    late_s = np.maximum(wait_s - waits.max_ns[said] / NS_PER_S, 0.0)
+    return {
+        "weighted_wait": float((wait_s / (waits.expected_ns[said] / NS_PER_S)).sum()),
+        "jobs_late": int((late_s > 0).sum()),
+        "lateness_s_total": float(late_s.sum()),
+        "decision_s_mean": record.deciding_ns / NS_PER_S / max(record.decisions, 1),
+        "decision_s_max": record.longest_decision_ns / NS_PER_S,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

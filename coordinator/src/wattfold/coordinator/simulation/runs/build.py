@@ -128,6 +128,7 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
         priorities=dict(source.priorities),
         units=_units(source, read, procs),
         ends_at_limit=source.ends_at_limit,
+        queue_waits=dict(source.queue_waits),
         seed=seed,
     )
     return table, read.report

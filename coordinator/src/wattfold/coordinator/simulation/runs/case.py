@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from wattfold.coordinator.core.queue import Waits
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Value
 from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
@@ -25,7 +26,15 @@ from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
 
 POLICIES = registry.simulator_names()
 MODELS = ("lublin", "poisson")
-LATER = ("requests", "share_nodes", "ends_at_limit", "preemption", "restarts", "predict")
+LATER = (
+    "requests",
+    "queue_waits",
+    "share_nodes",
+    "ends_at_limit",
+    "preemption",
+    "restarts",
+    "predict",
+)
 """Named in what a run is only where they are used: files of earlier runs stay the same."""
 
 
@@ -59,6 +68,8 @@ class WorkloadSource:
     """What units of jobs ask of nodes."""
     ends_at_limit: bool = False
     """What users asked for is a limit: jobs that reach it are ended."""
+    queue_waits: tuple[tuple[int, Waits], ...] = ()
+    """What queues, by their numbers in the log, say of waits."""
     share_nodes: bool = False
     """Jobs of less processors than make a node ask for so many cores of one."""
 

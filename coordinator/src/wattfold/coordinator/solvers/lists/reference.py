@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -87,11 +88,40 @@ class _Table:
         return row
 
 
+class _Demand(NamedTuple):
+    """One demand, as it is looked up."""
+
+    units: int
+    most: int
+    """On one node."""
+    together: bool
+    tried: Ints
+    asked: tuple[tuple[int, int], ...]
+    """The resources it asks for, and how much of each."""
+
+
+def _demands(arrays: Arrays) -> list[_Demand]:
+    found = []
+    for what, units in enumerate(arrays.units.tolist()):
+        amounts = enumerate(arrays.amounts[what].tolist())
+        found.append(
+            _Demand(
+                units=units,
+                most=1 if arrays.spread[what] == Spread.APART else units,
+                together=bool(arrays.spread[what] == Spread.TOGETHER),
+                tried=arrays.tried[arrays.tried_from[what] : arrays.tried_from[what + 1]],
+                asked=tuple((resource, amount) for resource, amount in amounts if amount),
+            )
+        )
+    return found
+
+
 class _Run:
     """One run through time."""
 
     def __init__(self, arrays: Arrays, choice: List, depth: int) -> None:
         self._arrays, self._choice, self._depth = arrays, choice, depth
+        self._demands = _demands(arrays)
         self._table = _Table(arrays)
         self._ends: list[int] = arrays.ends_ns.tolist()
         self._begins: list[int] = []
@@ -205,47 +235,41 @@ class _Run:
 
     def _ahead(self, option: int, at_ns: int) -> Iterator[int]:
         """Ends after now at which enough is free for an option, if only for a moment."""
-        arrays, what = self._arrays, self._arrays.demand[option]
-        tried = arrays.tried[arrays.tried_from[what] : arrays.tried_from[what + 1]]
-        asked = np.flatnonzero(arrays.amounts[what])
-        units = int(arrays.units[what])
+        one = self._demands[int(self._arrays.demand[option])]
         ends = self._ends[bisect_left(self._ends, at_ns + 1) :]
         for first in range(0, len(ends), BLOCK):
             block = ends[first : first + BLOCK]
             rows = np.searchsorted(self._table.times, block, side="right") - 1
-            fits = np.full((len(rows), len(tried)), units)
-            for resource in asked:
-                free = self._table.free[rows[:, None], tried, resource]
-                fits = np.minimum(fits, np.maximum(free, 0) // arrays.amounts[what, resource])
-            for row in np.flatnonzero(fits.sum(axis=1) >= units):
+            fits = np.full((len(rows), len(one.tried)), one.most)
+            for resource, amount in one.asked:
+                free = self._table.free[rows[:, None], one.tried, resource]
+                fits = np.minimum(fits, np.maximum(free, 0) // amount)
+            for row in np.flatnonzero(fits.sum(axis=1) >= one.units):
                 yield block[row]
 
     def _place(self, option: int, start_ns: int) -> Ints | None:
         """How many units each node gets if it starts then; None if it cannot."""
         arrays, what = self._arrays, int(self._arrays.demand[option])
-        tried = arrays.tried[arrays.tried_from[what] : arrays.tried_from[what + 1]]
+        one = self._demands[what]
         rows = self._table.rows(start_ns, start_ns + int(arrays.duration_ns[option]))
-        amounts, units = arrays.amounts[what], int(arrays.units[what])
-        asked = np.flatnonzero(amounts)
-        free = self._table.free[rows].min(axis=0)[tried][:, asked]
-        fits = np.full(len(tried), units)
-        if len(asked):
-            fits = np.minimum(np.maximum(free // amounts[asked], 0).min(axis=1), units)
-        fits[self._closed(what, tried, start_ns, int(arrays.stay_ns[option]))] = 0
-        spread = arrays.spread[what]
-        if spread == Spread.APART:
-            fits = np.minimum(fits, 1)
-        elif spread == Spread.TOGETHER:
-            fits[fits < units] = 0
-        before = np.cumsum(fits) - fits
-        given = np.clip(units - before, 0, fits)
-        if given.sum() < units:
+        fits = np.full(len(one.tried), one.most)
+        for resource, amount in one.asked:
+            free = self._table.free[rows, :, resource].min(axis=0)[one.tried]
+            fits = np.minimum(fits, np.maximum(free, 0) // amount)
+        if len(arrays.closed):
+            fits[self._closed(what, one.tried, start_ns, int(arrays.stay_ns[option]))] = 0
+        if one.together:
+            fits[fits < one.units] = 0
+        total = np.cumsum(fits)
+        if not len(total) or total[-1] < one.units:
             return None
-        needed_uw = int((given * arrays.unit_uw[what][tried]).sum())
-        if needed_uw and needed_uw > self._table.power_uw[rows].min():
-            return None
+        given = np.minimum(np.maximum(one.units - total + fits, 0), fits)
+        if arrays.limited:
+            needed_uw = int((given * arrays.unit_uw[what][one.tried]).sum())
+            if needed_uw and needed_uw > self._table.power_uw[rows].min():
+                return None
         found = np.zeros(len(arrays.capacity), dtype=np.int64)
-        found[tried] = given
+        found[one.tried] = given
         return found
 
     def _closed(self, what: int, tried: Ints, start_ns: int, stays_ns: int) -> Ints:

@@ -1,0 +1,195 @@
+"""`wattfold reproduce constraint`: the evaluation of Bridi et al.'s CP scheduler."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
+from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures
+from wattfold.coordinator.figures.constraint_evaluation import draw
+from wattfold.coordinator.simulation.experiments.constraint.case import (
+    FAMILIES,
+    Folder,
+    FolderError,
+    Plan,
+    short,
+)
+from wattfold.coordinator.simulation.experiments.constraint.evaluation import (
+    Findings,
+    evaluate,
+)
+from wattfold.coordinator.simulation.experiments.constraint.report import found, report_of
+from wattfold.coordinator.simulation.experiments.constraint.settings import (
+    PUBLISHED,
+    Settings,
+    stand_ins,
+)
+from wattfold.coordinator.simulation.experiments.report import write_report
+from wattfold.coordinator.simulation.sweep.local import LocalCores
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+_DEFAULTS = Settings()
+_FOLDER = "eurora"
+
+
+@click.command("constraint")
+@click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(list(FAMILIES)))
+@click.option("--all", "everything", is_flag=True, help="All families.")
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("reproduce-constraint"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for report, figures and the results of single cases.",
+)
+@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@click.option(
+    "--quick", is_flag=True, help="Few instances of each family, for a look; labelled so."
+)
+@click.option(
+    "--cp",
+    "cp_everywhere",
+    is_flag=True,
+    help="The constraint model on every instance. It takes a second and more a decision; else it "
+    "is on raw traces and on what stands for the paper's tests.",
+)
+@click.option(
+    "--traces",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help=f"Folder of Eurora's traces, nodes and queues. Default: {_FOLDER} in WATTFOLD_WORKLOADS.",
+)
+@click.option(
+    "--budget-share",
+    type=float,
+    default=_DEFAULTS.budget_share,
+    show_default=True,
+    metavar="SHARE",
+    help="Power budget of family budget, of what the machine may draw above idle.",
+)
+@click.option(
+    "--week-factor",
+    type=float,
+    default=_DEFAULTS.week_factor,
+    show_default=True,
+    metavar="F",
+    help="Times between submissions of drawn weeks are multiplied by it.",
+)
+@click.option(
+    "--base", "base_w", type=float, default=_DEFAULTS.base_w, show_default=True, metavar="WATTS"
+)
+@click.option(
+    "--cap-min",
+    "cap_min_w",
+    type=float,
+    default=_DEFAULTS.cap_min_w,
+    show_default=True,
+    metavar="WATTS",
+)
+@click.option(
+    "--cap-max",
+    "cap_max_w",
+    type=float,
+    default=_DEFAULTS.cap_max_w,
+    show_default=True,
+    metavar="WATTS",
+)
+@session_command
+def constraint(
+    session: Session,
+    names: tuple[str, ...],
+    everything: bool,
+    folder: Path,
+    jobs: int | None,
+    quick: bool,
+    cp_everywhere: bool,
+    traces: Path | None,
+    **options: Any,
+) -> None:
+    """Run the evaluation of the CP scheduler for heterogeneous machines again.
+
+    FAMILY is raw (the traces of Eurora), pressed (windows of 700 of their jobs that stand for tests
+    1 and 2 of the paper, whose instances are lost), budget (some of these under a power budget) or
+    weeks. PBS in both readings, its variant by walltime, `constraint` and the paper's model. A run
+    that was stopped goes on where it was.
+    """
+    chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
+    if not chosen:
+        raise BadRequestError(f"name a family ({', '.join(FAMILIES)}), or all with --all")
+    with expected_failures():
+        settings = Settings(**options)
+    plan = Plan(settings=settings, folder=_traces(traces), quick=quick, cp_everywhere=cp_everywhere)
+    known = stand_ins(settings)
+    with running(session, folder) as progress:
+        evaluation = evaluate(
+            plan,
+            chosen,
+            store=ResultStore(folder / "cases"),
+            backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+            progress=progress,
+        )
+        report = report_of(evaluation, known, draw)
+        written = write_report(report, folder)
+    if not session.json:
+        session.print(_published())
+        session.print(Text())
+        for findings in evaluation.findings:
+            session.print(_instances(findings))
+            session.print(Text())
+    finish(session, report, written, folder)
+
+
+def _traces(folder: Path | None) -> Folder:
+    root = os.environ.get("WATTFOLD_WORKLOADS", "")
+    if folder is None and not root:
+        raise NotFoundError(
+            "the traces of Eurora are needed: name their folder with --traces DIR, or the one "
+            f"that {_FOLDER} is in with WATTFOLD_WORKLOADS"
+        )
+    try:
+        return Folder.at(folder or Path(root) / _FOLDER)
+    except FolderError as error:
+        raise NotFoundError(str(error)) from error
+
+
+def _published() -> Table:
+    table = plain_table(
+        left("PUBLISHED"), left("POLICY"), right("WQT"), right("NL"), right("TR"), right("AO")
+    )
+    for one in PUBLISHED:
+        numbers = f"{one.wqt:g}", str(one.nl), f"{one.tr_s:.0f} s", f"{one.ao_s:g} s"
+        add_row(table, one.test, one.policy, *numbers)
+    return table
+
+
+def _instances(findings: Findings) -> Table:
+    table = plain_table(
+        left(findings.family.upper()),
+        left("POLICY"),
+        right("WQT"),
+        right("NL"),
+        right("TR"),
+        right("AO"),
+    )
+    for instance, policy, values in found(findings):
+        add_row(
+            table,
+            short(instance),
+            policy,
+            f"{values['wqt']:.4g}",
+            f"{values['nl']:.0f}",
+            f"{values['tr_s']:.0f} s",
+            f"{values['ao_s'] * 1e3:.3g} ms",
+        )
+    return table

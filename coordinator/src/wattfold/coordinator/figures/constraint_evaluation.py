@@ -1,0 +1,74 @@
+"""The measures of the CP scheduler's evaluation, instance by instance, in the common style."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from wattfold.coordinator.figures.simulation_style import figure_of, only_value_grid, save_figure
+from wattfold.coordinator.simulation.experiments.constraint.case import short
+from wattfold.coordinator.simulation.experiments.constraint.evaluation import Findings
+from wattfold.coordinator.simulation.experiments.constraint.report import found
+from wattfold.coordinator.simulation.experiments.constraint.settings import (
+    CP,
+    FIFO,
+    LOOK,
+    OURS,
+    POLICIES,
+    WALLTIME,
+)
+
+_COLORS = {
+    FIFO: "#D55E00",
+    LOOK: "#E69F00",
+    WALLTIME: "#CC79A7",
+    OURS: "#0072B2",
+    CP: "#009E73",
+}
+_PANELS = (("wqt", "WQT", 1.0), ("nl", "NL, late jobs", 1.0), ("tr_s", "TR, h", 1 / 3600))
+_TIMES = (("ao_s", "mean decision, ms", 1e3), ("ao_max_s", "greatest decision, ms", 1e3))
+
+
+def draw(findings: Findings, folder: Path) -> list[Path]:
+    """Waits, and times of decisions. Returns the files. Raises OSError and LogError."""
+    note = "QUICK: few instances, not the evaluation" if findings.plan.quick else "less is better"
+    written = []
+    for name, panels, title in (
+        ("waits", _PANELS, "Waits against what queues promise"),
+        ("decisions", _TIMES, "Times of decisions"),
+    ):
+        path = folder / f"{name}.png"
+        with figure_of(2.2 * len(panels), f"{findings.title}: {title}\n{note}") as figure:
+            found_axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)
+            for axes, (measure, label, scale) in zip(found_axes[:, 0], panels, strict=True):
+                _panel(axes, findings, measure, scale)
+                axes.set_ylabel(label)
+            if found_axes[0, 0].containers:
+                found_axes[0, 0].legend(frameon=False, ncols=len(POLICIES), fontsize="small")
+            save_figure(figure, path)
+        written.append(path)
+    return written
+
+
+def _panel(axes: Axes, findings: Findings, measure: str, scale: float) -> None:
+    """Bars of every policy by instance; what has no result has no bar."""
+    instances = findings.plan.instances(findings.family)
+    values = {(instance, policy): one[measure] for instance, policy, one in found(findings)}
+    shown = [name for name in POLICIES if any(policy == name for _, policy in values)]
+    width = 0.8 / max(len(shown), 1)
+    for place, policy in enumerate(shown):
+        at = [number for number, one in enumerate(instances) if (one, policy) in values]
+        axes.bar(
+            [number - 0.4 + width * (place + 0.5) for number in at],
+            [values[instances[number], policy] * scale for number in at],
+            width=width,
+            label=policy,
+            color=_COLORS[policy],
+        )
+    axes.set_yscale("symlog", linthresh=1.0)
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(
+        range(len(instances)), [short(one) for one in instances], rotation=45, ha="right"
+    )
+    only_value_grid(axes)

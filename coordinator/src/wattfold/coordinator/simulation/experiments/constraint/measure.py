@@ -1,0 +1,134 @@
+"""Runs a policy on an instance, and reduces the record to what the paper measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.core.queue import Waits
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Value
+from wattfold.coordinator.simulation.experiments.constraint.case import (
+    BUDGET,
+    NODES,
+    POWERS,
+    QUEUES,
+    InstanceCase,
+)
+from wattfold.coordinator.simulation.experiments.constraint.jobs import jobs_of
+from wattfold.coordinator.simulation.experiments.constraint.settings import LOOK, NAMES
+from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.engine import simulate
+from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, job_table
+from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.nodes_file import node_classes
+from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.simulation.sweep.case import Case, Values
+from wattfold.coordinator.simulation.workloads.errors import LogError
+from wattfold.coordinator.simulation.workloads.text_files import whole_text
+from wattfold.coordinator.simulation.workloads.trace_tables import read_predicted_powers, read_waits
+
+SETTINGS: dict[str, dict[str, Value]] = {LOOK: {"reading": "look"}}
+
+
+def measure(case: Case) -> Values:
+    """Runs a case. Raises SimulationError, LogError."""
+    if not isinstance(case, InstanceCase):
+        raise TypeError(f"not a case of this evaluation: {case.label}")
+    table, read_as = table_of(case)
+    machine = machine_of(case)
+    name = NAMES.get(case.policy, case.policy)
+    entry = registry.find(name)
+    assert entry is not None, f"no policy {name}"
+    policy = entry.service(SETTINGS.get(case.policy, {}))
+    record = simulate(
+        table,
+        machine,
+        NamedPolicyScheduler(table, machine, policy, name),
+        budget_of(case, machine),
+    )
+    found = metrics_of(record)
+    core_ns = record.columns.core_ns
+    assert core_ns is not None, "nodes are told apart"
+    return {
+        "wqt": found.weighted_wait,
+        "nl": float(found.jobs_late),
+        "tr_s": found.lateness_s_total,
+        "ao_s": found.decision_s_mean,
+        "ao_max_s": found.decision_s_max,
+        "wqt_mean": found.weighted_wait / len(table),
+        "cores_used": float(core_ns.sum()) / NS_PER_S / found.makespan_s,
+        "makespan_s": found.makespan_s,
+        "drawn_w_mean": found.drawn_w_mean,
+        "predicted_w_peak": predicted_peak_w(case, record, read_as),
+        "jobs": float(len(table)),
+    }
+
+
+def table_of(case: InstanceCase) -> tuple[JobTable, list[int]]:
+    """The jobs with what their units ask for and their queues promise, and ids they were read with.
+
+    Raises LogError.
+    """
+    jobs, read = jobs_of(case)
+    waits = read_waits(case.folder.path / QUEUES)
+    read_as = np.where(jobs.preceding_jobs >= 0, jobs.preceding_jobs, jobs.job_ids).tolist()
+    asked = [read.requests[job_id] for job_id in read_as]
+    units = UnitColumns(
+        cores=np.array([one.cores for one in asked], dtype=np.int64),
+        memory_bytes=np.array([one.memory_bytes for one in asked], dtype=np.int64),
+        gpus=np.array([one.gpus for one in asked], dtype=np.int64),
+        features=tuple(one.features for one in asked),
+    )
+    said: dict[int, Waits] = {}
+    for number in sorted(set(jobs.queues.tolist())):
+        queue = read.queue_names[number]
+        if queue not in waits:
+            raise LogError(case.folder.path / QUEUES, 0, f"says nothing of queue {queue!r}")
+        said[number] = Waits(waits[queue] * NS_PER_S, waits[queue] * NS_PER_S)
+    table = job_table(jobs, units=units, queue_waits=said)
+    order = np.lexsort((jobs.job_ids, jobs.submit_ns)).tolist()
+    return table, [read_as[place] for place in order]
+
+
+def predicted_peak_w(case: InstanceCase, record: RunRecord, read_as: Sequence[int]) -> float:
+    """The most that jobs were predicted to draw at once; jobs without a prediction draw nothing.
+
+    Raises LogError.
+    """
+    path = case.folder.path / POWERS
+    if not path.is_file():
+        return 0.0
+    powers = read_predicted_powers(path)
+    watts = np.array([powers.get(job_id, 0.0) for job_id in read_as])
+    columns = record.columns
+    times = np.concatenate([columns.end_ns, columns.start_ns])
+    changes = np.concatenate([-watts, watts])
+    # Ends come before starts at the same time: nodes are free for the next one then.
+    order = np.argsort(times, kind="stable")
+    return float(np.cumsum(changes[order]).max(initial=0.0))
+
+
+def machine_of(case: InstanceCase) -> NodeMachine:
+    """The nodes that are listed with the traces, with the powers of the settings."""
+    settings = case.settings
+    classes = node_classes(
+        whole_text(case.folder.path / NODES),
+        base_w=settings.base_w,
+        dram_w=0.0,
+        cap_w_min=settings.cap_min_w,
+        cap_w_max=settings.cap_max_w,
+    )
+    return NodeMachine(classes=classes)
+
+
+def budget_of(case: InstanceCase, machine: NodeMachine) -> Budget:
+    """One that never binds, but in the runs that are about it."""
+    if case.family != BUDGET:
+        return Budget.constant(machine.full_uw)
+    idle_uw, share = machine.idle_total_uw, case.settings.budget_share
+    return Budget.constant(idle_uw + round((machine.full_uw - idle_uw) * share))

@@ -1,0 +1,165 @@
+"""What the evaluation needs: what the paper states, and stand-ins for what it leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+
+WINDOW_JOBS = 700
+"""Of the paper's test 2."""
+
+
+class Window(NamedTuple):
+    """So many jobs of the union from one on, their submissions pressed together."""
+
+    first: int
+    factor: float
+    """Times between submissions are multiplied by it."""
+
+    @property
+    def name(self) -> str:
+        """As in tables."""
+        return f"{self.first} x{self.factor:g}"
+
+
+WINDOWS = (
+    Window(0, 0.1),
+    Window(300, 0.05),
+    Window(600, 0.02),
+    Window(600, 0.1),
+    Window(900, 0.05),
+    Window(900, 0.1),
+    Window(1200, 0.05),
+    Window(1200, 0.1),
+    Window(1500, 0.05),
+    Window(1800, 0.1),
+    Window(2100, 0.05),
+    Window(2400, 0.02),
+)
+TEST_1, TEST_2 = WINDOWS[1], (WINDOWS[2], WINDOWS[4])
+"""Windows on which PBS comes close to what is published of it."""
+WEEKS, WEEK_S, BLOCK_S = 5, 7 * 86400, 4 * 3600
+QUICK_WINDOWS = (TEST_1,)
+
+FIFO, LOOK, WALLTIME = "pbs-fifo", "pbs-fifo look", "pbs-walltime"
+OURS, CP = "constraint", "constraint-cp"
+POLICIES = (FIFO, LOOK, WALLTIME, OURS, CP)
+"""``LOOK`` is the other reading of backfilling over the first ten: only they are looked at."""
+BASELINES = (FIFO, WALLTIME)
+"""What ours is judged by: of the two readings the stronger."""
+NAMES = {LOOK: "pbs-fifo"}
+MEASURES = {
+    "wqt": "sum of wait / expected wait of the queue",
+    "nl": "jobs later than the greatest wait of their queue",
+    "tr_s": "sum of what they are late, s",
+    "ao_s": "mean time of a decision, s",
+    "ao_max_s": "greatest time of a decision, s",
+    "wqt_mean": "WQT a job",
+    "cores_used": "mean cores in use, first submission to last end",
+    "makespan_s": "first submission to last end, s",
+    "drawn_w_mean": "mean power, W, as nodes are charged here",
+    "predicted_w_peak": "greatest sum of the powers predicted of the running jobs, W",
+    "jobs": "jobs",
+}
+
+
+class Published(NamedTuple):
+    """A column of the paper's Table 1."""
+
+    test: str
+    policy: str
+    wqt: float
+    nl: int
+    tr_s: float
+    ao_s: float
+
+
+PUBLISHED = (
+    Published("test 1", FIFO, 152.94, 65, 1298810, 0.47),
+    Published("test 1", WALLTIME, 137.74, 60, 1223690, 3.14),
+    Published("test 1", CP, 119.77, 46, 1003970, 11.45),
+    Published("test 2", FIFO, 1034.2, 234, 16798300, 1.02),
+    Published("test 2", WALLTIME, 853.681, 200, 13693000, 15.47),
+    Published("test 2", CP, 2441.3, 376, 16774800, 34.82),
+)
+PUBLISHED_WEEKS = {CP: 2.50e-6, FIFO: 3.93e-6}
+"""WQT a job on Eurora; mean cores in use were 510 to 573 and 520 to 599."""
+WQT_SHARE, NL_SHARE, TR_SHARE = 0.65, 0.70, 0.55
+"""What sums over the windows are to be at most, of the best baseline's."""
+AO_S, AO_MAX_S = 0.1, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The stand-ins that have an option."""
+
+    budget_share: float = 0.6
+    """Of what the machine draws above idle at its greatest caps, in runs with a power budget."""
+    week_factor: float = 0.77
+    """Times in drawn weeks are multiplied by it."""
+    base_w: float = 60.0
+    cap_min_w: float = 50.0
+    cap_max_w: float = 190.0
+    """Power of a node; its traces state none."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.budget_share <= 1:
+            raise ValueError(f"a share of the power is above 0 up to 1, got {self.budget_share:g}")
+        if not 0.01 <= self.week_factor <= 100:
+            raise ValueError(f"the factor of weeks is 0.01 to 100, got {self.week_factor:g}")
+        if not 0 < self.cap_min_w < self.cap_max_w < 10_000 or not 0 <= self.base_w < 10_000:
+            raise ValueError(
+                f"caps of a node rise from above 0 W, got {self.cap_min_w:g} to "
+                f"{self.cap_max_w:g} W beside {self.base_w:g} W"
+            )
+
+    def document(self) -> dict[str, object]:
+        """As plain data."""
+        return asdict(self)
+
+
+def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
+    """What is not in the paper or is lost, and what stands for it here."""
+    return (
+        StandIn(
+            name="jobs of tests 1 and 2",
+            value=f"{len(WINDOWS)} windows of {WINDOW_JOBS} jobs of the union of Eurora's traces "
+            "of March and April 2014, times between submissions times 0.02 to 0.1",
+            why="its instances are lost; raw traces hardly load the machine. The windows from "
+            f"{TEST_1.name} and {' and '.join(one.name for one in TEST_2)} come closest to what is "
+            "published of PBSFifo in tests 1 and 2",
+        ),
+        StandIn(
+            name="greatest waits of queues",
+            value="debug 1 h, parallel 6 h, longpar 24 h, reservations 30 min",
+            why="the file of queues that comes with the traces",
+        ),
+        StandIn(
+            name="machine",
+            value="64 nodes as listed with the traces; the login node is not among them",
+            why="the paper's 65 nodes are these and the login node",
+        ),
+        StandIn(
+            name="backfilling over the first N",
+            value="N blocked jobs get reservations and any later job may slip in; beside it the "
+            "reading that only N jobs are looked at",
+            why="PBS allows both readings; ours is judged by the first, which is the stronger",
+        ),
+        StandIn(
+            name="five weeks",
+            value=f"weeks of blocks of {BLOCK_S // 3600} h drawn from the union, times between "
+            f"submissions times {settings.week_factor:g}",
+            why="the traces are 75 h; the factor brings mean cores in use to what is published",
+            option="--week-factor",
+        ),
+        StandIn(
+            name="power",
+            value=f"{settings.base_w:g} W a node and packages of {settings.cap_min_w:g} to "
+            f"{settings.cap_max_w:g} W; a budget leaves {settings.budget_share:.0%} of what is "
+            "above idle",
+            why="the paper has no power",
+            option="--budget-share, --base, --cap-min, --cap-max",
+        ),
+    )
