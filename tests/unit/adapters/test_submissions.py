@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from unit.policies.snapshots import W, node
 
+from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.possible import check_possible
@@ -377,3 +378,14 @@ def test_levels_are_taken_and_told() -> None:
     assert complaint(gpu_cap_uw=70 * W) == (
         "a GPU cap of 70.000 W is for jobs with GPUs of their own: ask for --gpus"
     )
+
+
+def test_a_map_over_nodes_is_for_nodes_with_as_many_cores_each() -> None:
+    """No policy could ever start it on others: it would wait without an end."""
+    unlike = [NODES[0], replace(NODES[0], node_id=NodeId("other"), cpus=CpuSet.of(range(3)))]
+    wanted = {"kind": JobKind.MALLEABLE, "mode": ResizeMode.MAP, "unit": SizeUnit.NODES}
+    with pytest.raises(InvalidRequestError, match="name like ones with --features or --among"):
+        check_possible(spec(**wanted), unlike, PLENTY_UW)
+    check_possible(spec(**wanted), unlike[:1], PLENTY_UW)
+    check_possible(spec(**wanted, among=(NodeId("other"),)), unlike, PLENTY_UW)
+    check_possible(spec(**{**wanted, "mode": ResizeMode.RESTART}), unlike, PLENTY_UW)

@@ -12,6 +12,7 @@ from wattfold.coordinator.core.job import JobSpec, SizeUnit
 from wattfold.coordinator.core.job_units import least_uw, size_text, units_over, units_within
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.node import NodeSpec
+from wattfold.coordinator.core.reach import spans_nodes
 from wattfold.coordinator.core.spread import Spread
 
 
@@ -47,6 +48,8 @@ def check_possible(
         known = _with_requests(spec, known, features)
     if spec.unit is SizeUnit.UNITS:
         _check_units(spec, known)
+    if spans_nodes(spec):
+        _check_alike(known)
     if spec.levels:
         _check_levels(spec.levels, known)
     if spec.cap_uw:
@@ -100,6 +103,16 @@ def _with_requests(
             f"largest has {max(len(node.cpus) for node in able)}"
         )
     return able
+
+
+def _check_alike(nodes: list[NodeSpec]) -> None:
+    """A processor map takes as many PEs of each node: those the job may be on must have as many."""
+    cores = sorted({len(node.cpus) for node in nodes})
+    if len(cores) > 1:
+        raise InvalidRequestError(
+            f"a processor map spans nodes with as many cores each; those it may be on have "
+            f"{cores[0]} to {cores[-1]}: name like ones with --features or --among"
+        )
 
 
 def _check_unit(spec: JobSpec, nodes: list[NodeSpec]) -> None:
