@@ -183,6 +183,8 @@ def _check_map(message: pb.JobSpec, kind: JobKind, unit: SizeUnit, tasks: int) -
         )
     if unit is SizeUnit.CORES:
         return
+    if unit is SizeUnit.UNITS:
+        raise InvalidRequestError("mode map is for jobs on cores or nodes: units stay as they are")
     if not kind.resized:
         raise InvalidRequestError(
             f"a {kind.value} job keeps its nodes: mode map over nodes is for malleable jobs, give "
