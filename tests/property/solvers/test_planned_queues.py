@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -104,9 +106,7 @@ def test_what_improves_a_plan_is_checked(problem: Problem, later_ns: int, search
 @settings(max_examples=30, deadline=None)
 @given(problems(jobs_max=9))
 def test_of_a_long_queue_numpy_plans_the_first_by_area(problem: Problem) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "LONG", 4)
-        plan = planned(problem, Effort(evaluations=2), lists_of=Lists)
+    plan = planned(problem, Effort(evaluations=2, numpy_jobs=4), lists_of=Lists)
     assert faults(problem, plan) == []
     area = orders.weighted_area(arrays_of(problem))
     assert all(not plan.nodes[job] for job in area[4:].tolist())
@@ -146,3 +146,20 @@ def test_new_jobs_come_before_the_first_that_is_to_come_later(data: st.DataObjec
             assert all(rank[other] < rank[job] for other in order[:place])
             after = [other for other in order[place + 1 :] if other in last]
             assert not after or rank[after[0]] > rank[job]
+
+
+def test_without_numba_plans_are_made_with_numpy() -> None:
+    """In a process of its own, in which nobody has imported it."""
+    told = """
+import sys
+sys.modules["numba"] = None
+from wattfold.coordinator.solvers.lists import choice, planner
+from wattfold.coordinator.solvers.lists.arrays import arrays_of
+from wattfold.coordinator.solvers.lists.problem import Job, Node, Option, Problem, Shape
+jobs = tuple(Job(i, 0, (Option(10),), 0, 10) for i in range(3))
+problem = Problem(now_ns=0, nodes=(Node((2,)),), shapes=(Shape(1, (1,)),), jobs=jobs)
+assert choice.compiled_lister(arrays_of(problem)) is None
+print(planner.planned(problem, planner.Effort()).starts_ns)
+"""
+    ended = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert ended.stdout == "(0, 0, 10)\n"

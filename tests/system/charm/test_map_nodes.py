@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from system.charm.test_charm_balancer import STOCK, build
 from system.site.live_site import MARK, LiveSite, site_plan, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
@@ -56,25 +57,29 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 class NodesJob:
     """A job of mode map on up to three nodes of two cores, which counts what is on its PEs."""
 
-    def __init__(self, site: LiveSite, *arguments: str, program: Path = RODS) -> None:
-        self.site = site
+    def __init__(
+        self, site: LiveSite, *command: str, blocks: int = BLOCKS, cwd: Path | None = None
+    ) -> None:
+        self.site, self.blocks = site, blocks
         self.most = len(site.plan.nodes)
+        self.folder = cwd or site.work
         # As a user does: nothing here knows of servers, ports or maps.
         done = site.wattfold(
             *("submit", "--nodes", f"1-{self.most}", "--resize", "map"),
             *("--env", f"PYTHONPATH={PATH}", "--env", f"{MARK}={site.folder}"),
-            *("--", sys.executable, str(program), *arguments),
+            *("--", *command),
+            cwd=cwd,
         )
         self.id = done.stdout.strip()
         site.running(self.id)
 
     def text(self) -> str:
-        return (self.site.work / f"wattfold-{self.id}.out").read_text()
+        return (self.folder / f"wattfold-{self.id}.out").read_text()
 
     def counted(self) -> list[int]:
         """What the program itself found last on its PEs."""
         lines = re.findall(
-            r"(?:blocks|moved(?: to| \d+)?|start \d+) \[(.*)\]$", self.text(), re.MULTILINE
+            r"(?:blocks|objects|moved(?: to| \d+)?|start \d+) \[(.*)\]$", self.text(), re.MULTILINE
         )
         return [int(count) for count in lines[-1].split(",")] if lines else []
 
@@ -96,10 +101,16 @@ class NodesJob:
         pe_map = "11" * size + "00" * (self.most - size)
         job = wait_until(f"map {pe_map}", lambda: self._mapped(pe_map))
         counts = [pe.objects for pe in job.processors]
-        assert sum(counts) == BLOCKS
+        assert sum(counts) == self.blocks
         assert [bool(count) for count in counts] == [digit == "1" for digit in pe_map]
-        wait_until("the objects", lambda: self.counted() == counts)
+        wait_until("the objects", lambda: self._are_on(pe_map))
         return job
+
+    def _are_on(self, pe_map: str) -> bool:
+        """Whether the program itself finds all of its objects on the PEs of the map."""
+        found = self.counted()
+        used = [bool(count) for count in found] == [digit == "1" for digit in pe_map]
+        return used and sum(found) == self.blocks
 
     def check_result(self) -> None:
         """Of the program with a gate: it is what it comes to wherever its blocks were."""
@@ -114,7 +125,7 @@ class NodesJob:
 
 
 def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite) -> None:
-    job = NodesJob(site, *ENDLESS)
+    job = NodesJob(site, sys.executable, str(RODS), *ENDLESS)
     job.on(3)
     job.resize(1)
     job.on(1)
@@ -140,7 +151,7 @@ def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite
 
 def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveSite) -> None:
     stop = site.work / "stop"
-    job = NodesJob(site, str(stop), program=GATED)
+    job = NodesJob(site, sys.executable, str(GATED), str(stop))
     job.on(3)
     job.resize(2)
     site.kill_agent(2)
@@ -173,7 +184,7 @@ def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveS
 @pytest.mark.timeout(60 + 20 * RESIZES)
 def test_objects_are_all_there_after_any_resize(site: LiveSite) -> None:
     stop, rng = site.work / "stop-random", random.Random(13)
-    job = NodesJob(site, str(stop), program=GATED)
+    job = NodesJob(site, sys.executable, str(GATED), str(stop))
     size = NODES
     for _ in range(RESIZES):
         size = rng.choice([other for other in range(1, NODES + 1) if other != size])
@@ -186,7 +197,7 @@ def test_objects_are_all_there_after_any_resize(site: LiveSite) -> None:
 
 
 def test_a_node_lost_under_residual_processes_fails_the_job_with_its_name(site: LiveSite) -> None:
-    job = NodesJob(site, *ENDLESS)
+    job = NodesJob(site, sys.executable, str(RODS), *ENDLESS)
     job.on(3)
     job.resize(2)
     job.on(2)
@@ -202,13 +213,28 @@ def test_a_node_lost_under_residual_processes_fails_the_job_with_its_name(site: 
     wait_until("no process of it is left", lambda: not [*_named(site, "blocks.py")])
 
 
+def test_a_program_in_cpp_gives_nodes_back_and_takes_them_again(
+    site: LiveSite, tmp_path: Path
+) -> None:
+    build(STOCK, tmp_path)
+    stop = tmp_path / "stop"
+    command = ("./charmrun", "./blocks", str(stop))
+    job = NodesJob(site, *command, blocks=32, cwd=tmp_path)
+    # It counts its objects at balancing steps, so not before the first map it is told.
+    for size in (1, 2, 3, 1, 3):
+        job.resize(size)
+        job.on(size)
+    stop.touch()
+    assert site.ended(job.id).state == pb.JOB_STATE_COMPLETED
+
+
 @pytest.mark.parametrize("policy", ["equipartition", "parm-wse"])
 def test_a_policy_takes_a_node_for_a_newcomer_and_gives_it_back(
     policy: str, tmp_path: Path
 ) -> None:
     plan = replace(site_plan(nodes=2, policy=policy, cpu_share=0.9), omp_shim=None)
     with LiveSite(plan, tmp_path / "logs") as site:
-        job = NodesJob(site, *ENDLESS)
+        job = NodesJob(site, sys.executable, str(RODS), *ENDLESS)
         job.on(2)
         guest = site.submit(
             ["sleep", "1000"], unit=pb.SIZE_UNIT_NODES, size_min=1, size_max=1, priority=100.0

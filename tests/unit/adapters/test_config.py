@@ -146,7 +146,8 @@ def test_fifo(tmp_path: Path) -> None:
         (
             'policy = "magic"',
             "c.toml, line 1: policy = 'magic'; choose one of parm-wse, parm-nose, parm-nomm, "
-            "fifo-easy, fifo, conservative, easy-uniform, slowdown-driven, equipartition",
+            "fifo-easy, fifo, conservative, pbs-fifo, pbs-walltime, constraint, constraint-cp, "
+            "easy-uniform, slowdown-driven, equipartition",
         ),
         ("parm = 3", "c.toml, line 1: parm must be a table, as in [parm]"),
         (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from unit.core.stage import Stage, job_spec, on
+from unit.core.stage import NODES, Stage, job_spec, on
+from unit.core.stage import node_spec as core_node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -11,7 +12,7 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.map_views import statements
 from wattfold.coordinator.adapters.observations import Observations
-from wattfold.coordinator.adapters.views import job_message
+from wattfold.coordinator.adapters.views import job_message, node_message
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core.job import ResizeMode
 from wattfold.v1 import common_pb2
@@ -119,3 +120,41 @@ def test_a_launch_carries_its_map() -> None:
 def test_a_flooded_socket_is_told_of_jobs_of_any_mode() -> None:
     job = told(usage(shim_message="more than 512 connections"), ResizeMode.TEAM)
     assert job.shim_message == "more than 512 connections"
+
+
+def test_nodes_where_a_job_is_resident_are_told_apart() -> None:
+    stage = Stage()
+    for name in ("n0", "n1"):
+        stage.register(name)
+        stage.connect(core_node(name, steps_address="unix:s"))
+        stage.leased(name)
+    spec = job_spec(1, 2, unit=NODES, mode=ResizeMode.MAP, own_launcher=True)
+    stage.submit("a", spec)
+    stage.plan(on("a", "n0"))
+    job = stage.job("a")
+    message = job_message(job, Observations(), Clock(0), stage.now_ns)
+    assert [(s.node_id, s.cpus, s.resident) for s in message.shares] == [
+        ("n0", "0-3", False),
+        ("n1", "", True),
+    ]
+    assert statements(message) == [
+        "It may take n1 again while it runs: it has processes there, residual ones, and no cores."
+    ]
+    node = node_message(stage.core.state, stage.core.state.nodes[NodeId("n1")], None)
+    assert (list(node.job_ids), list(node.resident_job_ids)) == ([], ["a"])
+    assert node.free_cpus == "0-3"
+    launch = act.Launch(
+        node_id=NodeId("n1"),
+        job_id=JobId("a"),
+        spec=spec,
+        cpus=CpuSet.parse("3"),
+        launch_cpus=4,
+        rank=1,
+        ranks=2,
+        request_id="",
+        cause="",
+        resident=True,
+        pes=8,
+    )
+    request = launch_request(launch, common_pb2.CommandHeader(), LaunchData())
+    assert (request.resident, request.pes) == (True, 8)

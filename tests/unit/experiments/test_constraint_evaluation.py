@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from wattfold.coordinator.simulation.experiments.constraint.evaluation import (
     findings_of,
 )
 from wattfold.coordinator.simulation.experiments.constraint.jobs import jobs_of
+from wattfold.coordinator.simulation.experiments.constraint.measure import measure, table_of
 from wattfold.coordinator.simulation.experiments.constraint.report import report_of
 from wattfold.coordinator.simulation.experiments.constraint.settings import (
     CP,
@@ -43,6 +45,7 @@ from wattfold.coordinator.simulation.experiments.report import Totals, write_rep
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.verdicts import Verdict
 from wattfold.coordinator.simulation.sweep.case import Case, Done, case_key
+from wattfold.coordinator.simulation.workloads.errors import LogError
 
 
 @pytest.fixture
@@ -81,6 +84,34 @@ def test_weeks_are_drawn_from_the_union_and_the_same_again(plan: Plan) -> None:
     assert jobs.submit_s.max() <= 7 * 86400
     wider, _ = jobs_of(replace(case, settings=Settings(week_factor=1.54)))
     assert len(wider) < 0.7 * len(jobs)
+
+
+def test_drawn_jobs_ask_for_what_they_were_read_with(plan: Plan) -> None:
+    table, read_as = table_of(plan.case(WEEK, "1", FIFO))
+    _, read = jobs_of(plan.case(WEEK, "1", FIFO))
+    assert table.units is not None
+    assert table.waits is not None
+    assert table.units.cores.tolist() == [read.requests[job_id].cores for job_id in read_as]
+    hours = {0: 1, 1: 6, 2: 24, 3: 0.5}
+    queues = [hours[(job_id - 1000) % 4] for job_id in read_as]
+    assert (table.waits.max_ns / 3600e9).tolist() == queues
+
+
+def test_a_queue_that_is_not_listed_is_told(plan: Plan) -> None:
+    (plan.folder.path / "system_queues").write_text("debug 60\n")
+    with pytest.raises(LogError, match="says nothing of queue 'parallel'"):
+        table_of(plan.case(RAW, "hist_30_a.log_crypt", FIFO))
+
+
+def test_predicted_powers_add_up_over_jobs_that_run_at_once(plan: Plan) -> None:
+    case = plan.case(RAW, "hist_30_a.log_crypt", FIFO)
+    assert measure(case)["predicted_w_peak"] == 0.0
+    lines = "".join(f"{1000 + number}.host;10\n" for number in range(JOBS))
+    (plan.folder.path / "power_predictions.gz").write_bytes(gzip.compress(lines.encode()))
+    found = measure(case)
+    # Four nodes of 16 cores: the longest runs overlap with the next two.
+    assert 20.0 <= found["predicted_w_peak"] <= 40.0
+    assert found["jobs"] == 3 * JOBS // 4
 
 
 def test_the_model_runs_where_few_wait_and_everywhere_if_asked(plan: Plan) -> None:

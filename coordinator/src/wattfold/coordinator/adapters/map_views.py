@@ -49,9 +49,15 @@ def _add(message: pb.Job, found: MapSample) -> None:
 def statements(message: pb.Job) -> list[str]:
     """What there is to explain of the map of a job, one statement a line."""
     pe_map, pes = message.processor_map, message.processors
+    left = [share.node_id for share in message.shares if share.resident]
+    there = (
+        f"It may take {', '.join(left)} again while it runs: it has processes there, residual ones,"
+        " and no cores."
+    )
+    lines = [there] if left else []
     if not pe_map:
-        return [f"Its processor map: {message.map_message}."] if message.map_message else []
-    lines = [
+        return lines + ([f"Its processor map: {message.map_message}."] * bool(message.map_message))
+    lines += [
         f"Its objects may be on {pe_map.count('1')} of its {len(pe_map)} PEs ({pe_map}),"
         " one for each core it holds."
     ]

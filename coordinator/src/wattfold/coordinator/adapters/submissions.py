@@ -183,8 +183,10 @@ def _check_map(message: pb.JobSpec, kind: JobKind, unit: SizeUnit, tasks: int) -
         )
     if unit is SizeUnit.CORES:
         return
-    if unit is SizeUnit.UNITS:
-        raise InvalidRequestError("mode map is for jobs on cores or nodes: units stay as they are")
+    if unit is not SizeUnit.NODES:
+        raise InvalidRequestError(
+            "mode map is for jobs on cores of one node or on whole nodes: give --cores or --nodes"
+        )
     if not kind.resized:
         raise InvalidRequestError(
             f"a {kind.value} job keeps its nodes: mode map over nodes is for malleable jobs, give "

@@ -153,7 +153,8 @@ def forget(
 
 
 def _drained(seen: pb.Node) -> bool:
-    return not seen.job_ids
+    # What is resident would go with the node, and its job with that.
+    return not (seen.job_ids or seen.resident_job_ids)
 
 
 def _left(seen: pb.Node) -> bool:
@@ -161,7 +162,8 @@ def _left(seen: pb.Node) -> bool:
 
 
 def _jobs_left(seen: pb.Node) -> str:
-    return f"jobs there have to end first: {', '.join(seen.job_ids[:10])}"
+    there = [*seen.job_ids, *seen.resident_job_ids]
+    return f"jobs there have to end first: {', '.join(there[:10])}"
 
 
 def _wait(

@@ -17,7 +17,7 @@ import numba
 import numpy as np
 
 from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Bools, Ints, List, Schedule
-from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, Spread
+from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, UNLIMITED_UW, Spread
 
 ROWS = 16
 """A node begins with room for so many changes beside those that are known."""
@@ -44,6 +44,8 @@ class _Given(NamedTuple):
     tried_from: Ints
     able: Bools
     """D x N: which nodes are among those tried."""
+    least_uw: Ints
+    """D: all units draw that much at least."""
     concerned: Bools
     closed: Bools
     closed_from_ns: Ints
@@ -77,6 +79,8 @@ class Lists:
         demands, nodes = len(arrays.units), len(arrays.capacity)
         able = np.zeros((demands, nodes), dtype=np.bool_)
         able[np.repeat(np.arange(demands), np.diff(arrays.tried_from)), arrays.tried] = True
+        drawn = np.where(able, arrays.unit_uw, UNLIMITED_UW)
+        cheapest = drawn.min(axis=1, initial=UNLIMITED_UW)
         self._given = _Given(
             units=arrays.units,
             spread=arrays.spread,
@@ -85,6 +89,7 @@ class Lists:
             tried=arrays.tried,
             tried_from=arrays.tried_from,
             able=able,
+            least_uw=arrays.units * np.where(able.any(axis=1), cheapest, 0),
             concerned=arrays.concerned,
             closed=arrays.closed,
             closed_from_ns=arrays.closed_from_ns,
@@ -234,6 +239,8 @@ def _placed(given, space, option, start_ns, ready_ns, row_at, on):  # type: igno
     room at all, ``row_at`` a row of it that begins no later; both are brought forward.
     """
     what = given.demand[option]
+    if given.least_uw[what] and not _is_fed(space, start_ns, start_ns + 1, given.least_uw[what]):
+        return 0
     end_ns, stays_until_ns = start_ns + given.duration_ns[option], start_ns + given.stay_ns[option]
     needed, needed_uw = given.units[what], 0
     first = given.tried_from[what]

@@ -29,8 +29,6 @@ DEPTH = 10
 FULL = 100
 """With more jobs than this, evaluations become fewer: the work of one grows with their number."""
 FADING = 1.5
-LONG = 400
-"""With numpy plans are of so many jobs at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +38,8 @@ class Effort:
     depth: int = DEPTH
     evaluations: int = 32
     seed: int = 1
+    numpy_jobs: int = 400
+    """Without the compiled scheduler plans are of so many jobs at most."""
     improver: Improver | None = None
     improver_jobs: int = FULL
     """It is asked while no more wait."""
@@ -58,12 +58,12 @@ def planned(
 ) -> Plan:
     """The best plan found. ``last`` are the jobs in the order of the last plan; others may miss.
 
-    Of a long queue, where plans are made with numpy, it is one of the first `LONG` by area: the
-    others have no place in it.
+    Of a long queue, where plans are made with numpy, it is one of the first by area: the others
+    have no place in it.
     """
     arrays = arrays_of(problem)
     lists = lists_of(arrays)
-    if isinstance(lists, reference.Lists) and len(problem.jobs) > LONG:
+    if isinstance(lists, reference.Lists) and len(problem.jobs) > effort.numpy_jobs:
         return _of_the_first(problem, arrays, effort, last, lists_of)
     best = min(candidates(lists, arrays, effort.depth, last), key=lambda one: one.objective)
     evaluations = effort.evaluations_of(len(problem.jobs))
@@ -82,7 +82,7 @@ def _of_the_first(
     lists_of: Callable[[Arrays], Lister],
 ) -> Plan:
     """The plan of the first jobs by area alone."""
-    first = sorted(orders.weighted_area(arrays)[:LONG].tolist())
+    first = sorted(orders.weighted_area(arrays)[: effort.numpy_jobs].tolist())
     numbers = {job: number for number, job in enumerate(first)}
     part = replace(problem, jobs=tuple(problem.jobs[job] for job in first))
     known = [numbers[job] for job in last if job in numbers]
