@@ -68,7 +68,7 @@ def test_units_come_back_as_they_were_asked_for() -> None:
             {"kind": pb.JOB_KIND_MOLDABLE, "sharing": pb.CORE_SHARING_BORROW},
             "has all their cores: it cannot borrow",
         ),
-        ({"mode": common_pb2.RESIZE_MODE_MAP}, "mode map is for jobs on cores"),
+        ({"mode": common_pb2.RESIZE_MODE_MAP}, "mode map is for jobs on cores of one node"),
     ],
 )
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:

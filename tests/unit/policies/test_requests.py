@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from unit.policies.snapshots import faults, held, job, node, reasons, sizes, snapshot, starts_s
@@ -15,6 +16,7 @@ from wattfold.coordinator.policies.explain import explain
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
 from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.policies.registry import entries
+from wattfold.coordinator.policies.stock import Stock
 
 GIB = 1 << 30
 POLICIES = [FifoEasy(), Parm(solver="greedy")]
@@ -174,3 +176,15 @@ def test_nodes_that_are_alike_but_for_their_memory_are_not_counted() -> None:
     assert [a.shares[0].node_id for a in out.assignments] == ["n1"]
     assert reasons(out) == {"b": "first in the queue"}
     assert starts_s(out) == {"b": 3600}
+
+
+def test_units_lack_what_the_nodes_they_name_do_not_have() -> None:
+    """Two units of 2 GiB, among nodes of which one has room for one."""
+    nodes = [node("n0", memory=2 * GIB), node("n1", memory=8 * GIB)]
+    asks: dict[str, Any] = {"unit": SizeUnit.UNITS, "unit_cores": 1, "memory_bytes": 2 * GIB}
+    stock = Stock(nodes)
+    free, named = (
+        job("u", 2, 2, **RIGID, **asks, among=among).spec for among in ((), (NodeId("n0"),))
+    )
+    assert stock.missing(free) == ""
+    assert stock.missing(named).endswith("the nodes in reach can hold 1")

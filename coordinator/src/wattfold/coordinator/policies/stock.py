@@ -109,7 +109,8 @@ class Stock:
         """`missing` of a job of units, which may share nodes."""
         if not spec.requests:
             return ""
-        able = [one for one in self._alike() if {*spec.features} <= {*one.features}]
+        alike = self._count_alike(spec.among) if spec.among else self._alike()
+        able = [one for one in alike if {*spec.features} <= {*one.features}]
         now = _over(spec, ((one.free, one.number) for one in able))
         most = _over(spec, ((one.capacity, one.number) for one in able))
         asked = f"{size_text(spec, spec.size_min)} with {wanted_text(spec)}{_where(spec)}"
@@ -120,16 +121,22 @@ class Stock:
         return f"needs {asked}: what is free beside cores does for {now}"
 
     def _alike(self) -> list[_Alike]:
-        """The nodes, those that have the same free counted together."""
+        """All nodes, those that have the same free counted together."""
         if self._counted is None:
-            found: dict[tuple[tuple[str, ...], Amounts, Amounts], int] = {}
-            for node in self._nodes:
-                capacity = node.spec.capacity
-                free = self.free(node.spec.node_id) + Amounts(cores=capacity.cores)
-                key = node.features, capacity, free
-                found[key] = found.get(key, 0) + 1
-            self._counted = [_Alike(*key, count) for key, count in found.items()]
+            self._counted = self._count_alike(())
         return self._counted
+
+    def _count_alike(self, among: Sequence[NodeId]) -> list[_Alike]:
+        """The same of some nodes; none named: of all."""
+        found: dict[tuple[tuple[str, ...], Amounts, Amounts], int] = {}
+        for node in self._nodes:
+            if among and node.spec.node_id not in among:
+                continue
+            capacity = node.spec.capacity
+            free = self.free(node.spec.node_id) + Amounts(cores=capacity.cores)
+            key = node.features, capacity, free
+            found[key] = found.get(key, 0) + 1
+        return [_Alike(*key, count) for key, count in found.items()]
 
     def _taken_gpus(self, node_id: NodeId) -> frozenset[str]:
         return self._gpus.get(node_id, frozenset())
