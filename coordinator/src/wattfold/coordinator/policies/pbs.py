@@ -1,7 +1,7 @@
 """PBS Professional's order with backfilling, as the baselines of the constraint programming papers.
 
-T. Bridi, A. Bartolini, M. Lombardi, M. Milano, L. Benini: A Constraint Programming Scheduler for
-Heterogeneous High-Performance Computing Machines. IEEE TPDS 27(10), 2016. Jobs are looked at in
+T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for High-Performance
+Computers, whose baselines PBSFifo and PBSWalltime these are. Jobs are looked at in
 order: of submission (``fifo``), or the shortest time asked for first (``walltime``). Room is kept
 for the first ``depth`` that do not fit, each as early as there is room for it beside those before
 it; later ones start where they do not delay that. "Backfilling over the first N jobs" may be read

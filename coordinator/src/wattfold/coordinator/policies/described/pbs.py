@@ -26,8 +26,8 @@ DESCRIPTION = Description(
     title="in order of submission or of time asked for, with room kept for the first that wait",
     audience="researchers: the baselines that schedulers for unlike nodes are compared with",
     citation=(
-        "T. Bridi, A. Bartolini, M. Lombardi, M. Milano, L. Benini: A Constraint Programming "
-        "Scheduler for Heterogeneous High-Performance Computing Machines. IEEE TPDS 27(10), 2016."
+        "T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for "
+        "High-Performance Computers (its baselines)."
     ),
     variants=(
         Variant(

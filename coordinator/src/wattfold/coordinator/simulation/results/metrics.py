@@ -76,7 +76,7 @@ class Metrics:
     start_error_s_mean: float = 0.0
     """How far jobs started from the first start they were told while they waited, either way."""
     weighted_wait: float = 0.0
-    """WQT of Bridi et al. (TPDS 2016): sum of wait over the expected wait of the job's queue. This
+    """WQT of Bridi et al.: sum of wait over the expected wait of the job's queue. This
     and the next four are of runs with queues that say something of waits, 0 in all others."""
     jobs_late: int = 0
     """NL: those that waited for longer than their queue says at most."""
