@@ -145,7 +145,7 @@ DESCRIPTION = Description(
             low=0.05,
             high=60.0,
             unit="s",
-            help="the longest that repairs of a plan may take; mostly they end before by counts",
+            help="the longest that repairs of a plan may take; counts end them as well",
         ),
     ),
 )

@@ -63,7 +63,7 @@ DESCRIPTION = Description(
             low=0.05,
             high=600.0,
             unit="s",
-            help="the longest that it may search; mostly it ends before by counts",
+            help="the longest that it may search; counts end it as well",
         ),
     ),
 )

@@ -39,7 +39,7 @@ WINDOWS = (
     Window(2400, 0.02),
 )
 TEST_1, TEST_2 = WINDOWS[1], (WINDOWS[2], WINDOWS[4])
-"""Windows on which PBS comes close to what is published of it."""
+"""Windows on which the WQT of PBS is nearest to what is published; its TR is far below."""
 WEEKS, WEEK_S, BLOCK_S = 5, 7 * 86400, 4 * 3600
 QUICK_WINDOWS = (TEST_1,)
 
@@ -128,8 +128,8 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
             value=f"{len(WINDOWS)} windows of {WINDOW_JOBS} jobs of the union of Eurora's traces "
             "of March and April 2014, times between submissions times 0.02 to 0.1",
             why="its instances are lost; raw traces hardly load the machine. The windows from "
-            f"{TEST_1.name} and {' and '.join(one.name for one in TEST_2)} come closest to what is "
-            "published of PBSFifo in tests 1 and 2",
+            f"{TEST_1.name} and {' and '.join(one.name for one in TEST_2)} stand for tests 1 and "
+            "2: PBSFifo's WQT is near to what is published there, its TR far below",
         ),
         StandIn(
             name="greatest waits of queues",
@@ -151,7 +151,7 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
             name="five weeks",
             value=f"weeks of blocks of {BLOCK_S // 3600} h drawn from the union, times between "
             f"submissions times {settings.week_factor:g}",
-            why="the traces are 75 h; the factor brings mean cores in use to what is published",
+            why="the traces are 75 h; with the factor they offer as much work as was published",
             option="--week-factor",
         ),
         StandIn(
