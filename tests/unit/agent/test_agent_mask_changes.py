@@ -180,3 +180,15 @@ def test_the_division_survives_the_agent(tasks: int):
     again = from_record("j", to_record(stage.job))
     assert again.division == again.allowed == stage.job.division
     assert (again.tasks_per_node, again.uid) == (tasks, stage.job.uid)
+
+
+def test_a_process_is_told_the_cores_its_job_is_to_have_while_it_still_holds_others() -> None:
+    """A shrink tells the shim before the kernel's mask: it must hear of fewer cores."""
+    ranks = NodeTasks(TWO_SOCKETS, lambda _: [])
+    job = Stage("0-3", tasks=1).job
+    job.cpus = CpuSet.parse("0-1")
+    assert str(job.held) == "0-3"
+    assert str(ranks.cpus_of(job, 7)) == "0-1"
+    job.cpus = job.held = CpuSet()
+    job.resident, job.berth = True, CpuSet.parse("5")
+    assert str(ranks.cpus_of(job, 7)) == "5"

@@ -57,7 +57,8 @@ class NodeTasks:
     def cpus_of(self, job: Job, pid: int) -> CpuSet:
         """The cores that a process of the job is told."""
         known = self._known.get(job.id, {}).get(pid)
-        return job.division[known.task] if known and job.division else job.place
+        own = job.berth if job.resident else job.cpus
+        return job.division[known.task] if known and job.division else own
 
     def hold(self, job: Job, others: CpuSet | None = None) -> None:
         """Holds all tasks to what they are allowed; other processes to ``others``, if given.
