@@ -13,7 +13,7 @@ from unit.core.stage import CHECKED, counted_as
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState
+from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
@@ -37,11 +37,15 @@ def random_spec(rng: random.Random) -> JobSpec:
     queue = rng.choice(["low", "low", "other", "high"])
     size = rng.randint(1, 3)
     seconds = rng.randint(2, 20)
+    kinds = [JobKind.RIGID, JobKind.MALLEABLE]
+    counts = {"unit": rng.choice([SizeUnit.CORES, SizeUnit.NODES]), "kind": rng.choice(kinds)}
+    if rng.random() < 0.2:
+        counts = counted_as(rng, kinds, cores=2)
     return JobSpec(
         name="s",
         app="s",
         argv=("run", str(seconds * size)),
-        **counted_as(rng, [JobKind.RIGID, JobKind.MALLEABLE], cores=1),
+        **counts,
         size_min=size,
         size_max=size,
         time_ns=rng.choice([seconds, seconds, 40]) * S,
@@ -140,6 +144,6 @@ def test_runs_with_pre_emption(policy: Policy, seed: int, window: bool) -> None:
 
 def test_such_runs_pre_empt() -> None:
     """Else the test above says nothing."""
-    found = [run_of(FifoEasy(), seed, window=False) for seed in range(6)]
+    found = [run_of(FifoEasy(), seed, window=False) for seed in range(20)]
     attempts = [job.attempt for one in found for job in one.core.state.jobs.values()]
     assert sum(attempt > 1 for attempt in attempts) >= 5
