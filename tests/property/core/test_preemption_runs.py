@@ -40,7 +40,7 @@ def random_spec(rng: random.Random) -> JobSpec:
     kinds = [JobKind.RIGID, JobKind.MALLEABLE]
     counts = {"unit": rng.choice([SizeUnit.CORES, SizeUnit.NODES]), "kind": rng.choice(kinds)}
     if rng.random() < 0.2:
-        counts = counted_as(rng, kinds, cores=2)
+        counts = counted_as(rng, kinds, cores=1)
     return JobSpec(
         name="s",
         app="s",
