@@ -111,7 +111,7 @@ def test_it_plans_at_the_ends_of_all_its_settings(
 
 
 @every_policy
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**9))
 def test_budget_capacity_and_least_sizes_are_kept(entry: registry.Entry, seed: int) -> None:
     """On unlike nodes, with jobs that run, blocked cores and nodes that do not answer."""
@@ -330,7 +330,7 @@ def trespasses(plan: Plan, seen: Snapshot) -> list[str]:
 
 
 @every_policy
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 10**9))
 def test_no_job_is_where_a_reservation_keeps_it_from(entry: registry.Entry, seed: int) -> None:
     seen = with_reservations(seed)

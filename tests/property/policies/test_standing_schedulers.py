@@ -52,7 +52,7 @@ NS = 1_000_000_000
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 # Room was made for a job, and then the nodes that it needs were gone.
 @example(seed=22528, counted=False)
@@ -60,7 +60,7 @@ def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: b
     continued_as_made_anew(policy, World(random.Random(seed), counted))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_so_it_does_with_jobs_that_are_restarted_at_other_sizes(seed: int, counted: bool) -> None:
     policy = Parm(solver="greedy", resize_interval_ns=20 * S)
@@ -109,7 +109,7 @@ def given_by(plan: Plan) -> dict[str, object]:
     return {assignment.job_id: assignment for assignment in plan.assignments}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9), method=st.sampled_from(["easy", "fcfs"]))
 def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
     """The same jobs, one event after the other: the same starts, in the same order."""
