@@ -210,10 +210,9 @@ class LiveSite(Site):
         """What the emulated zones of a node hold now, by zone."""
         root = self.folder / self.plan.nodes[index].node_id / "powercap"
         zones = {"package": root / "intel-rapl:0", "dram": root / "intel-rapl:0/intel-rapl:0:0"}
-        return {
-            name: int((zone / "constraint_0_power_limit_uw").read_text())
-            for name, zone in zones.items()
-        }
+        limits = {name: zone / "constraint_0_power_limit_uw" for name, zone in zones.items()}
+        # A file is empty for a moment while it is written, as those of the kernel never are.
+        return {name: int(wait_until(name, file.read_text)) for name, file in limits.items()}
 
     def processes(self) -> list[int]:
         """Every process of this site, its jobs included."""
