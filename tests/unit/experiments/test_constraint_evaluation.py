@@ -41,8 +41,9 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     Settings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import Totals, write_report
+from wattfold.coordinator.simulation.experiments.report import write_report
 from wattfold.coordinator.simulation.experiments.samples import Samples
+from wattfold.coordinator.simulation.experiments.swept import Totals
 from wattfold.coordinator.simulation.experiments.verdicts import Verdict
 from wattfold.coordinator.simulation.sweep.case import Case, Done, case_key
 from wattfold.coordinator.simulation.workloads.errors import LogError

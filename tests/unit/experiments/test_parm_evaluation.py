@@ -26,7 +26,6 @@ from wattfold.coordinator.simulation.experiments.parm.evaluation import (
     EXPERIMENTS,
     Evaluation,
     evaluate,
-    version,
 )
 from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
 from wattfold.coordinator.simulation.experiments.parm.measure import MEASURES, machine_of, measure
@@ -331,7 +330,3 @@ def test_stand_ins_are_checked() -> None:
 def test_the_large_machine_needs_a_log() -> None:
     with pytest.raises(ValueError, match="needs a log"):
         large.cases(Plan(seeds=(0,), settings=Settings()))
-
-
-def test_results_have_the_version_of_the_code() -> None:
-    assert len(version()) == 16

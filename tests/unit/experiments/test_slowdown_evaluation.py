@@ -26,7 +26,6 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation impo
     EXPERIMENTS,
     Evaluation,
     evaluate,
-    version,
 )
 from wattfold.coordinator.simulation.experiments.slowdown_driven.jobs import jobs_of
 from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import (
@@ -215,7 +214,3 @@ def test_categories_come_back_as_they_were(tmp_path: Path) -> None:
 def test_stand_ins_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="got"):
         Settings(**wrong)  # type: ignore[arg-type]
-
-
-def test_results_know_the_code_they_are_made_by() -> None:
-    assert len(version()) == 16

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from unit.core.stage import Stage, on
 from unit.policies.snapshots import S, faults, held, job, node, reasons, sizes, snapshot
 from unit.policies.test_slowdown_driven import runs as on_cores
 from unit.policies.test_slowdown_driven_nodes import at, cores, runs, whole
 
 from wattfold.coordinator.core.charge import assigned_uw
-from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.lent_cores import with_cores_back
+from wattfold.coordinator.policies.lent_cores import may_lack_cores, with_cores_back
 from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.policies.registry import entries
 from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
@@ -123,3 +124,21 @@ def test_the_plan_stays_whole() -> None:
 def held_alone(name: str) -> JobView:
     view = job(name, 2, 2, current=held(name, "n1:0-1"), started_s=0, unit=SizeUnit.CORES)
     return replace(view, submitted_ns=-S)
+
+
+def test_a_glance_finds_the_jobs_that_may_lack_cores_and_no_more() -> None:
+    stage = Stage()
+    stage.up("n0")
+    stage.run_job("a", "n0:0-3")
+    job_a = stage.job("a")
+    assert not may_lack_cores(job_a, FifoEasy()), "it has what it was given"
+    stage.need_plan()
+    stage.plan(on("a", "n0:0-1"))
+    stage.mask_is("n0", "a", "0-1")
+    assert may_lack_cores(job_a, FifoEasy())
+    assert not may_lack_cores(job_a, Parm()), "which sizes it"
+    assert not may_lack_cores(job_a, SlowdownDriven()), "which gives cores back itself"
+    job_a.spec = replace(job_a.spec, unit=SizeUnit.NODES, sharing=CoreSharing.LEND)
+    assert may_lack_cores(job_a, Parm()), "which changes no part of a node"
+    job_a.spec = replace(job_a.spec, sharing=CoreSharing.NO)
+    assert not may_lack_cores(job_a, FifoEasy())

@@ -32,7 +32,7 @@ from wattfold.coordinator.core.job import Job
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy, Snapshot, Waiting
 from wattfold.coordinator.core.snapshot import job_views, snapshot
 from wattfold.coordinator.core.state import State
-from wattfold.coordinator.policies.lent_cores import with_cores_back
+from wattfold.coordinator.policies.lent_cores import may_lack_cores, with_cores_back
 from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.policies.scheduler import Scheduled
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
@@ -85,15 +85,14 @@ def _beside_the_policy(
 ) -> Plan:
     """The plan with the sizes that people have ordered of running jobs, and cores lent before."""
     placed = state.placed()
-    if not any(job.size_asked or _may_have_shared(job) for job in placed):
+    ordered = any(job.size_asked for job in placed)
+    lent = any(may_lack_cores(job, policy) for job in placed)
+    if not (ordered or lent):
         return plan
     views = job_views(state, placed, now_ns)
-    plan = with_cores_back(plan, world, views, policy)
-    return with_ordered_sizes(plan, world, views) if any(v.size_asked for v in views) else plan
-
-
-def _may_have_shared(job: Job) -> bool:
-    return job.resizable and (job.resizes > 0 or not job.spec.alone)
+    if lent:
+        plan = with_cores_back(plan, world, views, policy)
+    return with_ordered_sizes(plan, world, views) if ordered else plan
 
 
 def news_of(plan: Plan, state: State) -> Plan:

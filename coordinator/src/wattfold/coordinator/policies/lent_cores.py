@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import Job, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.ordered_sizes import fitting
 from wattfold.coordinator.policies.rounds import site_of
@@ -56,6 +56,15 @@ def with_cores_back(plan: Plan, world: Snapshot, views: Sequence[JobView], polic
         starts, waits, ground.room, "what it was to get goes back to a job that has lent it"
     )
     return replace(plan, assignments=(*has.values(), *kept), waiting=(*plan.waiting, *displaced))
+
+
+def may_lack_cores(job: Job, policy: Policy) -> bool:
+    """What of `lacks_cores` is seen of a job at a glance: most rounds need look no closer."""
+    if policy.name == SLOWDOWN_DRIVEN or not job.resizable:
+        return False
+    if job.spec.unit is SizeUnit.NODES:
+        return not job.spec.alone
+    return job.resizes > 0 and not policy.resizes
 
 
 def lacks_cores(view: JobView, cores: Mapping[NodeId, int], *, resizes: bool) -> bool:

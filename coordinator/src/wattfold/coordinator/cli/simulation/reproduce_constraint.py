@@ -13,7 +13,13 @@ from rich.text import Text
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
-from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
+from wattfold.coordinator.cli.simulation.reproduce_run import (
+    finish,
+    jobs_option,
+    local_cores,
+    out_option,
+    running,
+)
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
 from wattfold.coordinator.figures.constraint_evaluation import draw
 from wattfold.coordinator.simulation.experiments.constraint.case import (
@@ -34,7 +40,6 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     stand_ins,
 )
 from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DEFAULTS = Settings()
@@ -44,16 +49,8 @@ _FOLDER = "eurora"
 @click.command("constraint")
 @click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(list(FAMILIES)))
 @click.option("--all", "everything", is_flag=True, help="All families.")
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("reproduce-constraint"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for report, figures and the results of single cases.",
-)
-@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@out_option("constraint")
+@jobs_option
 @click.option(
     "--quick", is_flag=True, help="Few instances of each family, for a look; labelled so."
 )
@@ -136,7 +133,7 @@ def constraint(
             plan,
             chosen,
             store=ResultStore(folder / "cases"),
-            backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+            backend=local_cores(jobs),
             progress=progress,
         )
         report = report_of(evaluation, known, draw)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
+from wattfold.coordinator.cli.simulation.reproduce_run import (
+    finish,
+    jobs_option,
+    local_cores,
+    out_option,
+    running,
+)
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
 from wattfold.coordinator.figures.equipartition_evaluation import draw
 from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
@@ -24,7 +29,6 @@ from wattfold.coordinator.simulation.experiments.equipartition.settings import (
     stand_ins,
 )
 from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DEFAULTS = Settings()
@@ -38,16 +42,8 @@ _DEFAULTS = Settings()
     help=f"Seeds of both experiments. Default: {SHORT_SEEDS} of the short runs, {LONG_SEEDS} of "
     "the long ones.",
 )
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("reproduce-equipartition"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for report, figures and the results of single cases.",
-)
-@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@out_option("equipartition")
+@jobs_option
 @click.option(
     "--quick", is_flag=True, help="Short runs and few seeds, for a look. Everything is labelled so."
 )
@@ -98,7 +94,7 @@ def equipartition(
         evaluation = evaluate(
             plan,
             store=ResultStore(folder / "cases"),
-            backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+            backend=local_cores(jobs),
             progress=progress,
         )
         report = report_of(evaluation, known, draw)

@@ -12,7 +12,13 @@ import click
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
 from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
+from wattfold.coordinator.cli.simulation.reproduce_run import (
+    finish,
+    jobs_option,
+    local_cores,
+    out_option,
+    running,
+)
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range
 from wattfold.coordinator.figures.parm_evaluation import draw
 from wattfold.coordinator.simulation.experiments.parm.case import Log
@@ -24,7 +30,6 @@ from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
 from wattfold.coordinator.simulation.experiments.parm.report import report_of
 from wattfold.coordinator.simulation.experiments.parm.settings import Settings, stand_ins
 from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
@@ -46,16 +51,8 @@ _DEFAULTS = Settings()
     metavar="N",
     help=f"Seeds of each experiment. Default: {SEEDS}, for the cluster {CLUSTER_SEEDS}.",
 )
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("reproduce-parm"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for reports, figures and the results of single cases.",
-)
-@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@out_option("parm")
+@jobs_option
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
 @click.option(
     "--quick",
@@ -140,7 +137,7 @@ def parm(
         (EXPERIMENTS[name], _plan(name, options["seeds"], options["quick"], settings, log))
         for name in chosen
     ]
-    backend = DaskCluster(address=dask) if dask else LocalCores(processes=jobs or _cores())
+    backend = DaskCluster(address=dask) if dask else local_cores(jobs)
     try:
         with running(session, folder) as progress:
             evaluation = evaluate(
@@ -200,8 +197,3 @@ def _log(path: Path | None) -> Log:
         if not len(read_swf(path).workload):
             raise BadRequestError(f"{path} has no jobs; name another log with --log FILE")
     return log
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
+
+import click
 
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.session import Session
 from wattfold.coordinator.cli.simulation.reproduce_tables import print_report
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
 from wattfold.coordinator.simulation.experiments.report import Report, document
+from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress, progress_on
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]"
+)
+
+
+def out_option(paper: str) -> Callable[[F], F]:
+    """Where files go, of the command of a paper."""
+    return click.option(
+        "--out",
+        "folder",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path(f"reproduce-{paper}"),
+        show_default=True,
+        metavar="DIR",
+        help="Folder for report, figures and the results of single cases.",
+    )
+
+
+def local_cores(jobs: int | None) -> LocalCores:
+    """So many processes here, else one for each core there is."""
+    return LocalCores(processes=jobs or len(os.sched_getaffinity(0)))
 
 
 @contextmanager

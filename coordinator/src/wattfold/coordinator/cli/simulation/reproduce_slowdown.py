@@ -12,7 +12,13 @@ import click
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.simulation.reproduce_run import finish, running
+from wattfold.coordinator.cli.simulation.reproduce_run import (
+    finish,
+    jobs_option,
+    local_cores,
+    out_option,
+    running,
+)
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
 from wattfold.coordinator.figures.slowdown_evaluation import draw
 from wattfold.coordinator.simulation.experiments.report import write_report
@@ -32,7 +38,6 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import
     Settings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DEFAULTS = Settings()
@@ -47,16 +52,8 @@ _DEFAULTS = Settings()
     metavar="N",
     help=f"Seeds of the workloads that are drawn. Default: {SEEDS}.",
 )
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("reproduce-slowdown-driven"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for report, figures and the results of single cases.",
-)
-@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]")
+@out_option("slowdown-driven")
+@jobs_option
 @click.option(
     "--quick",
     is_flag=True,
@@ -155,7 +152,7 @@ def slowdown_driven(
             plan,
             [EXPERIMENTS[name] for name in chosen],
             store=ResultStore(folder / "cases"),
-            backend=LocalCores(processes=jobs or len(os.sched_getaffinity(0))),
+            backend=local_cores(jobs),
             progress=progress,
         )
         report = report_of(evaluation, known, draw)

@@ -21,33 +21,8 @@ from wattfold.coordinator.simulation.experiments.claim_tables import (
     write_text,
 )
 from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+from wattfold.coordinator.simulation.experiments.swept import Totals
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement
-from wattfold.coordinator.simulation.sweep.run import Failure, SweepResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """How the cases of an evaluation went."""
-
-    failures: tuple[Failure, ...]
-    cases: int
-    stored: int
-    """Cases that had a result before."""
-    broken: tuple[str, ...]
-    """Files that were no results and have been made again."""
-    core_s: float
-    """Processor time of all cases, also of those from before."""
-
-    @classmethod
-    def of(cls, result: SweepResult) -> Totals:
-        """Of a sweep."""
-        return cls(
-            failures=result.failures,
-            cases=len(result.done) + len(result.failures),
-            stored=result.stored,
-            broken=result.broken,
-            core_s=sum(done.cpu_s for done in result.done.values()),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,8 +33,8 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     WALLTIME,
     WQT_SHARE,
 )
-from wattfold.coordinator.simulation.experiments.report import Totals
 from wattfold.coordinator.simulation.experiments.samples import Samples, judged
+from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,
@@ -44,9 +44,9 @@ from wattfold.coordinator.simulation.experiments.verdicts import (
     near,
 )
 from wattfold.coordinator.simulation.results.intervals import Interval, ratio_of_means
-from wattfold.coordinator.simulation.sweep.case import Case, code_version
+from wattfold.coordinator.simulation.sweep.case import Case
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 from wattfold.coordinator.simulation.workloads.workload import Floats
 
@@ -104,21 +104,14 @@ def evaluate(
 
     Raises OSError where a result cannot be stored, and what the backend raises.
     """
-    version = code_version(_DECIDES)
     cases: list[InstanceCase] = [case for family in families for case in plan.cases(family)]
-    result = run_sweep(
-        cast("list[Case]", cases),
-        measure,
-        version=version,
-        store=store,
-        backend=backend,
-        progress=progress,
+    samples, totals = swept(
+        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
     )
-    samples = Samples(result.done, version)
     return Evaluation(
         plan=plan,
         findings=tuple(findings_of(plan, family, samples) for family in families),
-        totals=Totals.of(result),
+        totals=totals,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from wattfold.coordinator.simulation.experiments.equipartition.case import (
     ADAPTIVE,
@@ -15,8 +14,8 @@ from wattfold.coordinator.simulation.experiments.equipartition.case import (
 )
 from wattfold.coordinator.simulation.experiments.equipartition.measure import measure
 from wattfold.coordinator.simulation.experiments.equipartition.settings import LOADS
-from wattfold.coordinator.simulation.experiments.report import Totals
 from wattfold.coordinator.simulation.experiments.samples import Samples, judged
+from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,
@@ -30,9 +29,8 @@ from wattfold.coordinator.simulation.results.intervals import (
     mean_interval,
     ratio_of_means,
 )
-from wattfold.coordinator.simulation.sweep.case import Case, code_version
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _ROOT = "wattfold.coordinator."
@@ -102,18 +100,11 @@ def evaluate(
 
     Raises OSError where a result cannot be stored, and what the backend raises.
     """
-    version = code_version(_DECIDES)
     chosen = experiments(plan)
     cases: list[LoadCase] = [case for one in reversed(chosen) for case in plan.all_cases(one.jobs)]
-    result = run_sweep(
-        cast("list[Case]", cases),
-        measure,
-        version=version,
-        store=store,
-        backend=backend,
-        progress=progress,
+    samples, totals = swept(
+        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
     )
-    samples = Samples(result.done, version)
     return Evaluation(
         plan=plan,
         findings=tuple(
@@ -125,7 +116,7 @@ def evaluate(
             )
             for one in chosen
         ),
-        totals=Totals.of(result),
+        totals=totals,
     )
 
 

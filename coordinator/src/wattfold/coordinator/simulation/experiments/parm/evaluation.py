@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from wattfold.coordinator.simulation.experiments.parm import (
     cluster,
@@ -16,11 +15,10 @@ from wattfold.coordinator.simulation.experiments.parm import (
 from wattfold.coordinator.simulation.experiments.parm.case import ParmCase
 from wattfold.coordinator.simulation.experiments.parm.measure import measure
 from wattfold.coordinator.simulation.experiments.parm.outcomes import Outcomes, Plan, Point
-from wattfold.coordinator.simulation.experiments.report import Totals
+from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement
-from wattfold.coordinator.simulation.sweep.case import Case, code_version
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DECIDES = (
@@ -116,11 +114,6 @@ class Evaluation:
     totals: Totals
 
 
-def version() -> str:
-    """Of the code that results are made by."""
-    return code_version(_DECIDES)
-
-
 def evaluate(
     plans: Sequence[tuple[Experiment, Plan]],
     *,
@@ -133,19 +126,12 @@ def evaluate(
     Raises ValueError for an experiment without the log it needs, OSError where a result cannot be
     stored, and what the backend raises.
     """
-    made_by = version()
     cases = [case for experiment, plan in plans for case in experiment.cases(plan)]
     # The dear ones first, so that no core is left alone with one at the end.
     cases.sort(key=_cost, reverse=True)
-    result = run_sweep(
-        cast("list[Case]", cases),
-        measure,
-        version=made_by,
-        store=store,
-        backend=backend,
-        progress=progress,
+    outcomes, totals = swept(
+        cases, measure, _DECIDES, Outcomes, store=store, backend=backend, progress=progress
     )
-    outcomes = Outcomes(result.done, made_by)
     return Evaluation(
         findings=tuple(
             Findings(
@@ -156,7 +142,7 @@ def evaluate(
             )
             for experiment, plan in plans
         ),
-        totals=Totals.of(result),
+        totals=totals,
     )
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from wattfold.coordinator.simulation.experiments.report import Totals
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.slowdown_driven import curie, limits, models
 from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, SlowdownCase
 from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import measure
+from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement
-from wattfold.coordinator.simulation.sweep.case import Case, code_version
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
-from wattfold.coordinator.simulation.sweep.run import Backend, run_sweep
+from wattfold.coordinator.simulation.sweep.run import Backend
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _POLICIES = "wattfold.coordinator.policies."
@@ -106,11 +104,6 @@ class Evaluation:
     totals: Totals
 
 
-def version() -> str:
-    """Of the code that results are made by."""
-    return code_version(_DECIDES)
-
-
 def evaluate(
     plan: Plan,
     experiments: Sequence[Experiment],
@@ -123,19 +116,12 @@ def evaluate(
 
     Raises OSError where a result cannot be stored, and what the backend raises.
     """
-    made_by = version()
     cases = [case for experiment in experiments for case in experiment.cases(plan)]
     # The dear ones first, so that no core is left alone with one at the end.
     cases.sort(key=_cost, reverse=True)
-    result = run_sweep(
-        cast("list[Case]", cases),
-        measure,
-        version=made_by,
-        store=store,
-        backend=backend,
-        progress=progress,
+    samples, totals = swept(
+        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
     )
-    samples = Samples(result.done, made_by)
     return Evaluation(
         plan=plan,
         findings=tuple(
@@ -147,7 +133,7 @@ def evaluate(
             )
             for experiment in experiments
         ),
-        totals=Totals.of(result),
+        totals=totals,
     )
 
 
