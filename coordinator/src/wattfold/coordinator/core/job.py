@@ -167,6 +167,8 @@ class JobSpec:
     spread: Spread = Spread.ANY
     among: tuple[NodeId, ...] = ()
     """The nodes on which it may be; empty = any."""
+    epochs: int = 0
+    """Those of a training job, all of them; 0 = it is none, or does not say."""
 
     @property
     def lends(self) -> bool:

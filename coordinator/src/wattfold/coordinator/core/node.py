@@ -101,6 +101,8 @@ class NodeSpec:
     gpus: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     memory_mechanism: str = ""
+    gpu_model: str = ""
+    """What all its GPUs are, in one word people use (V100); empty = not known, or unlike ones."""
 
     packages: tuple[Zone, ...] = field(init=False, compare=False, repr=False)
     """The zones a policy chooses caps for. Derived, as are the sums: policies ask all the time."""
