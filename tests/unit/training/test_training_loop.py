@@ -139,6 +139,39 @@ def test_a_signal_passed_on_twice_is_one_and_a_later_one_ends_it_now(
     assert two(late=True) == -signal.SIGTERM
 
 
+def test_what_it_forks_ends_as_ever() -> None:
+    with StopFlag((signal.SIGTERM, signal.SIGUSR1)) as flag:
+        pid = os.fork()
+        if not pid:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM
+    assert not flag.number
+
+
+def test_data_that_fails_because_of_the_signal_does_not_cost_the_steps(tmp_path: Path) -> None:
+    def broken(told: bool) -> Iterator[int]:
+        yield from range(3)
+        if told:
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise OSError("a worker was killed")
+
+    def train(told: bool) -> None:
+        training = Training(1, tmp_path)
+        for _ in training:
+            for _ in training.steps(broken(told)):
+                training.note(1.0)
+
+    with pytest.raises(OSError, match="a worker was killed"):
+        train(told=False)
+    with pytest.raises(SystemExit):
+        train(told=True)
+    again = Training(1, tmp_path)
+    left = [list(again.steps(range(5))) for _ in again]
+    assert left == [[3, 4]]
+
+
 def _join(slots: Any, barrier: Any, rank: int) -> Callable[[int], int]:
     def agree(number: int) -> int:
         slots[rank] = number

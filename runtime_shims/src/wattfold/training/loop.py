@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, NoReturn, TextIO, TypeVar
 
 from wattfold.training import reports, states
 from wattfold.training.reports import Epoch
@@ -108,7 +108,16 @@ class Training:
             next(left, None)
         if skip:
             self._put_chance(self._next_chance)
-        for item in left:
+        while True:
+            try:
+                item = next(left)
+            except StopIteration:
+                return
+            except Exception:
+                # The signal may have ended processes that it loads data with.
+                if not self._flag.number:
+                    raise
+                self._leave(self._flag.number, alone=True)
             yield item
             self._step += 1
             number = self._agree(self._flag.number)
@@ -141,12 +150,12 @@ class Training:
         if last or self.done % self._every == 0:
             self._try_save()
 
-    def _leave(self, number: int) -> None:
-        """Saves, with all ranks, and ends the program."""
-        saved = self._try_save()
+    def _leave(self, number: int, *, alone: bool = False) -> NoReturn:
+        """Saves, with all ranks or ``alone``, and ends the program."""
+        saved = self._try_save(alone=alone)
         raise SystemExit(128 + number if saved else EX_IOERR)
 
-    def _try_save(self) -> bool:
+    def _try_save(self, *, alone: bool = False) -> bool:
         """Saves; one that cannot be written is told, and the one before stays."""
         saved = True
         if self._saves:
@@ -156,7 +165,8 @@ class Training:
                 saved = False
                 self._say(f"{error}; the last good snapshot stays")
         # The others wait for it: where they ended, their launcher might end the one that saves.
-        self._agree(0)
+        if not alone:
+            self._agree(0)
         return saved
 
     @property

@@ -24,6 +24,7 @@ class StopFlag:
         self._signals = signals
         self._before: dict[int, Any] = {}
         self._since_s = 0.0
+        self._owner = os.getpid()
 
     def __enter__(self) -> StopFlag:
         for number in self._signals:
@@ -42,12 +43,20 @@ class StopFlag:
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if not self.number:
+        if os.getpid() != self._owner:
+            # One that the program has forked: it has nothing to save, and ends as it always would.
+            if number == signal.SIGTERM:
+                _end_by(number)
+        elif not self.number:
             self.number, self._since_s = number, time.monotonic()
         elif time.monotonic() - self._since_s >= HURRY_AFTER_S:
             # What is being written is not in place yet: the snapshot before stays good.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            _end_by(number)
+
+
+def _end_by(number: int) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def agreed(number: int) -> int:
