@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.site.live_site import ROOT, LiveSite, wait_until
+from system.site.live_site import LiveSite, wait_until
+from system.training.gated import EXAMPLE, gated, lose, undisturbed
 
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
 pytestmark = pytest.mark.timeout(240)
 AGENT = 'gpus = ["0", "1"]\n'
-EXAMPLE = ROOT / "runtime_shims/examples/train_numpy.py"
 EPOCHS = 12
-GATED = """
-import pathlib, runpy, sys, time
-from wattfold.training import Training
-
-class Gated(Training):
-    def __iter__(self):
-        for epoch in super().__iter__():
-            # As many epochs as the gate says, unless it is told to go.
-            while epoch >= int(gate.read_text()) and not self._flag.number:
-                time.sleep(0.01)
-            yield epoch
-
-gate, out = map(pathlib.Path, sys.argv[2:4])
-losses, digest = runpy.run_path(sys.argv[1])["train"](Gated(), 512)
-out.write_text("".join(f"{loss!r}\\n" for loss in losses) + f"weights {digest}\\n")
-"""
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +51,11 @@ def history(site: LiveSite, job_id: str) -> list[dict[str, str]]:
     return [dict(word.split("=") for word in line.split()) for line in text.splitlines()]
 
 
-def undisturbed(folder: Path) -> str:
-    """What the example comes to by itself, without Wattfold."""
-    words = ("--epochs", str(EPOCHS), "--samples", "512", "--out", str(folder / "alone"))
-    threads = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(EXAMPLE), *words], cwd=folder, env=threads, check=True)
-    return (folder / "alone").read_text()
-
-
 def test_put_back_and_killed_it_comes_to_the_same(site: LiveSite, tmp_path: Path) -> None:
     gate, out = tmp_path / "gate", tmp_path / "out"
     gate.write_text("3")
-    command = (sys.executable, "-c", GATED, str(EXAMPLE), str(gate), str(out))
-    job_id = submit(
-        site, "--epochs", str(EPOCHS), "--requeue", "2", "--app", "net", command=command
-    )
+    options = ("--epochs", str(EPOCHS), "--requeue", "2", "--app", "net")
+    job_id = submit(site, *options, command=gated(gate, out))
     spec = site.job(job_id).spec
     assert (spec.unit, spec.size_max, spec.epochs) == (pb.SIZE_UNIT_UNITS, 1, EPOCHS)
     saved(site, job_id, 3)
@@ -94,15 +65,12 @@ def test_put_back_and_killed_it_comes_to_the_same(site: LiveSite, tmp_path: Path
     gate.write_text("6")
     saved(site, job_id, 6)
     # By force, with the keeper: nobody has seen how it ended.
-    pid = site.pid(job_id)
-    keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(keeper, signal.SIGKILL)
-    os.kill(pid, signal.SIGKILL)
+    lose(site.pid(job_id))
     wait_until("attempt 3", lambda: site.job(job_id).attempt == 3)
     assert site.job(job_id).epochs_saved == 6
     gate.write_text(str(EPOCHS))
     assert site.ended(job_id).state == pb.JOB_STATE_COMPLETED, site.job(job_id)
-    assert out.read_text() == undisturbed(tmp_path)
+    assert out.read_text() == undisturbed(tmp_path, EPOCHS)
     epochs = history(site, job_id)
     assert [int(one["epoch"]) for one in epochs] == list(range(1, EPOCHS + 1))
     assert [one["attempt"] for one in epochs] == ["1"] * 3 + ["2"] * 3 + ["3"] * 6
