@@ -76,6 +76,14 @@ def test_limits_are_tried_on_the_least_number_and_fit_a_curve(
     assert "V100" in wattfold("profiles", "net").stdout
 
 
+def test_nodes_of_one_model_are_one(wattfold: Command, fake: FakeCoordinator) -> None:
+    words = ("--node", "n1,n2", "--gpus", "2", "--app", "net")
+    assert wattfold("profile", "epochs", *words, "--", "true").exit_code == 0
+    assert asked(fake) == [("n1", 2, 0), ("n2", 2, 0)]
+    (time,) = fake.profiles["net"].epoch_times
+    assert (time.seconds, time.count) == (30, 6)
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -233,6 +233,8 @@ class Node:
         """Those of its agent and of the configuration, sorted; the model of its GPUs is one."""
         own = self.spec.features if self.spec else ()
         model = (self.spec.gpu_model,) if self.spec and self.spec.gpu_model else ()
+        if not (own or model or self.features):
+            return ()
         return tuple(sorted({*own, *model, *self.features}))
 
     @property

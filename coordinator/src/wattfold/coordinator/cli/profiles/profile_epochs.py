@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import click
 
@@ -256,14 +257,12 @@ def _profile(app: str, timed: Sequence[Timed]) -> pb.Profile:
     for one in timed:
         by_model.setdefault(one.probe.node.gpu_model, []).append(one)
     for model, runs in by_model.items():
-        for one in runs:
-            if not one.probe.limit_uw:
-                profile.epoch_times.add(
-                    gpu_model=model,
-                    gpus=one.probe.gpus,
-                    seconds=one.seconds,
-                    count=one.count,
-                )
+        plain = [one for one in runs if not one.probe.limit_uw]
+        for gpus in sorted({one.probe.gpus for one in plain}):
+            alike = [one for one in plain if one.probe.gpus == gpus]
+            count = sum(one.count for one in alike)
+            mean_s = sum(one.seconds * one.count for one in alike) / count
+            profile.epoch_times.add(gpu_model=model, gpus=gpus, seconds=mean_s, count=count)
         limits = _by_limit(runs)
         if len(limits) >= LIMITS_MIN:
             profile.gpu_curves.append(_curve(model, limits))
@@ -271,13 +270,14 @@ def _profile(app: str, timed: Sequence[Timed]) -> pb.Profile:
 
 
 def _by_limit(runs: Sequence[Timed]) -> dict[float, float]:
-    """Seconds by limit in W, of the runs on as many GPUs as those with limits had."""
+    """Mean seconds by limit in W, of the runs on as many GPUs as those with limits had."""
     gpus = {one.probe.gpus for one in runs if one.probe.limit_uw}
-    return {
-        (one.probe.limit_uw or greatest_uw(one.probe.node)) / 1e6: one.seconds
-        for one in runs
-        if one.probe.gpus in gpus
-    }
+    seen: dict[float, list[float]] = {}
+    for one in runs:
+        if one.probe.gpus in gpus:
+            limit_uw = one.probe.limit_uw or greatest_uw(one.probe.node)
+            seen.setdefault(limit_uw / 1e6, []).append(one.seconds)
+    return {limit_w: fmean(seconds) for limit_w, seconds in seen.items()}
 
 
 def _curve(model: str, limits: Mapping[float, float]) -> pb.GpuCurve:
