@@ -9,6 +9,7 @@ the application on the model), and is then scaled; else it teaches nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime, Training
@@ -58,20 +59,22 @@ class AppEpochs:
                 return one
         return None
 
-    def training(self, epochs: int) -> Training:
-        """As policies see a job of so many epochs."""
-        return Training(
-            epochs=epochs,
-            times=tuple(
-                EpochTime(
-                    gpu_model=one.gpu_model,
-                    gpus=one.gpus,
-                    seconds=one.seconds,
-                    curve=self.curve(one.gpu_model),
-                )
-                for one in self.times
-            ),
-        )
+
+@lru_cache(maxsize=4096)
+def training(known: AppEpochs, epochs: int) -> Training:
+    """As policies see a job of so many epochs; of alike jobs the same object."""
+    return Training(
+        epochs=epochs,
+        times=tuple(
+            EpochTime(
+                gpu_model=one.gpu_model,
+                gpus=one.gpus,
+                seconds=one.seconds,
+                curve=known.curve(one.gpu_model),
+            )
+            for one in known.times
+        ),
+    )
 
 
 NOTHING_SEEN = AppEpochs()

@@ -15,6 +15,7 @@ from wattfold.coordinator.core.epoch_times import (
     NOTHING_SEEN,
     AppEpochs,
     stored,
+    training,
     with_epoch,
 )
 from wattfold.coordinator.core.job import Job, JobState
@@ -30,7 +31,7 @@ def training_of(state: State, job: Job) -> Training | None:
     known = state.epoch_times.get(job.spec.app)
     if not job.spec.epochs or known is None or not known.times:
         return None
-    return known.training(job.spec.epochs)
+    return training(known, job.spec.epochs)
 
 
 def epochs_told(state: State, event: ev.EpochsTold, now_ns: int) -> list[act.Action]:
