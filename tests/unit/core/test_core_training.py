@@ -19,7 +19,15 @@ from wattfold.coordinator.core.epoch_times import (
     SeenEpochs,
     with_epoch,
 )
-from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import (
+    MAX_DONE,
+    Assignment,
+    Job,
+    JobKind,
+    JobState,
+    ResizeMode,
+    SizeUnit,
+)
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.core.restart_cost import UNSEEN_NS
@@ -121,7 +129,7 @@ def test_what_is_told_of_another_attempt_or_of_no_training_is_nothing() -> None:
     tell(stage, 5, attempt=2)
     assert job(stage).epochs_saved == 0
     tell(stage, 50)
-    assert (job(stage).epochs_saved, job(stage).done) == (10, 1.0)
+    assert (job(stage).epochs_saved, job(stage).done) == (10, MAX_DONE)
     stage = site(epochs=0)
     start(stage)
     tell(stage, 5, 30)

@@ -18,7 +18,7 @@ from wattfold.coordinator.core.epoch_times import (
     training,
     with_epoch,
 )
-from wattfold.coordinator.core.job import Job, JobState
+from wattfold.coordinator.core.job import MAX_DONE, Job, JobState
 from wattfold.coordinator.core.state import State
 from wattfold.coordinator.models.training import Training
 
@@ -42,7 +42,8 @@ def epochs_told(state: State, event: ev.EpochsTold, now_ns: int) -> list[act.Act
     if event.attempt != job.attempt:
         return []
     share = _saved(job, event.saved)
-    job.done, job.done_at_ns, job.over_since_ns = share, now_ns, -1
+    # It has something to do after its last epoch, such as to write a model.
+    job.done, job.done_at_ns, job.over_since_ns = min(share, MAX_DONE), now_ns, -1
     restart.told_progress(state, job, share, now_ns)
     state.index.show_job(job.job_id)
     if event.epoch_ns > 0:
