@@ -88,6 +88,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         self.jobs_in_the_way: list[str] = []
         self.finish_at_once = False
         self.epochs_are_told = True
+        self.upside_down = False
         self.looks = 0
         self.fail: Callable[[str], tuple[grpc.StatusCode, str] | None] = lambda method: None
         self._token = token
@@ -360,7 +361,8 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         if job.spec.epochs and state == pb.JOB_STATE_COMPLETED and self.epochs_are_told:
             limit_w = (job.spec.gpu_cap_uw or 250 * W) / W
             job.epochs_saved, job.epochs_timed = job.spec.epochs, job.spec.epochs - 1
-            job.epoch_s = 60 / job.size * V100_RESNET.slowdown(limit_w)
+            slower = V100_RESNET.slowdown(limit_w)
+            job.epoch_s = 60 / job.size * (1 / slower if self.upside_down else slower)
         job.ended_at_s = job.started_at_s + seconds if job.started_at_s else job.submitted_at_s
         job.energy_uj = round(0.9 * (job.cap_uw or 60 * W) * seconds)
         del job.shares[:]

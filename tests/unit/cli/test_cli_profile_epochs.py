@@ -76,6 +76,18 @@ def test_limits_are_tried_on_the_least_number_and_fit_a_curve(
     assert "V100" in wattfold("profiles", "net").stdout
 
 
+def test_times_that_no_limit_explains_make_no_curve(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    fake.upside_down = True
+    words = ("--node", "n1", "--gpus", "1", "--gpu-caps", "125,200", "--app", "net")
+    result = wattfold("profile", "epochs", *words, "--", "true")
+    assert result.exit_code == 0
+    assert "no curve of limits for V100: the best one misses" in result.stderr
+    assert not fake.profiles["net"].gpu_curves
+    assert len(fake.profiles["net"].epoch_times) == 1
+
+
 def test_nodes_of_one_model_are_one(wattfold: Command, fake: FakeCoordinator) -> None:
     words = ("--node", "n1,n2", "--gpus", "2", "--app", "net")
     assert wattfold("profile", "epochs", *words, "--", "true").exit_code == 0

@@ -23,6 +23,8 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 LIMITS_MIN = 3
 """Fewer fit no curve."""
+ERROR_MAX = 0.1
+"""Above this share of the times a curve says more of noise than of limits; policies go without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +267,15 @@ def _profile(app: str, timed: Sequence[Timed]) -> pb.Profile:
             profile.epoch_times.add(gpu_model=model, gpus=gpus, seconds=mean_s, count=count)
         limits = _by_limit(runs)
         if len(limits) >= LIMITS_MIN:
-            profile.gpu_curves.append(_curve(model, limits))
+            curve = _curve(model, limits)
+            if curve.rms_error <= ERROR_MAX:
+                profile.gpu_curves.append(curve)
+            else:
+                click.echo(
+                    f"warning: no curve of limits for {model or 'these GPUs'}: the best one misses "
+                    f"the times by {curve.rms_error * 100:.0f} %; take more epochs, or longer ones",
+                    err=True,
+                )
     return profile
 
 
