@@ -149,6 +149,19 @@ def test_epochs_teach_what_one_takes_on_so_many_gpus_of_a_model() -> None:
     assert view(stage).training is None
 
 
+def test_policies_look_again_at_alike_jobs_where_a_time_is_another() -> None:
+    stage = site()
+    stage.submit("b", spec())
+    stage.submit("c", replace(spec(), app="other"))
+    start(stage)
+    seen = []
+    for number, seconds in enumerate((0.0, 60.0, 61.0, 90.0), start=1):
+        tell(stage, number, seconds)
+        seen.append(JobId("b") in stage.core.touched.jobs)
+        assert JobId("c") not in stage.core.touched.jobs
+    assert seen == [False, True, False, True]
+
+
 def test_one_too_short_to_be_heard_of_teaches_at_its_end() -> None:
     stage = site()
     start(stage)
