@@ -39,6 +39,8 @@ class Stock:
         self._views: dict[NodeId, NodeView] = {}
         self._bytes: dict[NodeId, int] = {}
         self._gpus: dict[NodeId, frozenset[str]] = {}
+        self._free: dict[NodeId, Amounts] = {}
+        """What is left of nodes that were looked at since anything of them changed."""
         self._counted: list[_Alike] | None = None
         """None: to be counted anew."""
 
@@ -46,12 +48,12 @@ class Stock:
         """An independent copy."""
         twin = Stock(self._nodes)
         twin._views = self._views
-        twin._bytes, twin._gpus = dict(self._bytes), dict(self._gpus)
+        twin._bytes, twin._gpus, twin._free = dict(self._bytes), dict(self._gpus), dict(self._free)
         return twin
 
     def take(self, share: Share) -> None:
         """Gives the memory and the GPUs of a share away."""
-        self._counted = None
+        self._change(share.node_id)
         if share.memory_bytes:
             self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) + share.memory_bytes
         if share.gpus:
@@ -59,7 +61,7 @@ class Stock:
 
     def give_back(self, share: Share) -> None:
         """Undoes `take`."""
-        self._counted = None
+        self._change(share.node_id)
         if share.memory_bytes:
             self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) - share.memory_bytes
         if share.gpus:
@@ -71,9 +73,13 @@ class Stock:
 
     def free(self, node_id: NodeId) -> Amounts:
         """What is left of a node; its cores are not counted here."""
-        view = self._view(node_id)
-        left_bytes = view.spec.memory_bytes - view.blocked_bytes - self._bytes.get(node_id, 0)
-        return Amounts(memory_bytes=max(left_bytes, 0), gpus=len(self.free_gpus(node_id)))
+        known = self._free.get(node_id)
+        if known is None:
+            view = self._view(node_id)
+            left_bytes = view.spec.memory_bytes - view.blocked_bytes - self._bytes.get(node_id, 0)
+            known = Amounts(memory_bytes=max(left_bytes, 0), gpus=len(self.free_gpus(node_id)))
+            self._free[node_id] = known
+        return known
 
     def free_gpus(self, node_id: NodeId) -> tuple[str, ...]:
         """GPUs of a node that nobody has."""
@@ -137,6 +143,10 @@ class Stock:
             key = node.features, capacity, free
             found[key] = found.get(key, 0) + 1
         return [_Alike(*key, count) for key, count in found.items()]
+
+    def _change(self, node_id: NodeId) -> None:
+        self._free.pop(node_id, None)
+        self._counted = None
 
     def _taken_gpus(self, node_id: NodeId) -> frozenset[str]:
         return self._gpus.get(node_id, frozenset())

@@ -135,6 +135,7 @@ class PoolSimulation:
         self._peaks = [0, 0]
         self._rounds = 0
         self._decisions = self._deciding_ns = self._longest_ns = 0
+        self._deciding_cpu_ns = self._longest_cpu_ns = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
         known: Any = self._holdings.jobs
@@ -264,12 +265,15 @@ class PoolSimulation:
 
     def _decided(self, now_ns: int) -> Sequence[Any]:
         """What the scheduler decides, and how long that took."""
-        began_ns = time.perf_counter_ns()
+        began_ns, began_cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
         decisions = self.scheduler.decide(now_ns)
         took_ns = time.perf_counter_ns() - began_ns
+        worked_ns = time.thread_time_ns() - began_cpu_ns
         self._decisions += 1
         self._deciding_ns += took_ns
         self._longest_ns = max(self._longest_ns, took_ns)
+        self._deciding_cpu_ns += worked_ns
+        self._longest_cpu_ns = max(self._longest_cpu_ns, worked_ns)
         return decisions
 
     def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:
@@ -342,6 +346,8 @@ class PoolSimulation:
             decisions=self._decisions,
             deciding_ns=self._deciding_ns,
             longest_decision_ns=self._longest_ns,
+            deciding_cpu_ns=self._deciding_cpu_ns,
+            longest_decision_cpu_ns=self._longest_cpu_ns,
         )
 
 
