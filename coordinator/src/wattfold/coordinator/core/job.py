@@ -170,6 +170,8 @@ class JobSpec:
     predicted_uw: int = 0
     """What all of it is predicted to draw at its greatest size and full speed, above what idle
     nodes do; 0 = not known. A prediction: what it may draw is up to caps."""
+    epochs: int = 0
+    """Those of a training job, all of them; 0 = it is none, or does not say."""
 
     @property
     def lends(self) -> bool:

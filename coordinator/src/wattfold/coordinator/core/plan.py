@@ -14,6 +14,7 @@ from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.models.training import Training
 
 NOBODY = JobId("")
 
@@ -87,6 +88,8 @@ class JobView:
     serial_ppm: int = -1
     """The share of its time that fewer cores do not stretch (`models.amdahl`), as measured in its
     run; -1 = it was not."""
+    training: Training | None = None
+    """What is known of its epochs, where it is a training job."""
 
     @property
     def greatest_size(self) -> int:
