@@ -7,7 +7,7 @@ the agent names them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -96,27 +96,39 @@ class Stock:
         if spec.unit is SizeUnit.UNITS:
             return self._missing_units(spec)
         needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
-        if not spec.requests or len(self.nodes_for(spec)) >= needed:
+        if not spec.requests or self._count(spec) >= needed:
             return ""
-        able = [node for node in self._nodes if could_hold(node, spec)]
-        if len(able) < needed:
-            return f"asks for {wanted_text(spec)}, which {_too_few(len(able))} in reach can hold"
-        free = {node.spec.node_id: self.free(node.spec.node_id) for node in able}
-        short = [name for name, left in free.items() if left.memory_bytes < spec.memory_bytes]
+        able = self.able(spec)
+        if able < needed:
+            return f"asks for {wanted_text(spec)}, which {_too_few(able)} in reach can hold"
+        names = [node.spec.node_id for node in self._nodes if could_hold(node, spec)]
+        short = [name for name in names if self.free(name).memory_bytes < spec.memory_bytes]
         on = "a node" if needed == 1 else f"each of {needed} nodes"
-        if len(able) - len(short) < needed:
-            told = [f"{memory_text(free[name].memory_bytes)} free on {name}" for name in short]
-            return f"needs {memory_text(spec.memory_bytes)} of memory on {on}: {_some(told)}"
-        told = [f"{left.gpus} free on {name}" for name, left in free.items()]
+        if able - len(short) < needed:
+            told = _some(short, lambda name: f"{memory_text(self.free(name).memory_bytes)} free")
+            return f"needs {memory_text(spec.memory_bytes)} of memory on {on}: {told}"
+        told = _some(names, lambda name: f"{self.free(name).gpus} free")
         also = f" beside {memory_text(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
-        return f"needs {gpus_text(spec.gpus)} on {on}{also}: {_some(told)}"
+        return f"needs {gpus_text(spec.gpus)} on {on}{also}: {told}"
+
+    def able(self, spec: JobSpec) -> int:
+        """How many nodes could hold a job that has them alone, or a unit of it."""
+        return sum(one.number for one in self._suiting(spec) if spec.unit_amounts <= one.capacity)
+
+    def _count(self, spec: JobSpec) -> int:
+        """How many nodes `holds` is true of."""
+        return sum(one.number for one in self._suiting(spec) if spec.unit_amounts <= one.free)
+
+    def _suiting(self, spec: JobSpec) -> list[_Alike]:
+        """The nodes with the features a job asks for, of those that it names."""
+        alike = self._count_alike(spec.among) if spec.among else self._alike()
+        return [one for one in alike if {*spec.features} <= {*one.features}]
 
     def _missing_units(self, spec: JobSpec) -> str:
         """`missing` of a job of units, which may share nodes."""
         if not spec.requests:
             return ""
-        alike = self._count_alike(spec.among) if spec.among else self._alike()
-        able = [one for one in alike if {*spec.features} <= {*one.features}]
+        able = self._suiting(spec)
         now = _over(spec, ((one.free, one.number) for one in able))
         most = _over(spec, ((one.capacity, one.number) for one in able))
         asked = f"{size_text(spec, spec.size_min)} with {wanted_text(spec)}{_where(spec)}"
@@ -197,7 +209,8 @@ def _too_few(count: int) -> str:
     return "no node" if not count else f"only {count} of the nodes"
 
 
-def _some(told: Iterable[str]) -> str:
-    listed = list(told)
-    more = len(listed) - NAMED_MAX
-    return ", ".join(listed[:NAMED_MAX]) + (f" and {more} more nodes" if more > 0 else "")
+def _some(nodes: Sequence[NodeId], told: Callable[[NodeId], str]) -> str:
+    """What is told of nodes, of the first ones alone."""
+    more = len(nodes) - NAMED_MAX
+    named = ", ".join(f"{told(node)} on {node}" for node in nodes[:NAMED_MAX])
+    return named + (f" and {more} more nodes" if more > 0 else "")
