@@ -68,6 +68,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         mode_source=spec.mode_source,
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
+        predicted_uw=spec.predicted_uw,
         dram_cap_uw=spec.levels.dram_uw,
         gpu_cap_uw=spec.levels.gpu_uw,
         limit_ns=spec.limit_ns,

@@ -167,6 +167,9 @@ class JobSpec:
     spread: Spread = Spread.ANY
     among: tuple[NodeId, ...] = ()
     """The nodes on which it may be; empty = any."""
+    predicted_uw: int = 0
+    """What all of it is predicted to draw at its greatest size and full speed, above what idle
+    nodes do; 0 = not known. A prediction: what it may draw is up to caps."""
     epochs: int = 0
     """Those of a training job, all of them; 0 = it is none, or does not say."""
 

@@ -141,7 +141,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +190,7 @@ class JobSpec(_message.Message):
     SHARING_FIELD_NUMBER: _ClassVar[int]
     UNIT_CORES_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
+    PREDICTED_UW_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -231,7 +232,8 @@ class JobSpec(_message.Message):
     sharing: CoreSharing
     unit_cores: int
     spread: UnitSpread
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ...) -> None: ...
+    predicted_uw: int
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held")

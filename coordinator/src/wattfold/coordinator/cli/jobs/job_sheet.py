@@ -87,6 +87,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ),
         ("cap", _cap(job)),
         *_levels(job),
+        *([("predicted", f.power(spec.predicted_uw))] if spec.predicted_uw else []),
         *_attempt_fields(job),
         *_times(job, now_s),
         *([("queue", spec.queue)] if spec.queue else []),

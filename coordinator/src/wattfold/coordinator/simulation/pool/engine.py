@@ -22,7 +22,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, thread_time_ns
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,7 @@ class PoolSimulation:
         self._peaks = [0, 0]
         self._rounds = 0
         self._decisions = self._deciding_ns = self._longest_ns = 0
+        self._deciding_cpu_ns = self._longest_cpu_ns = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
         known: Any = self._holdings.jobs
@@ -264,9 +265,18 @@ class PoolSimulation:
 
     def _decided(self, now_ns: int) -> Sequence[Any]:
         """What the scheduler decides, and how long that took."""
-        began_ns = perf_counter_ns()
-        decisions = self.scheduler.decide(now_ns)
-        took_ns = perf_counter_ns() - began_ns
+        if self.scheduler.each_event:
+            # It takes microseconds; the clock of CPU time takes as much again.
+            began_ns = perf_counter_ns()
+            decisions = self.scheduler.decide(now_ns)
+            took_ns = perf_counter_ns() - began_ns
+        else:
+            began_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
+            decisions = self.scheduler.decide(now_ns)
+            took_ns = perf_counter_ns() - began_ns
+            worked_ns = thread_time_ns() - began_cpu_ns
+            self._deciding_cpu_ns += worked_ns
+            self._longest_cpu_ns = max(self._longest_cpu_ns, worked_ns)
         self._decisions += 1
         self._deciding_ns += took_ns
         if took_ns > self._longest_ns:
@@ -343,6 +353,8 @@ class PoolSimulation:
             decisions=self._decisions,
             deciding_ns=self._deciding_ns,
             longest_decision_ns=self._longest_ns,
+            deciding_cpu_ns=self._deciding_cpu_ns,
+            longest_decision_cpu_ns=self._longest_cpu_ns,
         )
 
 
