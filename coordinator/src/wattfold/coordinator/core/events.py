@@ -263,6 +263,7 @@ class ProcessReading:
     saving: Saving = Saving.UNKNOWN
     resident: bool = False
     """It holds no core of the node."""
+    gpu_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
