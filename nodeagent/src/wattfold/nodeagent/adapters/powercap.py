@@ -192,6 +192,14 @@ class PowercapZone:
         text, age_ns = self._files.read_counter(self._meter.folder, "energy_uj")
         return int(text), age_ns
 
+    def told(self, file: str) -> tuple[int | None, int]:
+        """Something else that is told of it, and its age, nanoseconds; None = it is not."""
+        try:
+            text, age_ns = self._files.read_counter(self._meter.folder, file)
+            return int(text), age_ns
+        except (OSError, ValueError):
+            return None, 0
+
     def write_cap_uw(self, cap_uw: int) -> int:
         """Sets the limits of all interfaces and switches them on; the value read back.
 
@@ -255,14 +263,16 @@ class PowercapZone:
             return []
         found = []
         for interface in self._capping:
-            folder = self._files.path(interface.folder).absolute()
-            found += [
-                (folder / file, str(self.limits.floor_uw))
+            limits = [
+                self._files.path(interface.folder, file).absolute()
                 for file in interface.limit_files()
                 if f"{interface.folder}/{file}" not in self._unsaved
             ]
-            if self._files.may(interface.folder, "enabled", os.R_OK):
-                found.append((folder / "enabled", "1"))
+            found += [(path, str(self.limits.floor_uw)) for path in limits]
+            switch = self._files.path(interface.folder, "enabled").absolute()
+            # Of some drivers the limit itself is the switch.
+            if switch not in limits and self._files.may(interface.folder, "enabled", os.R_OK):
+                found.append((switch, "1"))
         return found
 
     def snapshot(self) -> dict[str, int]:

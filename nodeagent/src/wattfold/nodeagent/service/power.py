@@ -185,6 +185,10 @@ class NodePower:
         """Sum of the floors of all zones of a kind that can be capped."""
         return sum(s.floor_uw for s in self.zones.values() if s.zone.kind is kind)
 
+    def count(self, kind: ZoneKind) -> int:
+        """The number of zones of a kind."""
+        return sum(state.zone.kind is kind for state in self.zones.values())
+
     def package_energy_uj(self) -> int:
         """Energy of all packages since the start of the agent."""
         return sum(s.meter.total_uj for s in self.zones.values() if s.zone.kind is ZoneKind.PACKAGE)
