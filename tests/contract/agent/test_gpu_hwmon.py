@@ -122,6 +122,7 @@ def test_graphics_without_power_are_no_gpus_and_one_that_is_gone_is_an_error(
     tmp_path: Path,
 ) -> None:
     card(tmp_path, 4, {"name": "i915"})
+    card(tmp_path, 7, {"name": "amdgpu", "power1_average": f"{20 * W}"})
     card(tmp_path, 5, {"name": "nouveau", "power1_max": "1"})
     assert not HwmonGpus(tmp_path)
     sensors = card(tmp_path, 6, AMD)

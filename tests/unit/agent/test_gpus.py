@@ -72,6 +72,12 @@ INTEL = gpus(GpuVendor.INTEL, "GPU-pci-1", "GPU-pci-2")
         (NVIDIA, (), GpuNames.UUID, {"CUDA_VISIBLE_DEVICES": ""}),
         (AMD, ("GPU-8",), GpuNames.UUID, {"ROCR_VISIBLE_DEVICES": "GPU-8"}),
         (AMD, ("GPU-8",), GpuNames.INDEX, {"ROCR_VISIBLE_DEVICES": "1"}),
+        (
+            gpus(GpuVendor.AMD, "GPU-7", "GPU-pci-0000.03.00.0"),
+            ("GPU-pci-0000.03.00.0", "GPU-7"),
+            GpuNames.UUID,
+            {"ROCR_VISIBLE_DEVICES": "1,GPU-7"},
+        ),
         (AMD, (), GpuNames.UUID, {"ROCR_VISIBLE_DEVICES": ""}),
         (INTEL, ("GPU-pci-2",), GpuNames.UUID, {"ZE_AFFINITY_MASK": "1"}),
         (INTEL, (), GpuNames.UUID, {"ZE_AFFINITY_MASK": "2"}),

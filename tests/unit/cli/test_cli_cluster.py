@@ -36,6 +36,9 @@ def test_power(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.power.committed_uw = 300 * W
     assert "150%" in wattfold("power").stdout
     assert "by levels" not in text
+    assert "emulated" not in text
+    fake.power.emulated_nodes, fake.power.known_nodes = 1, 2
+    assert "1 of 2 nodes: no power of theirs is real" in wattfold("power").stdout
     fake.power.levelled_jobs, fake.power.dram_beyond_uw = 2, -12 * W
     assert "DRAM -12.0 W (2 jobs)" in wattfold("power").stdout
     fake.power.gpu_beyond_uw = -300 * W

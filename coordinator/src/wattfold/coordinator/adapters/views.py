@@ -365,6 +365,9 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
         energy_uj=seen.energy_uj,
         policy=policy,
     )
+    known = [node.spec for node in state.nodes.values() if node.spec is not None]
+    message.known_nodes = len(known)
+    message.emulated_nodes = sum(spec.emulated for spec in known)
     add_outside(message, state)
     add_levels(message, state)
     return message

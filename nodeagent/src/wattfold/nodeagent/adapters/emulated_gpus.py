@@ -54,6 +54,7 @@ class EmulatedGpus:
                 # Of a start with more of them.
                 shutil.rmtree(folder)
         self._limits_w: dict[str, float] = {}
+        self._shown: dict[str, int] = {}
         self.operate()
 
     def operate(self) -> None:
@@ -73,4 +74,7 @@ class EmulatedGpus:
         for name, zone in self._zones.items():
             share = min(1.0, max(0.0, busy.get(name, 0.0)))
             zone.advance(self._model.power_w(self._limits_w[name], share), elapsed_s)
-            zone.show(BUSY_FILE, round(100 * share))
+            percent = round(100 * share)
+            if self._shown.get(name) != percent:
+                zone.show(BUSY_FILE, percent)
+                self._shown[name] = percent

@@ -245,7 +245,8 @@ class EmulatedFirmware:
             job.members = descendants(job.keeper) if self._needs_members() else []
             cpu_ns = self._clock.read_ns(name, job.keeper, job.members)
             used_ns += cpu_ns - job.cpu_ns
-            job.backlog_s += (cpu_ns - job.cpu_ns) / NS_PER_S
+            if job.gpus:
+                job.backlog_s += (cpu_ns - job.cpu_ns) / NS_PER_S
             job.cpu_ns = cpu_ns
             self._throttle.tick(name, cpu_ns, now_ns, _fresh(job.keeper))
         return used_ns

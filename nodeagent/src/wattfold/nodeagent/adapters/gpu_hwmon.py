@@ -7,7 +7,7 @@ amdgpu (the kernel's documentation of the driver): ``power1_cap`` in microwatts,
 whole watts, with ``_min`` and ``_max``; power, no energy. A range that makes no sense is not told.
 xe and i915 (their hwmon ABI): ``power1_max`` of the card, else ``power2_max`` of the package; 0
 means that no limit is on, which is shown as ``enabled``; ``_rated_max`` and an energy counter.
-There ``power1_cap`` is another limit, which is left alone.
+There ``power1_cap`` is another limit, which is left alone. Graphics without a limit are no zones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wattfold.contract.units import UW_PER_W
 from wattfold.nodeagent.adapters.powercap_files import may
 from wattfold.nodeagent.core.energy import PowerSum
 from wattfold.nodeagent.core.gpu_findings import GpuFacts
-from wattfold.nodeagent.core.gpus import DeviceNode, GpuVendor, NodeGpu, model_word
+from wattfold.nodeagent.core.gpus import UNNAMED, DeviceNode, GpuVendor, NodeGpu, model_word
 
 _VENDORS = {"amdgpu": GpuVendor.AMD, "xe": GpuVendor.INTEL, "i915": GpuVendor.INTEL}
 _LIMIT = "constraint_0_power_limit_uw"
@@ -109,7 +109,7 @@ class HwmonGpus:
                 return _node_gpu(gpu).zone
             case "enabled" if gpu.files.can_be_off:
                 return str(int(self._number(gpu, gpu.files.limit) != 0))
-            case "constraint_0_name" if (gpu.hwmon / gpu.files.limit).exists():
+            case "constraint_0_name":
                 return "long_term"
             case "constraint_0_power_limit_uw":
                 # One that is switched off would be the greatest there is.
@@ -186,8 +186,8 @@ class HwmonGpus:
             if vendor is None:
                 continue
             files = _AMD if vendor is GpuVendor.AMD else _intel(_intel_number(hwmon))
-            shown = (hwmon / files.limit, hwmon / files.energy, *(hwmon / p for p in files.power))
-            if not any(path.is_file() for path in shown):
+            if not (hwmon / files.limit).is_file():
+                # Of a processor, whose package has the limit, or of a guest, which may set none.
                 continue
             unique = _maybe(device / "unique_id")
             named = device.name.replace(":", ".")
@@ -198,7 +198,7 @@ class HwmonGpus:
                 device=device,
                 hwmon=hwmon,
                 files=files,
-                id=f"GPU-{unique}" if unique else f"GPU-pci-{named}",
+                id=f"GPU-{unique}" if unique else f"{UNNAMED}{named}",
                 model=model_word(_maybe(device / "product_name")),
                 nodes=_nodes(device),
             )

@@ -24,12 +24,19 @@ from wattfold.nodeagent.adapters.powercap_files import ZoneFiles
 
 DEADLINE_S = 0.25
 """Drivers take 10 to 20 ms to set a limit."""
+FIRST_S = 5.0
+"""For what was never read. All that is asked for later was read at the start."""
 STALE_S = 5.0
 _Answer = TypeVar("_Answer")
 _LIMIT = "constraint_0_power_limit_uw"
 _SETTINGS = (_LIMIT, "enabled")
 _MOVING = ("energy_uj", "busy_percent", "memory_used_bytes")
-_EVERY_S = {**dict.fromkeys(_SETTINGS, 0.5), **dict.fromkeys(_MOVING, 0.1)}
+_EVERY_S = {
+    **dict.fromkeys(_SETTINGS, 0.5),
+    "energy_uj": 0.2,
+    "busy_percent": 1.0,
+    "memory_used_bytes": 1.0,
+}
 """What is read again, and how often. All else does not change."""
 
 
@@ -59,7 +66,7 @@ class _Device:
         self._stale_s = stale_s
         self._change = threading.Condition()
         self._values: dict[str, _Value] = {}
-        self._asked: set[str] = set()
+        self._asked: set[str] = set(_MOVING)
         self._may: dict[tuple[str, int], bool | None] = {}
         self._setting: _Setting | None = None
         self._called_s: float | None = None
@@ -76,7 +83,7 @@ class _Device:
                 self._values.pop(file, None)
                 self._asked.add(file)
                 self._change.notify_all()
-                self._change.wait_for(lambda: file in self._values, self._deadline_s)
+                self._wait_first(lambda: file in self._values)
             value = self._values.get(file)
             coming = self._coming(file)
             if coming is not None:
@@ -119,7 +126,7 @@ class _Device:
             known = self._may.setdefault((file, mode), None)
             if known is None:
                 self._change.notify_all()
-                self._change.wait_for(lambda: self._may[file, mode] is not None, self._deadline_s)
+                self._wait_first(lambda: self._may[file, mode] is not None)
             return bool(self._may[file, mode])
 
     def stop(self) -> None:
@@ -129,6 +136,10 @@ class _Device:
             self._change.notify_all()
         self._thread.join(self._deadline_s)
 
+    def _wait_first(self, there: Callable[[], bool]) -> None:
+        """Until it is there; not on a device that has not answered for long already."""
+        self._change.wait_for(lambda: there() or self._slow(), FIRST_S)
+
     def _coming(self, file: str) -> int | None:
         """A limit that may hold at any moment."""
         setting = self._setting
@@ -137,6 +148,7 @@ class _Device:
         return int(setting.text)
 
     def _slow(self) -> bool:
+        """Whether it takes longer than it should to answer what it was asked last."""
         return self._called_s is not None and time.monotonic() - self._called_s > self._deadline_s
 
     def _late(self) -> TimeoutError:
@@ -150,7 +162,7 @@ class _Device:
     def _run(self) -> None:
         while True:
             with self._change:
-                self._change.wait_for(self._something_to_do, 0.05)
+                self._change.wait_for(self._something_to_do, self._idle_s())
                 if self._stopped:
                     return
                 setting = self._setting
@@ -168,6 +180,16 @@ class _Device:
     def _something_to_do(self) -> bool:
         new = self._asked - self._values.keys() or None in self._may.values()
         return bool(self._stopped or self._setting is not None or new)
+
+    def _idle_s(self) -> float:
+        """Until something is to be read again."""
+        now_s = time.monotonic()
+        known = [
+            (file, self._values[file].at_s)
+            for file in self._asked & _EVERY_S.keys()
+            if file in self._values
+        ]
+        return max(0.0, min((at_s + _EVERY_S[f] - now_s for f, at_s in known), default=1.0))
 
     def _due(self) -> list[str]:
         now_s = time.monotonic()

@@ -14,6 +14,8 @@ _MAKERS = (
     "NVIDIA Tesla Quadro GeForce AMD Instinct Radeon Intel(R) Intel Data Center GPU Max Arc Pro"
 )
 _SERIES = frozenset({"RTX", "GTX", "TITAN", "Max"})
+UNNAMED = "GPU-pci-"
+"""What ids begin with of GPUs that have none of their own; no library takes them."""
 VISIBLE = "WATTFOLD_GPUS"
 """Ids of the job's own GPUs, whatever the vendor and however its libraries are told."""
 
@@ -116,7 +118,10 @@ def gpu_environment(
     for vendor in dict.fromkeys(gpu.vendor for gpu in there):
         mine = [by_id[name] for name in own if name in by_id and by_id[name].vendor is vendor]
         by_number = names is GpuNames.INDEX or vendor is GpuVendor.INTEL
-        text = ",".join(str(gpu.index) if by_number else gpu.id for gpu in mine)
+        numbers = [by_number or gpu.id.startswith(UNNAMED) for gpu in mine]
+        text = ",".join(
+            str(gpu.index) if number else gpu.id for gpu, number in zip(mine, numbers, strict=True)
+        )
         if vendor is GpuVendor.INTEL and not mine:
             text = str(sum(gpu.vendor is vendor for gpu in there))
         told[_VARIABLES[vendor]] = text
