@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from wattfold.contract.ids import JobId
+from wattfold.nodeagent import check
 from wattfold.nodeagent.adapters.config import Config, load
 from wattfold.nodeagent.adapters.config_error import ConfigError
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
@@ -16,6 +17,7 @@ from wattfold.nodeagent.adapters.powercap import PowercapZone, discover
 from wattfold.nodeagent.adapters.throttle import BandwidthThrottle
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
+from wattfold.nodeagent.core.findings import Status
 
 A, B = "GPU-emulated-0", "GPU-emulated-1"
 W = 1_000_000
@@ -125,6 +127,14 @@ def test_quotas_are_those_of_package_or_gpus_whichever_is_less(tmp_path: Path) -
     assert share(25, 150) == pytest.approx(share(25, 250)) != pytest.approx(share(95, 150))
     at_floor = dict(firmware.floor_writes(95 * W, 35 * W, 100 * W))
     assert int(at_floor[quota.absolute()]) / 50_000 == pytest.approx(0.516, abs=0.01)
+
+
+def test_the_check_says_that_they_are_emulated(tmp_path: Path) -> None:
+    where = (f"--state-dir={tmp_path}/state", f"--run-dir={tmp_path}/run")
+    report = check.examine(configured("--emulated-gpus", "2", "--gpu-model", "T4", *where))
+    (told,) = (f for f in report.findings if f.subject == "gpus")
+    assert told.finding.startswith("2 emulated T4, 60..70 W each")
+    assert told.status is Status.LIMITED
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from wattfold.nodeagent import check
+from wattfold.nodeagent.adapters.config import load
 from wattfold.nodeagent.adapters.gpu_hwmon import HwmonGpus
 from wattfold.nodeagent.adapters.gpu_search import find_gpus
 from wattfold.nodeagent.adapters.powercap import PowercapZone, RangeSetting, discover
@@ -132,6 +134,19 @@ def test_graphics_without_power_are_no_gpus_and_one_that_is_gone_is_an_error(
     with pytest.raises(FileNotFoundError):
         zone.write_cap_uw(100 * W)
     assert list(sensors.iterdir()) == []
+
+
+def test_the_check_says_what_they_can(tmp_path: Path) -> None:
+    card(tmp_path / "sys", 1, AMD, {"unique_id": "a1b2"})
+    (tmp_path / "powercap").mkdir()
+    where = [f"--{name}={tmp_path / name}" for name in ("state-dir", "run-dir", "powercap-root")]
+    flags = [*where[:2], f"--powercap-root={tmp_path / 'powercap'}", "--gpu-access", "off"]
+    report = check.examine(load(flags), tmp_path)
+    texts = {f.finding for f in report.findings if f.subject == "gpu-a1b2"}
+    assert any("can be capped from 75 to 300 W" in text for text in texts), texts
+    assert any("energy can be measured" in text for text in texts)
+    access = [f.finding for f in report.findings if f.subject == "access to GPUs"]
+    assert access == ["jobs are told which are theirs, as configured"]
 
 
 def test_they_are_found_beside_those_of_the_other_vendor(tmp_path: Path) -> None:
