@@ -28,7 +28,8 @@ OfRank = (
 def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Action]:
     """A job enters the queue."""
     job_state = JobState.HELD if event.held else JobState.PENDING
-    state.jobs[event.job_id] = Job(
+    index = state.index
+    state.jobs[event.job_id] = job = Job(
         job_id=event.job_id,
         spec=event.spec,
         state=job_state,
@@ -38,11 +39,11 @@ def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Act
         epoch=state.epoch,
         known=foresight.known(state, event.spec),
     )
-    state.index.add_job(state.jobs[event.job_id])
+    index.add_job(job)
     state.submissions += 1
     if event.key:
         state.keys[event.key] = event.job_id
-        state.index.key_of[event.job_id] = event.key
+        index.key_of[event.job_id] = event.key
         state.key_prints[event.key] = event.fingerprint
     if not event.held:
         state.plan_needed = "job submitted"
@@ -465,15 +466,15 @@ def _drop_oldest(state: State) -> None:
 
     Open jobs do not count: however many there are, one that has just ended is still known.
     """
-    ended, limit = state.index.ended, state.settings.kept_ended_jobs
+    index, ended, limit = state.index, state.index.ended, state.settings.kept_ended_jobs
     while len(ended) > limit:
         job_id = next(iter(ended))
         del state.jobs[job_id]
-        state.index.forget_job(job_id)
-        key = state.index.key_of.pop(job_id, "")
+        index.forget_job(job_id)
+        key = index.key_of.pop(job_id, "")
         if key:
-            state.index.spent_keys[key] = None
-    while len(state.index.spent_keys) > state.settings.kept_keys:
-        key = next(iter(state.index.spent_keys))
-        del state.index.spent_keys[key], state.keys[key]
+            index.spent_keys[key] = None
+    while len(index.spent_keys) > state.settings.kept_keys:
+        key = next(iter(index.spent_keys))
+        del index.spent_keys[key], state.keys[key]
         state.key_prints.pop(key, None)

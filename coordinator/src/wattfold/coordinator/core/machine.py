@@ -61,20 +61,21 @@ class CoordinatorCore:
     def handle(self, event: ev.Event, now_ns: int, cause: str = "") -> list[act.Action]:
         """Takes one event in and returns what to do, checked against all invariants."""
         state = self.state
-        state.index.news = []
-        if state.index.touched.everything:
+        index = state.index
+        index.news = []
+        if index.touched.everything:
             node_events.recount_fixed(state)
-        state.index.touch_due(now_ns)
+        index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
         out += reservation_events.pass_time(state, now_ns)
-        for job in state.index.take_over_limit(now_ns):
+        for job in index.take_over_limit(now_ns):
             out += job_events.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
         if node_id is not None:
-            state.index.touch(node_id)
+            index.touch(node_id)
         if node_id is None or node_id in state.nodes or isinstance(event, ev.NodeRegistered):
             out += _HANDLERS[type(event)](state, event, now_ns)
-        self.touched = state.index.touched
+        self.touched = index.touched
         out += reconcile(state, now_ns, cause)
         out += _solve(state, now_ns, cause)
         out += _wake(state, now_ns, cause)
@@ -129,15 +130,17 @@ def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
 
 def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """Asks for the next time at which something is due without an event."""
-    times: list[int | None] = [state.ledger.next_settling_ns(now_ns), state.revisit_ns or None]
-    times.append(state.ledger.over_deadline_ns or None)
-    times += [state.index.next_due_ns(), state.index.next_limit_ns()]
-    times.append(reservation_events.next_ns(state))
-    due = [time for time in times if time is not None and time > now_ns]
-    if not due:
-        return []
-    at_ns = min(due)
-    if now_ns < state.woken_at_ns <= at_ns:
+    index, ledger = state.index, state.ledger
+    times = (
+        ledger.next_settling_ns(now_ns),
+        state.revisit_ns,
+        ledger.over_deadline_ns,
+        index.next_due_ns(),
+        index.next_limit_ns(),
+        reservation_events.next_ns(state),
+    )
+    at_ns = min([time for time in times if time and time > now_ns], default=0)
+    if not at_ns or now_ns < state.woken_at_ns <= at_ns:
         return []
     state.woken_at_ns = at_ns
     return [act.WakeAt(at_ns=at_ns, cause=cause)]

@@ -239,13 +239,16 @@ class Node:
     @property
     def usable(self) -> bool:
         """Whether jobs may be there: it is in service and obeys."""
-        known = self.admitted and self.spec is not None
-        return self.state is NodeState.UP and known and self.duty in IN_SERVICE
+        return self._up and self.duty in IN_SERVICE
+
+    @property
+    def _up(self) -> bool:
+        return self.state is NodeState.UP and self.admitted and self.spec is not None
 
     @property
     def takes_jobs(self) -> bool:
         """Whether new jobs may go there."""
-        return self.usable and self.duty is Duty.SERVING
+        return self.duty is Duty.SERVING and self._up
 
     @property
     def gone(self) -> bool:
