@@ -20,6 +20,7 @@ ONE, OTHER = map(str, (CPUS[0], CPUS[-1]))
 A, B = "GPU-emulated-0", "GPU-emulated-1"
 BURN = ["sh", "-c", "while :; do :; done"]
 PLAIN = ("--masks", "affinity", "--throttle", "signals")
+CPU_GROUPS = Path("/sys/fs/cgroup/cpu")
 SMALL = """gpu_min_w = 30.0
 gpu_max_w = 200.0
 gpu_idle_w = 10.0
@@ -37,10 +38,20 @@ def inventory(running: AgentProcess) -> pb.Inventory:
 @pytest.fixture
 def gpu_agent(tmp_path: Path) -> Iterator[AgentProcess]:
     need_two_cpus()
+    if os.geteuid() != 0 or not CPU_GROUPS.is_dir():
+        pytest.skip("needs root and the CPU controller of version 1")
     config = Path(emulation_file(tmp_path))
     config.write_text("emulated_gpus = 2\n" + config.read_text() + SMALL)
-    with agent("--config", str(config), *PLAIN, *EMULATE) as running:
+    flags = ("--masks", "affinity", "--throttle", "cgroup")
+    with agent("--config", str(config), *flags, *EMULATE) as running:
         yield running
+
+
+def cores_allowed(running: AgentProcess, job: str) -> float:
+    """CPU seconds a second that the kernel lets a job have."""
+    (group,) = CPU_GROUPS.glob(f"wattfold/{running.node}-*/{job}")
+    quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+    return int(quota) / int(period)
 
 
 def test_emulated_gpus_are_told_as_such_and_their_caps_slow_their_job(
@@ -57,9 +68,9 @@ def test_emulated_gpus_are_told_as_such_and_their_caps_slow_their_job(
     gpu_agent.lease()
     gpu_agent.caps(package_0=95, dram_0=35, gpu_emulated_1=200)
     gpu_agent.launch("slow", BURN, ONE, gpus=[A], launch_cpus=1)
+    assert cores_allowed(gpu_agent, "slow") == pytest.approx(0.15, abs=0.01)
     gpu_agent.cpu_rate("slow", 0.5)
-    slow = gpu_agent.cpu_rate("slow", 1.5)
-    assert slow < 0.25
+    assert gpu_agent.cpu_rate("slow", 1.5) < 0.25
     message = gpu_agent.telemetry(
         lambda m: bool(m.jobs and m.jobs[0].gpu_uses and m.jobs[0].gpu_uses[0].busy_percent > 50)
     )
@@ -69,9 +80,7 @@ def test_emulated_gpus_are_told_as_such_and_their_caps_slow_their_job(
     by_name = {zone.name: zone.power_uw for zone in message.zones}
     assert by_name["gpu-emulated-1"] <= 10_500_000, "idle: nobody has it"
     gpu_agent.caps(gpu_emulated_0=200)
-    # Others may use the processors now; some second of the next ones will be free enough.
-    rates = (gpu_agent.cpu_rate("slow", 1) for _ in range(20))
-    assert any(rate > 2 * max(slow, 0.1) for rate in rates)
+    until(lambda: cores_allowed(gpu_agent, "slow") == 1)
     before = gpu_agent.telemetry(lambda m: bool(m.jobs)).jobs[0]
     assert before.gpu_energy_uj >= use.energy_uj > 0
     gpu_agent.signal("slow", signal.SIGKILL)
@@ -104,19 +113,30 @@ def shown(running: AgentProcess, job: str) -> str:
     return (running.work() / f"wattfold-{job}.out").read_text()
 
 
-def test_a_device_has_one_owner_and_goes_on_when_nothing_of_that_is_alive(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("root", "mechanism", "file"),
+    [
+        ("/sys/fs/cgroup", pb.GPU_ACCESS_CGROUP_V1, "devices/devices.deny"),
+        ("/sys/fs/cgroup/unified", pb.GPU_ACCESS_CGROUP_V2, "cgroup.controllers"),
+        ("/sys/fs/cgroup", pb.GPU_ACCESS_CGROUP_V2, "cgroup.controllers"),
+    ],
+)
+def test_a_device_has_one_owner_and_goes_on_when_nothing_of_that_is_alive(
+    tmp_path: Path, root: str, mechanism: int, file: str
+) -> None:
     need_two_cpus()
-    if os.geteuid() != 0 or not Path("/sys/fs/cgroup/devices/devices.deny").exists():
-        pytest.skip("needs root and the devices controller of version 1")
-    with agent(*holding_agent(tmp_path, "--gpu-access", "cgroup")) as running:
-        assert inventory(running).gpu_access == pb.GPU_ACCESS_CGROUP_V1
+    if os.geteuid() != 0 or not (Path(root) / file).exists():
+        pytest.skip(f"needs root and {root}/{file}")
+    flags = ("--gpu-access", "cgroup", "--cgroup-root", root)
+    with agent(*holding_agent(tmp_path, *flags)) as running:
+        assert inventory(running).gpu_access == mechanism
         for name, gpus, answers in (("one", ["1"], "no yes yes "), ("none", [], "no no yes ")):
             running.launch(name, ["sh", "-c", TRY], ONE, gpus=gpus)
             assert shown(running, name) == answers
         running.launch("a", [sys.executable, "-c", HOLD], ONE, gpus=["0"])
-        file = running.work() / "child"
-        until(lambda: file.exists() and bool(file.read_text()))
-        child = int(file.read_text())
+        note = running.work() / "child"
+        until(lambda: note.exists() and bool(note.read_text()))
+        child = int(note.read_text())
         held = [pid for pid in family(running.processes()["a"].pid) if holds_zero(pid)]
         assert held
         running.signal("a", signal.SIGTERM, grace_s=0.2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wattfold.nodeagent.core.gpu_emulation import MODELS
@@ -117,6 +117,7 @@ def test_unlike_gpus_have_no_common_model() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=30)
 @given(limit=st.floats(0, 1), busy=st.floats(0, 1), lower=st.floats(0, 1))
 def test_no_model_draws_more_than_its_limit_and_lower_limits_are_slower(
     name: str, limit: float, busy: float, lower: float
