@@ -303,7 +303,8 @@ class Assignment:
 class RankEnd:
     """How the process of a job on one node ended, and what it used.
 
-    ``core_ns`` are cores held times time; the idle share of its energy is not in ``energy_uj``.
+    ``core_ns`` are cores held times time; the idle share of its energy, and that of its GPUs, is
+    not in ``energy_uj``.
     """
 
     exit_code: int
@@ -315,6 +316,7 @@ class RankEnd:
     core_ns: int = 0
     idle_energy_uj: int = 0
     saving: Saving = Saving.UNKNOWN
+    gpu_energy_uj: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
