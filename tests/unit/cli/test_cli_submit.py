@@ -47,7 +47,7 @@ def test_every_option_arrives(wattfold: Command, fake: FakeCoordinator, tmp_path
         *("submit", "--nodes", "2-4", "--kind", "evolving", "--mode", "team", "--time", "1h30m"),
         *("--name", "n", "--app", "a", "--priority", "2.5", "--cwd", str(tmp_path)),
         *("--output", "o", "--error", "e", "--exclusive", "--cap", "45.5", "--hold"),
-        *("--dram-cap", "11", "--gpu-cap", "0.2kW"),
+        *("--dram-cap", "11", "--gpu-cap", "0.2kW", "--predicted-power", "93"),
         *("--idempotency-key", "k", "--export", "none", "--env", "X=1", "--", "true"),
     )
     assert result.exit_code == 0, result.output
@@ -59,6 +59,7 @@ def test_every_option_arrives(wattfold: Command, fake: FakeCoordinator, tmp_path
     assert (spec.stdout_path, spec.stderr_path) == ("o", "e")
     assert (spec.exclusive, spec.cap_uw) == (True, 45_500_000)
     assert (spec.dram_cap_uw, spec.gpu_cap_uw) == (11_000_000, 200_000_000)
+    assert spec.predicted_uw == 93_000_000
     assert spec.env["X"] == "1"
     assert fake.submissions[-1].held
     assert fake.submissions[-1].idempotency_key == "k"

@@ -153,6 +153,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         mode=mode,
         exclusive=message.exclusive,
         cap_uw=message.cap_uw,
+        predicted_uw=message.predicted_uw,
         tasks_per_node=tasks,
         # charmrun starts the others of its nodes.
         own_launcher=message.own_launcher or (mode is ResizeMode.MAP and unit is SizeUnit.NODES),

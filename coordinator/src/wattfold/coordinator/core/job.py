@@ -167,6 +167,9 @@ class JobSpec:
     spread: Spread = Spread.ANY
     among: tuple[NodeId, ...] = ()
     """The nodes on which it may be; empty = any."""
+    predicted_uw: int = 0
+    """What all of it is predicted to draw at its greatest size and full speed, above what idle
+    nodes do; 0 = not known. A prediction: what it may draw is up to caps."""
     epochs: int = 0
     """Those of a training job, all of them; 0 = it is none, or does not say."""
 
@@ -300,7 +303,8 @@ class Assignment:
 class RankEnd:
     """How the process of a job on one node ended, and what it used.
 
-    ``core_ns`` are cores held times time; the idle share of its energy is not in ``energy_uj``.
+    ``core_ns`` are cores held times time; the idle share of its energy, and that of its GPUs, is
+    not in ``energy_uj``.
     """
 
     exit_code: int
@@ -312,6 +316,7 @@ class RankEnd:
     core_ns: int = 0
     idle_energy_uj: int = 0
     saving: Saving = Saving.UNKNOWN
+    gpu_energy_uj: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

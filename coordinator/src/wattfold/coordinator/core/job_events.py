@@ -345,6 +345,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
         saving=reading.saving,
+        gpu_energy_uj=reading.gpu_energy_uj,
     )
     rank.end = _judged(job, rank, end)
     if reading.epochs_saved >= 0:

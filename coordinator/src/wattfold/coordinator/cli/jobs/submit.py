@@ -210,6 +210,14 @@ from wattfold.v1 import coordinator_pb2 as pb
     help="A fixed package cap a node, instead of the choice of the policy.",
 )
 @click.option(
+    "--predicted-power",
+    "predicted_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="What all of it will draw at full speed, above what idle nodes do. A policy that plans "
+    "with it (`constraint`) gives the job no higher cap than it needs for that.",
+)
+@click.option(
     "--dram-cap",
     "dram_cap_uw",
     type=POWER_UW,
@@ -383,6 +391,7 @@ def _spec(
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
+        predicted_uw=options["predicted_uw"] or 0,
         dram_cap_uw=options["dram_cap_uw"] or 0,
         gpu_cap_uw=options["gpu_cap_uw"] or 0,
         memory_bytes=options["memory_bytes"] or 0,
