@@ -16,13 +16,13 @@ from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
 pytestmark = pytest.mark.timeout(240)
-AGENT = 'gpus = ["0", "1"]\n'
+AGENT = "emulated_gpus = 2\n"
 EPOCHS = 12
 
 
 @pytest.fixture(scope="module")
 def shared(start_site: Callable[..., LiveSite]) -> LiveSite:
-    return start_site(nodes=2, policy="fifo-easy", agent=AGENT)
+    return start_site(nodes=2, policy="fifo-easy", budget_w=2000, agent=AGENT)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_put_back_and_killed_it_comes_to_the_same(site: LiveSite, tmp_path: Path
     assert f"{EPOCHS} of {EPOCHS}" in site.wattfold("show", job_id).stdout
     known = json.loads(site.wattfold("--json", "profiles", "net").stdout)
     (seen,) = known["epoch_times"]
-    assert seen["gpus"] == 1
+    assert (seen["gpu_model"], seen["gpus"]) == ("V100", 1)
     assert seen["seconds"] > 0
 
 
@@ -97,7 +97,7 @@ def test_its_epochs_are_measured_on_a_node_alone(site: LiveSite, tmp_path: Path)
     ("spec", "why"),
     [
         ({"due_at_s": 1e9}, "give a time to come"),
-        ({"features": ["V100"]}, "no node has the feature 'V100'"),
+        ({"features": ["T4"]}, "no node has the feature 'T4'; the GPUs there are: V100"),
         ({"epochs": 2**31}, "at most 10000000 are taken"),
     ],
 )
