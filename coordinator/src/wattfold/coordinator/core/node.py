@@ -232,9 +232,12 @@ class Node:
 
     @property
     def all_features(self) -> tuple[str, ...]:
-        """Those of its agent and those of the configuration, sorted."""
+        """Those of its agent and of the configuration, sorted; the model of its GPUs is one."""
         own = self.spec.features if self.spec else ()
-        return tuple(sorted({*own, *self.features})) if own or self.features else ()
+        model = (self.spec.gpu_model,) if self.spec and self.spec.gpu_model else ()
+        if not (own or model or self.features):
+            return ()
+        return tuple(sorted({*own, *model, *self.features}))
 
     @property
     def usable(self) -> bool:

@@ -186,13 +186,14 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         snapshot_dir=request.snapshot_dir,
         resident=request.resident,
         pes=request.pes,
+        epochs=request.epochs,
     )
 
 
 def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
     """A process, running or ended."""
     until_ns = now_ns if job.live else job.ended_ns
-    return pb.ProcessInfo(
+    info = pb.ProcessInfo(
         job_id=job.id,
         pid=job.pid,
         state=_STATES[job.state],
@@ -214,6 +215,10 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         resident=job.live and job.resident,
         gpu_energy_uj=job.gpu_energy_uj,
     )
+    if not job.live and job.report is not None:
+        info.epochs_saved, info.epochs_timed = job.report.epoch, job.report.timed
+        info.epoch_mean_ns = job.report.mean_ns
+    return info
 
 
 def job_usage(job: Job, view: ShimView, gpus: Iterable[GpuReading] = ()) -> pb.JobUsage:
@@ -254,6 +259,8 @@ def job_usage(job: Job, view: ShimView, gpus: Iterable[GpuReading] = ()) -> pb.J
         gpu_uses=[_gpu_use(gpu) for gpu in gpus],
         gpu_energy_uj=job.gpu_energy_uj,
     )
+    if job.report is not None:
+        usage.epochs_saved, usage.epoch_ns = job.report.epoch, job.report.epoch_ns
     if mapped:
         _add_placement(usage, job.placement)
     return usage
