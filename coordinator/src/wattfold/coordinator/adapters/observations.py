@@ -116,10 +116,10 @@ class JobSample:
     processes_left: int = 0
     stray_cpus: str = ""
     stray_repairs: int = 0
-    gpu_energy_uj: int = 0
-    gpus: tuple[GpuSample, ...] = ()
     epochs_saved: int = -1
     epoch_ns: int = 0
+    gpu_energy_uj: int = 0
+    gpus: tuple[GpuSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,9 +110,8 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     ends = [rank.end for rank in job.ranks.values() if rank.end]
     # Of an earlier attempt, a node that was given up may have told last.
     alive = job.ranks.keys() - over
-    there = [(node_id, s) for node_id, s in seen.samples_of_job(job.job_id) if node_id in alive]
-    running = [sample for _, sample in there]
-    uses: list[RankEnd | JobSample | Attempt] = [*job.attempts, *ends, *running]
+    running = [(node_id, s) for node_id, s in seen.samples_of_job(job.job_id) if node_id in alive]
+    uses: list[RankEnd | JobSample | Attempt] = [*job.attempts, *ends, *(s for _, s in running)]
     total_s = job.target.expected_total_s if job.target else 0.0
     message = pb.Job(
         job_id=job.job_id,
@@ -160,7 +159,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         expected_start_at_s=_expected_start_s(job, clock),
         start_promised=job.state is JobState.PENDING and job.start_promised,
         epochs_saved=job.epochs_saved,
-        epoch_s=(max((s.epoch_ns for s in running), default=0) or job.epoch_mean_ns) / 1e9,
+        epoch_s=(max((s.epoch_ns for _, s in running), default=0) or job.epoch_mean_ns) / 1e9,
         epochs_timed=job.epochs_timed,
     )
     if job.spec.uid != UNKNOWN_UID:
@@ -185,7 +184,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         )
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
-    for node_id, sample in there:
+    for node_id, sample in running:
         _add_gpus(message, node_id, sample)
     return message
 

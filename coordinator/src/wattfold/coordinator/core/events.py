@@ -273,12 +273,12 @@ class ProcessReading:
     saving: Saving = Saving.UNKNOWN
     resident: bool = False
     """It holds no core of the node."""
-    gpu_energy_uj: int = 0
     epochs_saved: int = -1
     """Of a training: epochs in its snapshot; -1 = not told."""
     epochs_timed: int = 0
     epoch_mean_ns: int = 0
     """What so many of them, of this attempt, took in the mean."""
+    gpu_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -282,7 +282,7 @@ class GpuUse(_message.Message):
     def __init__(self, gpu: _Optional[str] = ..., energy_uj: _Optional[int] = ..., power_uw: _Optional[int] = ..., busy_percent: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., age_ns: _Optional[int] = ...) -> None: ...
 
 class JobUsage(_message.Message):
-    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks", "shim_message", "processes_left", "stray_cpus", "stray_repairs", "map_message", "processors", "surplus_processes", "resident", "gpu_uses", "gpu_energy_uj", "epochs_saved", "epoch_ns")
+    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks", "shim_message", "processes_left", "stray_cpus", "stray_repairs", "map_message", "processors", "surplus_processes", "resident", "epochs_saved", "epoch_ns", "gpu_uses", "gpu_energy_uj")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     CPU_NS_FIELD_NUMBER: _ClassVar[int]
@@ -315,10 +315,10 @@ class JobUsage(_message.Message):
     PROCESSORS_FIELD_NUMBER: _ClassVar[int]
     SURPLUS_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
-    GPU_USES_FIELD_NUMBER: _ClassVar[int]
-    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_SAVED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    GPU_USES_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     cpus: str
     cpu_ns: int
@@ -351,11 +351,11 @@ class JobUsage(_message.Message):
     processors: _containers.RepeatedCompositeFieldContainer[ProcessorElement]
     surplus_processes: int
     resident: bool
-    gpu_uses: _containers.RepeatedCompositeFieldContainer[GpuUse]
-    gpu_energy_uj: int
     epochs_saved: int
     epoch_ns: int
-    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ..., shim_message: _Optional[str] = ..., processes_left: _Optional[int] = ..., stray_cpus: _Optional[str] = ..., stray_repairs: _Optional[int] = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., resident: bool = ..., gpu_uses: _Optional[_Iterable[_Union[GpuUse, _Mapping]]] = ..., gpu_energy_uj: _Optional[int] = ..., epochs_saved: _Optional[int] = ..., epoch_ns: _Optional[int] = ...) -> None: ...
+    gpu_uses: _containers.RepeatedCompositeFieldContainer[GpuUse]
+    gpu_energy_uj: int
+    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ..., shim_message: _Optional[str] = ..., processes_left: _Optional[int] = ..., stray_cpus: _Optional[str] = ..., stray_repairs: _Optional[int] = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., gpu_uses: _Optional[_Iterable[_Union[GpuUse, _Mapping]]] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
 
 class NodePower(_message.Message):
     __slots__ = ("source", "power_uw", "energy_uj")
@@ -659,7 +659,7 @@ class SuspendResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "gpu_energy_uj", "epochs_saved", "epochs_timed", "epoch_mean_ns")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "gpu_energy_uj")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -679,10 +679,10 @@ class ProcessInfo(_message.Message):
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     SAVING_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
-    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_SAVED_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_TIMED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_MEAN_NS_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -702,11 +702,11 @@ class ProcessInfo(_message.Message):
     suspended: bool
     saving: Saving
     resident: bool
-    gpu_energy_uj: int
     epochs_saved: int
     epochs_timed: int
     epoch_mean_ns: int
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., gpu_energy_uj: _Optional[int] = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ...) -> None: ...
+    gpu_energy_uj: int
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()
