@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -365,6 +366,20 @@ def test_gpus_without_a_driver_are_told_and_machines_without_gpus_are_not(tmp_pa
     )
     assert "load the driver" in text
     assert "gpus" not in checked(pci(tmp_path / "b", ("0x8086", "0x0300")), FakeNvml(driver=False))
+
+
+def test_a_driver_that_does_not_open_is_not_waited_for(tmp_path):
+    opens = threading.Event()
+
+    class Hanging(FakeNvml):
+        def nvmlInit(self) -> None:  # noqa: N802 - the library's name
+            assert opens.wait(30)
+
+    found = find_gpus(pci(tmp_path, ("0x10de", "0x030200")), Hanging(Gpu(uuid=A)), open_s=0.05)
+    opens.set()
+    assert (found.files, found.gpus()) == (None, ())
+    assert found.facts.why == "the driver has not answered for 0.05 s"
+    assert found.facts.on_bus == 1
 
 
 def test_gpus_can_be_left_alone():

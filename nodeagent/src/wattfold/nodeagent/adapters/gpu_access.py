@@ -123,9 +123,10 @@ def choose_access(cgroup_root: Path, node: str, wanted: str, gpus: Sequence[Node
                 return held_access(root, node, mechanism, gpus)
             except OSError as error:
                 failure = error
+        if wanted == "auto":
+            logs.warning("gpus_not_held", why=failure, but="jobs are told which are theirs")
     if wanted == "cgroup":
         raise failure
-    logs.info("gpus_not_held", why=failure)
     return Told()
 
 
