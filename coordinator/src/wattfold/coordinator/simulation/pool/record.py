@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.prices import Prices
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints
 
 
@@ -59,6 +60,8 @@ class Series:
     committed_uw: Ints
     drawn_uw: Ints
     budget_uw: Ints
+    unused_uw: Ints | None = None
+    """What nodes without a job draw, as part of what is drawn; None where nobody trains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,3 +92,5 @@ class RunRecord:
     deciding_ns: int = 0
     """Real time of all its decisions."""
     longest_decision_ns: int = 0
+    prices: Prices | None = None
+    """What it is charged for; None: nothing."""

@@ -37,7 +37,7 @@ CHECKPOINT_EVERY_S = 30.0
 METRICS = "metrics.json"
 FILES = ("jobs.csv", "jobs.parquet", "series.csv", "series.parquet", METRICS, CHECKPOINT)
 """What a run may leave in its folder."""
-FORMAT = 5
+FORMAT = 6
 """Of checkpoints; raised when what is pickled changes."""
 
 
