@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from unit.cli.command import Command
 
 JOBS = "job_id,submit_s,app,epochs,due_s,weight\n1,0,net,60,600,3\n2,60,net,80,,\n"
@@ -50,6 +52,20 @@ def test_a_run_of_training_jobs_is_charged(wattfold: Command, files: Sequence[st
     assert run["energy_eur"] == pytest.approx(1.5 * 680 * 1400 / 1e6)
     # The first ends just when it is due.
     assert (run.get("tardiness_eur"), run.get("jobs_overdue")) == (None, None)
+
+
+def test_files_tell_of_due_dates_and_gpus(
+    wattfold: Command, files: Sequence[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    wattfold.json("simulate", *files, "--format=both", "--no-figures", "--out", str(out))
+    with (out / "easy-seed0" / "jobs.csv").open(newline="") as file:
+        first, second = csv.DictReader(file)
+    told = [first[name] for name in ("due_s", "weight", "tardiness_s", "gpu_s")]
+    assert told == ["600", "3", "0", "1200"]
+    assert [second["due_s"], second["tardiness_s"], second["weight"]] == ["", "", "1"]
+    table = parquet.read_table(out / "easy-seed0" / "jobs.parquet")
+    assert table["tardiness_s"].to_pylist() == [0, None]
 
 
 def test_policies_are_compared_at_prices_that_change(

@@ -55,7 +55,10 @@ def test_the_page_has_commands() -> None:
 
 def test_the_page_names_every_column_and_option() -> None:
     columns = (
-        csv_header(row_columns((), Extra(parts=True, attempts=True))).decode().strip().split(",")
+        csv_header(row_columns((), Extra(parts=True, attempts=True, training=True)))
+        .decode()
+        .strip()
+        .split(",")
     )
     columns += ["queued", "running", "nodes_busy", "committed_w", "drawn_w", "budget_w"]
     assert [name for name in columns if f"`{name}`" not in PAGE] == []

@@ -38,6 +38,7 @@ class PartRunning(Progress):
         count = len(table)
         super().__init__(count, table.limit_ns, preemption or Preemption())
         self.times = times
+        self._training = table.training is not None
         self._classes, self._grain = machine.classes, machine.grain
         self.mix: dict[int, Mix] = {}
         self.gpu_uw: dict[int, int] = {}
@@ -111,6 +112,8 @@ class PartRunning(Progress):
         facts = super().facts_of(job)
         facts["first_cores"], facts["last_cores"] = self.first_cores[job], self.cores[job]
         facts["core_ns"] = self.core_ns[job]
+        if self._training:
+            facts["gpu_ns"] = self.gpu_ns[job]
         return facts
 
     def columns(self) -> JobColumns:
@@ -120,6 +123,7 @@ class PartRunning(Progress):
             first_cores=whole_numbers(self.first_cores),
             last_cores=np.asarray(self.cores, dtype=np.int64),
             core_ns=np.asarray(self.core_ns, dtype=np.int64),
+            gpu_ns=np.asarray(self.gpu_ns, dtype=np.int64) if self._training else None,
         )
 
     def _saved(self, job: int) -> float | None:

@@ -40,6 +40,7 @@ class JobFacts(TypedDict):
     first_cores: NotRequired[int]
     last_cores: NotRequired[int]
     core_ns: NotRequired[int]
+    gpu_ns: NotRequired[int]
     attempts: int
     wasted_ns: int
     timed_out: int

@@ -47,6 +47,8 @@ class JobColumns:
     """Time of earlier attempts whose work was lost."""
     timed_out: Ints | None = None
     """1 where it was ended by its time limit."""
+    gpu_ns: Ints | None = None
+    """GPUs held, integrated over time; None where nobody trains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
