@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet
 from unit.cli.command import Command
 
 JOBS = "job_id,submit_s,app,epochs,due_s,weight\n1,0,net,60,600,3\n2,60,net,80,,\n"
@@ -57,6 +56,7 @@ def test_a_run_of_training_jobs_is_charged(wattfold: Command, files: Sequence[st
 def test_files_tell_of_due_dates_and_gpus(
     wattfold: Command, files: Sequence[str], tmp_path: Path
 ) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
     out = tmp_path / "out"
     wattfold.json("simulate", *files, "--format=both", "--no-figures", "--out", str(out))
     with (out / "easy-seed0" / "jobs.csv").open(newline="") as file:

@@ -54,12 +54,8 @@ def test_the_page_has_commands() -> None:
 
 
 def test_the_page_names_every_column_and_option() -> None:
-    columns = (
-        csv_header(row_columns((), Extra(parts=True, attempts=True, training=True)))
-        .decode()
-        .strip()
-        .split(",")
-    )
+    extra = Extra(parts=True, attempts=True, training=True)
+    columns = csv_header(row_columns((), extra)).decode().strip().split(",")
     columns += ["queued", "running", "nodes_busy", "committed_w", "drawn_w", "budget_w"]
     assert [name for name in columns if f"`{name}`" not in PAGE] == []
     params = [*simulate.params, *compare.params]

@@ -144,6 +144,7 @@ class Waiting:
 class Preemption:
     """A running job that is to go back to the queue, so that one that waits can start.
 
+    ``for_job`` `NOBODY`: a training job that is to go on elsewhere, or later.
     ``grace_ns`` 0: what it was submitted with, or the usual grace time.
     """
 

@@ -1,4 +1,4 @@
-"""What a kilowatt-hour costs and when: one price, a table of the day, or a series (day-ahead).
+"""What a kilowatt-hour costs and when: one price, a table of the day, or a day-ahead series.
 
 Times are seconds of a calendar that counts from 1970 in UTC. Prices are steps, may be below zero,
 and hold from their time on: the first of a series before it too, the last of it after it. Tables
@@ -7,10 +7,10 @@ of the day are in UTC, as summer time would move what is only told by the clock.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class EnergyPrice:
         times, prices = self.times_s, self.eur_per_kwh
         if not times or len(times) != len(prices):
             raise PriceError(f"{len(times)} times and {len(prices)} prices")
-        if any(later <= one for one, later in itertools.pairwise(times)):
+        if any(later <= one for one, later in pairwise(times)):
             raise PriceError("times of prices must grow")
         if not all(map(math.isfinite, (*times, *prices))):
             raise PriceError("times and prices must be finite numbers")
