@@ -52,7 +52,8 @@ def laid_out(
     }
     real = {
         "postponed": jobs.postponed_eur[listed],
-        "swap": _swaps(jobs.weight, swap)[listed],
+        # Those that must run come first, whatever is drawn: what they have is their own.
+        "swap": np.where(jobs.must, 0.0, _swaps(jobs.weight, swap))[listed],
         "time": options.time_s,
         "cost": options.cost_eur,
         "own": options.own_eur,
