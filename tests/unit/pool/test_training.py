@@ -215,7 +215,8 @@ def test_policies_see_what_jobs_need_and_what_they_have_kept() -> None:
     running = decided.jobs[0]
     assert running.preemptable
     assert running.nodes_may_change
-    assert running.restart_ns == 5 * S
+    # A restart, and half of the epoch of 10 s since the last snapshot.
+    assert running.restart_ns == (5 + 5) * S
     assert running.done == pytest.approx(0.25)
     waiting = next(view for view in postponed.jobs if view.job_id == running.job_id)
     assert waiting.current is None

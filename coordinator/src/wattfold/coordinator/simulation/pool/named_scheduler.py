@@ -18,7 +18,7 @@ from typing import TypedDict, cast
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.contract.units import NS_PER_S
+from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.charge import fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
@@ -36,6 +36,7 @@ from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMac
 from wattfold.coordinator.simulation.pool.stocks import request_of
 from wattfold.coordinator.simulation.pool.told_starts import note_starts
 from wattfold.coordinator.simulation.pool.windows import Windows
+from wattfold.coordinator.solvers.training.choice import compiled_loops
 
 DEADLINE_S = 20.0
 
@@ -132,6 +133,9 @@ class NamedPolicyScheduler:
         if not self._views:
             self.revisit_ns = 0
             return ()
+        if self._table.training is not None:
+            # Plans of training jobs are others without compiled loops, which take a while to come.
+            compiled_loops()
         plan = self._plan(now_ns)
         note_starts(self.first_told, plan)
         self.revisit_ns = plan.revisit_ns
@@ -192,8 +196,15 @@ class NamedPolicyScheduler:
             resized_ns=resized_ns,
             preemptable=trains,
             nodes_may_change=trains,
+            restart_ns=self._restarts_ns(job, assignment) if trains else 0,
         )
         self._changed[job] = None
+
+    def _restarts_ns(self, job: int, assignment: Assignment) -> int:
+        """What a start from its snapshot costs a running job: half an interval is lost, too."""
+        node = self._nodes[self._numbers[assignment.shares[0].node_id]].spec
+        lost_ns = snapshot_ns(self._table, job, node.gpu_model, assignment) // 2
+        return self._restart_ns + lost_ns
 
     def _let_go(self, started: JobId) -> None:
         """Those that were pre-empted for a job may start when it has."""
@@ -274,6 +285,20 @@ def _training_spec(table: JobTable, job: int, training: Training) -> _TrainingSp
         restartable=True,
         preemptable=True,
     )
+
+
+def snapshot_ns(table: JobTable, job: int, model: str, assignment: Assignment) -> int:
+    """Time from one snapshot of a training job to the next where an assignment puts it."""
+    training = training_of(table, job)
+    if training is None or table.training is None:
+        return 0
+    gpus = assignment.size * request_of(table.units, job).gpus
+    time = training.on(model, gpus)
+    level_uw = assignment.levels.gpu_uw
+    if time is None:
+        return 0
+    epoch_s = time.under_s(w_from_uw(level_uw) if level_uw else 0.0)
+    return round(int(table.training.snapshot_epochs[job]) * epoch_s * NS_PER_S)
 
 
 def training_of(table: JobTable, job: int) -> Training | None:
