@@ -118,6 +118,8 @@ class Snapshot:
     away_uw: int = 0
     """What of ``reserved_uw`` is theirs; ``away_held_uw`` of that is for the jobs there."""
     away_held_uw: int = 0
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of the zero of ``now_ns``: for prices that change."""
 
     @property
     def spendable_uw(self) -> int:

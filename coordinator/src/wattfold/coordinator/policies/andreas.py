@@ -241,7 +241,7 @@ class TrainingScheduler(EasyScheduler):
             others,
             rules.costs,
             now_ns,
-            now_ns / NS_PER_S,
+            self._site.origin_s + now_ns / NS_PER_S,
         )
         if rules.preempts:
             plan = planner.planned(posed.problem, rules.effort)

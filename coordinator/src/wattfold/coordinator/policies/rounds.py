@@ -389,6 +389,7 @@ def site_of(world: Snapshot) -> Site:
         away=world.away,
         away_uw=world.away_uw,
         away_held_uw=world.away_held_uw,
+        origin_s=world.origin_s,
     )
 
 

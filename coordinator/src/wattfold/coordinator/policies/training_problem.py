@@ -201,15 +201,17 @@ class _Rows:
     def asking(self, trainees: Sequence[Trainee]) -> Asking:
         """What the jobs ask for."""
         tariff, begin_s, late = self._costs.tariff, self._calendar_s, self._costs.late_eur_h
+        weight = np.array(
+            [one.view.spec.weight * one.view.spec.priority * late / 3600.0 for one in trainees]
+        )
+        # Energy again, and later by so much.
         lost = [
-            again_s * tariff.rate_eur_s(watts, begin_s) if watts else 0.0
-            for again_s, watts in zip(self._again, self._now_w, strict=True)
+            again_s * (tariff.rate_eur_s(watts, begin_s) + each) if watts else 0.0
+            for again_s, watts, each in zip(self._again, self._now_w, weight, strict=True)
         ]
         return Asking(
             due_s=np.array([self._due_s(one.view, one.menu) for one in trainees]),
-            weight_eur_s=np.array(
-                [one.view.spec.weight * one.view.spec.priority * late / 3600.0 for one in trainees]
-            ),
+            weight_eur_s=weight,
             must=np.array([one.fixed for one in trainees], dtype=np.bool_),
             preempted_eur=np.array(lost),
         )

@@ -27,7 +27,10 @@ def _made(values: Values) -> Policy:
         tariff=tariff(values),
         late_eur_h=float(values["late_eur_per_h"]),
         weighing=Weighing(
-            rho=float(values["rho"]), interval_s=interval_s, others=float(values["others"])
+            rho=float(values["rho"]),
+            interval_s=interval_s,
+            others=float(values["others"]),
+            worst_case=values["postponed"] == "worst",
         ),
         restart_s=float(values["restart_s"]),
         slack=float(values["slack"]),
@@ -81,7 +84,15 @@ DESCRIPTION = Description(
             default=100.0,
             low=0.0,
             high=1e6,
-            help="worst-case tardiness of jobs that are postponed, in times of other tardiness",
+            help="worst-case tardiness of jobs that are postponed, in times of other tardiness; "
+            "where postponed = next it does not count",
+        ),
+        PolicySetting(
+            key="postponed",
+            default="next",
+            choices=("next", "worst"),
+            help="what counts of a job that is postponed: worst = its slowest run after H, times "
+            "rho, as in the paper; next = what it loses by H at its fastest",
         ),
         PolicySetting(
             key="interval_s",
@@ -93,11 +104,11 @@ DESCRIPTION = Description(
         ),
         PolicySetting(
             key="others",
-            default=0.0,
+            default=1.0,
             low=0.0,
             high=1.0,
             help="share of its energy costs that counts of a job that is not the first to end on "
-            "its node; in the paper none does",
+            "its node; 0 in the paper",
         ),
         PolicySetting(
             key="restart_s",
@@ -116,14 +127,15 @@ DESCRIPTION = Description(
         ),
         PolicySetting(
             key="passes",
-            default=1000,
+            default=100,
             low=1,
             high=100_000,
-            help="greedy passes (MaxIt) where up to 64 jobs run; where more do, fewer",
+            help="greedy passes where up to 64 jobs run; where more do, fewer (MaxIt: 1000 in the "
+            "paper)",
         ),
         PolicySetting(
             key="attempts",
-            default=4000,
+            default=10_000,
             low=0,
             high=1_000_000,
             help="plans that are ruined and recreated after that; 0 = the search of the paper",

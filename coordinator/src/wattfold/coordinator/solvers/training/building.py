@@ -29,6 +29,9 @@ class Weighing:
     """H: how long a job is postponed at most before it is looked at again."""
     others: float = 0.0
     """The share of its cost that counts of a job that is not the first to end on its node."""
+    worst_case: bool = True
+    """Whether postponed jobs are taken to run in their slowest configuration then, as in the paper;
+    else what they lose by H at the fastest is weighed, by their weight alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +82,14 @@ def built(
     fastest, slowest = np.full(count, np.inf), np.zeros(count)
     np.minimum.at(fastest, job[usual], listed.time_s[usual])
     np.maximum.at(slowest, job[usual], listed.time_s[usual])
-    worst_s = np.maximum(weighing.interval_s + slowest - asking.due_s, 0.0)
+    again_s = weighing.interval_s
+    late_s = np.maximum(again_s + slowest - asking.due_s, 0.0) * weighing.rho
+    if not weighing.worst_case:
+        late_s = np.clip(again_s + fastest - asking.due_s, 0.0, again_s)
     problem = Problem(
         jobs=Jobs(
             pressure_s=fastest - asking.due_s,
-            postponed_eur=weighing.rho * asking.weight_eur_s * worst_s + asking.preempted_eur,
+            postponed_eur=asking.weight_eur_s * late_s + asking.preempted_eur,
             weight=asking.weight_eur_s,
             must=asking.must,
         ),

@@ -33,6 +33,7 @@ def laid_out(
         "first": options.first[:-1][listed],
         "end": options.first[1:][listed],
         "meets": options.meets[listed],
+        "by_worth": np.lexsort((-jobs.postponed_eur[listed], ~jobs.must[listed])),
         "kind": options.kind,
         "node": options.node,
         "amounts": options.amounts.ravel(),

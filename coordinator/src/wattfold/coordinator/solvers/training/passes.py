@@ -21,8 +21,15 @@ NONE = -1
 NEVER_S = 1e300
 DRAWN = 3
 """Of so many options that a job prefers one is drawn, where one is."""
+PRICES = 7
 PRICED = 0.7
 """In so many attempts a GPU has a price: what some job that waits would save with it."""
+STEEP = 6
+"""The price is that to a power of 0..1: small ones are as likely as large ones."""
+BLINKS = 0.2
+"""So many of a job's options are passed over when it is put back, once it has one."""
+HEAT = 0.3
+"""At first a plan may be worse by up to that share of what the jobs of a node add to it."""
 TOP = 4
 """The first of the postponed are tried more often: an index is drawn to this power."""
 
@@ -68,6 +75,9 @@ class Layout(NamedTuple):
     capacity: int
     """N x R."""
     power_left: int
+
+    by_worth: int
+    """The jobs, those first that must run, then those that it costs most to postpone."""
 
     # A plan in the making.
     option: int
@@ -412,6 +422,34 @@ def constructed(at: Layout, ints: Any, reals: Any, passes: int, deviating: float
     return best
 
 
+def priced(at: Layout, ints: Any, reals: Any, value: float) -> float:
+    """The best of the best plan, of that objective, and of some made with prices of GPUs.
+
+    Jobs that it costs most to postpone come first, each where it adds least at that price.
+    """
+    best, mean = value, reals[at.all_postponed] / max(at.jobs, 1)
+    for level in range(PRICES):
+        clear(at, ints, reals)
+        total, left = reals[at.all_postponed], free_gpus(at, ints)
+        gpu_eur = mean * 0.25**level if level + 1 < PRICES else 0.0
+        for position in range(at.jobs):
+            job = ints[at.by_worth + position]
+            if left <= 0 and not ints[at.must + job]:
+                break
+            if ints[at.must + job]:
+                option = fed_option(at, ints, job)
+                total += added(at, reals, job, option, ints[at.node + option])
+                put(at, ints, reals, job, option, ints[at.node + option])
+            else:
+                total += insert(at, ints, reals, job, gpu_eur, 0.0)
+            if ints[at.option + job] >= 0:
+                left -= ints[at.amounts + ints[at.option + job] * at.resources]
+        if total < best:
+            best = total
+            keep(at, ints)
+    return best
+
+
 def note(at: Layout, ints: Any, job: int, attempt: int) -> None:
     """Remembers where a job was before an attempt."""
     if ints[at.marked + job] == attempt:
@@ -457,14 +495,16 @@ def ruin(at: Layout, ints: Any, reals: Any, node: int, attempt: int) -> float:
     return change + float(reals[at.first_eur + node])
 
 
-def insert(at: Layout, ints: Any, reals: Any, job: int, gpu_eur: float) -> float:
+def insert(at: Layout, ints: Any, reals: Any, job: int, gpu_eur: float, blinks: float) -> float:
     """Puts a job where it adds least, if it has room at all; by how much the objective changes.
 
-    ``gpu_eur``: what each GPU that it takes is worth to others.
+    ``gpu_eur``: what each GPU that it takes is worth to others. ``blinks``: see `BLINKS`.
     """
     best, chosen, where = NEVER_S, NONE, NONE
     for option in range(ints[at.first + job], ints[at.end + job]):
         if ints[at.charge + option] > ints[at.left_uw]:
+            continue
+        if blinks > 0 and chosen >= 0 and draw(at, ints) < blinks:
             continue
         worth = gpu_eur * ints[at.amounts + option * at.resources]
         only = ints[at.node + option]
@@ -523,7 +563,7 @@ def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
     gpu_eur = 0.0
     if ints[at.waiting] > 0 and draw(at, ints) < PRICED:
         worth = reals[at.postponed + drawn_waiting(at, ints)]
-        gpu_eur = worth * draw(at, ints)
+        gpu_eur = worth * draw(at, ints) ** STEEP
     # Those that it costs most to postpone come first, more or less.
     for number in range(size):
         best, most = number, -NEVER_S
@@ -535,19 +575,23 @@ def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
         ints[at.batch + best] = ints[at.batch + number]
         ints[at.batch + number] = job
         note(at, ints, job, attempt)
-        change += insert(at, ints, reals, job, gpu_eur)
+        change += insert(at, ints, reals, job, gpu_eur, BLINKS)
     return change
 
 
 def improved(at: Layout, ints: Any, reals: Any, attempts: int, value: float) -> float:
     """The best plan after so many attempts from the best one, of that objective; its objective."""
+    value = priced(at, ints, reals, value)
     back_to_best(at, ints, reals)
-    best, now = value, value
+    best, now, heat = value, value, abs(value)
+    for entry in range(ints[at.waiting]):
+        heat -= reals[at.postponed + ints[at.waits + entry]]
+    heat = HEAT * max(heat, 0.0) / at.nodes
     for job in range(at.jobs):
         ints[at.marked + job] = NONE
     for attempt in range(attempts):
-        # It cools to nothing: at first a plan may be worse by a hundredth.
-        allowed = 0.01 * abs(best) * (1.0 - attempt / attempts) * draw(at, ints) ** 4
+        # It cools to nothing.
+        allowed = heat * (1.0 - attempt / attempts) * draw(at, ints) ** 4
         change = recreated(at, ints, reals, attempt)
         if now + change > now + allowed:
             undo(at, ints, reals)
@@ -569,7 +613,7 @@ def filled_up(at: Layout, ints: Any, reals: Any) -> float:
             break
         if ints[at.option + job] >= 0:
             continue
-        more = insert(at, ints, reals, job, 0.0)
+        more = insert(at, ints, reals, job, 0.0, 0.0)
         if ints[at.option + job] >= 0:
             left -= ints[at.amounts + ints[at.option + job] * at.resources]
             change += more

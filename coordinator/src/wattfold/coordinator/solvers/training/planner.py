@@ -26,9 +26,9 @@ PLAIN = 0.02
 class Effort:
     """How hard to look."""
 
-    passes: int = 1000
+    passes: int = 100
     """Greedy passes at most (MaxIt)."""
-    attempts: int = 4000
+    attempts: int = 10_000
     """Of ruin and recreate; 0 = the paper's search alone."""
     swap: float = 0.05
     """Probability with which a job of mean weight changes places with the next; one of twice the
