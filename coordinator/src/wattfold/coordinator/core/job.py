@@ -116,7 +116,7 @@ class JobSpec:
     ``memory_bytes``, ``gpus`` and ``features`` are of every node it is on, the first two of each of
     its units where sizes count units, of ``unit_cores`` cores; without memory asked for
     it is held to none. ``due_ns`` is when its user wants it done, -1 = no matter; ``weight`` what
-    that is worth beside others. No policy goes by these two yet.
+    that is worth beside others, to policies that go by it.
     What only a start needs and nobody else may see, its environment, is not part of it.
     """
 

@@ -128,6 +128,8 @@ class Snapshot:
     away_held_uw: int = 0
     ahead: tuple[BudgetAhead, ...] = ()
     """Changes of the budget that are announced, by time, all after now."""
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of the zero of ``now_ns``: for prices that change."""
 
     @property
     def spendable_uw(self) -> int:
@@ -154,6 +156,7 @@ class Waiting:
 class Preemption:
     """A running job that is to go back to the queue, so that one that waits can start.
 
+    ``for_job`` `NOBODY`: a training job that is to go on elsewhere, or later.
     ``grace_ns`` 0: what it was submitted with, or the usual grace time.
     """
 

@@ -71,6 +71,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         away=tuple(away),
         away_uw=away_uw,
         away_held_uw=away_held_uw,
+        origin_s=state.settings.origin_s,
     )
 
 

@@ -41,6 +41,8 @@ class CoreSettings:
     what it touched."""
     predict: str = USER
     """How plans take run times, one of `models.forecast.METHODS`."""
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of the zero of coordinator time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,10 @@ to the queue. The service has no such decision.
 """
 
 
+FOR_NOBODY = -1
+"""In place of the job that another one is pre-empted for."""
+
+
 class Ask(NamedTuple):
     """What a job asks for, as far as every policy looks at it. Sizes count as ``unit`` says."""
 
@@ -160,6 +164,8 @@ class Site:
     away_held_uw: int = 0
     ahead: tuple[tuple[int, int], ...] = ()
     """Times at which `spendable_uw` will be another, by announced budgets, and what it will be."""
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of the zero of all times."""
 
 
 class Scheduler(Protocol):
@@ -261,7 +267,8 @@ class NamedScheduler(Scheduler, Protocol):
     def preemptions(self) -> Sequence[tuple[int, int]]:
         """Running jobs that the last decision wants back in the queue, each with the one for which.
 
-        They run on until they are gone; what they have is not decided about before.
+        That is `FOR_NOBODY` of training jobs that are to go on elsewhere or later. They run on
+        until they are gone; what they have is not decided about before.
         """
         return ()
 

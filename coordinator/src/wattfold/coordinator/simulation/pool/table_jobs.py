@@ -88,3 +88,7 @@ class TableJobs(Jobs):
     def done(self, job: int, now_ns: int) -> float:
         """Share of its work that is done."""
         return self._running.done_by(job, now_ns) if job in self._running.jobs else 0.0
+
+    def kept(self, job: int) -> float:
+        """Share of its work that a job that waits has kept of its earlier attempts."""
+        return self._running.done[job]

@@ -15,6 +15,7 @@ import numpy as np
 from wattfold.contract.units import NS_PER_S, UW_PER_W, j_from_uj, s_from_ns, w_from_uw
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.results.job_values import JobValues, job_values
+from wattfold.coordinator.simulation.results.training_costs import training_costs
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mask
 
 NAN = float("nan")
@@ -93,6 +94,16 @@ class Metrics:
     decision_cpu_s_mean: float = 0.0
     """The same as CPU time, without that of helping processes and threads."""
     decision_cpu_s_max: float = 0.0
+    total_eur: float = 0.0
+    """Energy of nodes with a job, and tardiness. This and the next five are of runs whose jobs
+    train, 0 in all others; so are times of decisions there."""
+    energy_eur: float = 0.0
+    idle_eur: float = 0.0
+    """Energy of nodes without a job."""
+    tardiness_eur: float = 0.0
+    jobs_overdue: int = 0
+    """Those that ended after they were due."""
+    tardiness_s_total: float = 0.0
 
     @property
     def completion_s_mean(self) -> float:
@@ -166,17 +177,58 @@ def metrics_of(record: RunRecord) -> Metrics:
         wasted_share=_wasted(columns.wasted_ns, values, ended),
         **_of_starts(record, ended),
         **_of_queues(record, values),
+        **_of_training(record),
+        **_of_decisions(record),
     )
+
+
+class _OfTraining(TypedDict, total=False):
+    total_eur: float
+    energy_eur: float
+    idle_eur: float
+    tardiness_eur: float
+    jobs_overdue: int
+    tardiness_s_total: float
+
+
+def _of_training(record: RunRecord) -> _OfTraining:
+    """What jobs that train have cost; nothing without any."""
+    costs = training_costs(record)
+    if costs is None:
+        return {}
+    return {
+        "total_eur": costs.total_eur,
+        "energy_eur": costs.energy_eur,
+        "idle_eur": costs.idle_eur,
+        "tardiness_eur": costs.tardiness_eur,
+        "jobs_overdue": costs.jobs_overdue,
+        "tardiness_s_total": costs.tardiness_s_total,
+    }
 
 
 class _OfQueues(TypedDict, total=False):
     weighted_wait: float
     jobs_late: int
     lateness_s_total: float
+
+
+class _OfDecisions(TypedDict, total=False):
     decision_s_mean: float
     decision_s_max: float
     decision_cpu_s_mean: float
     decision_cpu_s_max: float
+
+
+def _of_decisions(record: RunRecord) -> _OfDecisions:
+    """Real times of decisions, where these are of interest."""
+    if record.jobs.waits is None and record.jobs.training is None:
+        return {}
+    return {
+        "decision_s_mean": record.deciding_ns / NS_PER_S / max(record.decisions, 1),
+        "decision_s_max": record.longest_decision_ns / NS_PER_S,
+        "decision_cpu_s_mean": record.deciding_cpu_ns / NS_PER_S / max(record.decisions, 1),
+        "decision_cpu_s_max": record.longest_decision_cpu_ns / NS_PER_S,
+    }
 
 
 def _of_queues(record: RunRecord, values: JobValues) -> _OfQueues:
@@ -191,10 +243,6 @@ def _of_queues(record: RunRecord, values: JobValues) -> _OfQueues:
         "weighted_wait": float((wait_s / (waits.expected_ns[said] / NS_PER_S)).sum()),
         "jobs_late": int((late_s > 0).sum()),
         "lateness_s_total": float(late_s.sum()),
-        "decision_s_mean": record.deciding_ns / NS_PER_S / max(record.decisions, 1),
-        "decision_s_max": record.longest_decision_ns / NS_PER_S,
-        "decision_cpu_s_mean": record.deciding_cpu_ns / NS_PER_S / max(record.decisions, 1),
-        "decision_cpu_s_max": record.longest_decision_cpu_ns / NS_PER_S,
     }
 
 

@@ -206,7 +206,10 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
             f"floors, as {choice.name} sees them"
         )
     policy = choice.entry.service(choice.values())
-    return NamedPolicyScheduler(table, machine, policy, choice.name, case.budget)
+    restart_ns = case.preemption.restart_ns if case.preemption is not None else 0
+    return NamedPolicyScheduler(
+        table, machine, policy, choice.name, case.budget, restart_ns=restart_ns
+    )
 
 
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
