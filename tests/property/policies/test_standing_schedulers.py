@@ -75,7 +75,7 @@ class RestartedJobs(World):
         view = self.views[JobId(f"j{self.submitted}")]
         if view.spec.kind.resized and self.rng.random() < 0.7:
             spec = replace(view.spec, mode=ResizeMode.RESTART)
-            self.put(replace(view, spec=spec, restart_ns=self.rng.choice([0, 5, 60]) * S))
+            self.put(replace(view, spec=spec, resize_ns=self.rng.choice([0, 5, 60]) * S))
 
     def take(self, plan: Plan) -> None:
         super().take(plan)

@@ -208,6 +208,22 @@ async def test_shrink_and_grow_are_acknowledged_when_the_objects_are_there() -> 
 
 
 @acting
+async def test_what_a_new_map_has_cost_is_told_and_else_how_long_it_took() -> None:
+    stand = Stand()
+    stand.begin()
+    told = await stand.tell("1100")
+    assert (told.stalled_ns, told.moved_bytes) == (told.took_ns, -1)
+    stand.program.seen = replace(stand.program.seen, stalled_ns=77, moved_bytes=4096)
+    told = await stand.tell("1111")
+    assert (told.stalled_ns, told.moved_bytes) == (77, 4096)
+    # Other cores, as many as before: the map stays.
+    told = await stand.tell("1111")
+    assert told.acknowledged
+    assert (told.stalled_ns, told.moved_bytes) == (-1, -1)
+    stand.follow.stop()
+
+
+@acting
 async def test_a_program_that_is_not_up_is_not_waited_for_and_followed_later() -> None:
     stand = Stand()
     stand.program.up = False

@@ -40,6 +40,8 @@ MODES = {
     ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
     ResizeMode.TEAM: common_pb2.RESIZE_MODE_TEAM,
     ResizeMode.MAP: common_pb2.RESIZE_MODE_MAP,
+    # How a program takes its map is found out by asking it.
+    ResizeMode.REBUILD: common_pb2.RESIZE_MODE_MAP,
     # Each attempt keeps the cores it was started with.
     ResizeMode.RESTART: common_pb2.RESIZE_MODE_FIXED,
 }

@@ -1,7 +1,8 @@
-"""What is known of applications, as messages and back: models of run times, and certificates.
+"""What is known of applications, as messages and back: models of run times, certificates, and what
+changes of size have cost.
 
-The two are stored apart, so that a new one of either leaves the other as it is. A message carries
-both; one without a model is a certificate alone. What a certificate says beside its mode is for the
+They are stored apart, so that a new one of any leaves the others as they are. A message carries
+all; one may be without a model. What a certificate says beside its mode is for the
 command that made it: here it is only checked to be a document of a bounded size.
 """
 
@@ -17,7 +18,8 @@ from wattfold.coordinator.core.events import (
     ProgramCertified,
 )
 from wattfold.coordinator.core.job import ResizeMode
-from wattfold.coordinator.core.state import State, StoredCertificate, StoredProfile
+from wattfold.coordinator.core.resize_cost import ResizeCost, app_of, known_of
+from wattfold.coordinator.core.state import State, StoredProfile
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
@@ -28,6 +30,8 @@ LEARNT = "progress"
 """Source of a profile that was learnt from jobs."""
 CERTIFIED = "certified"
 """Source of a profile that is a certificate alone."""
+RESIZED = "resizes"
+"""Source of one that says what changes of size have cost, and nothing else."""
 
 _UNITS = {unit: number for number, unit in UNITS.items() if number}
 _MODES = {mode: number for number, mode in MODES.items() if number}
@@ -35,18 +39,16 @@ _MODES = {mode: number for number, mode in MODES.items() if number}
 
 def profile_messages(state: State, clock: Clock, app: str = "") -> list[pb.Profile]:
     """All that is known, or what is known of one application."""
-    messages = []
-    for entry in state.profiles.values():
-        if not app or entry.profile.app == app:
-            certificate = state.certificates.get(entry.profile.app)
-            messages.append(_with(profile_message(entry, clock), certificate))
-    modelled = {entry.profile.app for entry in state.profiles.values()}
+    messages = [profile_message(entry, clock) for entry in state.profiles.values()]
+    modelled = {message.app for message in messages}
     for name, certificate in state.certificates.items():
-        if name not in modelled and (not app or name == app):
+        if name not in modelled:
             stored_s = clock.wall_s(certificate.stored_ns)
-            bare = pb.Profile(app=name, source=CERTIFIED, updated_at_s=stored_s)
-            messages.append(_with(bare, certificate))
-    return messages
+            messages.append(pb.Profile(app=name, source=CERTIFIED, updated_at_s=stored_s))
+    known = modelled | state.certificates.keys()
+    resized = dict.fromkeys(app_of(key) for key in state.restarts)
+    messages += [pb.Profile(app=name, source=RESIZED) for name in resized if name not in known]
+    return [_with(message, state) for message in messages if app in ("", message.app)]
 
 
 def events_from(message: pb.Profile) -> list[ProfileStored | ProgramCertified]:
@@ -64,7 +66,8 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
     """What a request makes forgotten. Raises LookupError, and ValueError for a measured profile."""
     known = [e for e in state.profiles.values() if e.profile.app == request.app]
     certified = request.certificate and request.app in state.certificates
-    if not known and not certified:
+    costs = bool(known_of(state.restarts, request.app))
+    if not (known or certified or costs):
         raise LookupError(f"nothing is known of {request.app!r}; see `wattfold profiles`")
     measured = [entry for entry in known if entry.source != LEARNT]
     if request.learnt_only and measured:
@@ -73,7 +76,9 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
             f"{request.app}` forgets it"
         )
     return pb.DropProfileResponse(
-        models=[SizeUnit(entry.profile.unit).value for entry in known], certificate=certified
+        models=[SizeUnit(entry.profile.unit).value for entry in known],
+        certificate=certified,
+        resize_costs=costs,
     )
 
 
@@ -101,11 +106,27 @@ def _mode_word(mode: int) -> str:
     return common_pb2.ResizeMode.Name(mode) if mode in known else str(mode)
 
 
-def _with(message: pb.Profile, certificate: StoredCertificate | None) -> pb.Profile:
+def _with(message: pb.Profile, state: State) -> pb.Profile:
+    """A profile with what is known of its application beside the model."""
+    for unit, mode, key in known_of(state.restarts, message.app):
+        message.resize_costs.append(_cost_message(unit, mode, state.restarts[key]))
+    certificate = state.certificates.get(message.app)
     if certificate is not None:
         message.mode = _MODES[certificate.certified.mode]
         message.certificate = certificate.certified.evidence
     return message
+
+
+def _cost_message(unit: SizeUnit, mode: ResizeMode, cost: ResizeCost) -> pb.ResizeCost:
+    return pb.ResizeCost(
+        mode=_MODES[mode],
+        unit=_UNITS[unit],
+        changes=cost.count,
+        stalled_ns=cost.stall_ns,
+        again_ns=cost.again_ns,
+        moved_bytes=cost.moved_bytes if cost.moved_count else None,
+        took_ns=cost.took_ns,
+    )
 
 
 def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:

@@ -363,6 +363,13 @@ class MaskConfirmed:
     processor_map: bytes = b""
     map_applied: bool = False
     """Whether the map that was sent is in force, with no object outside of it."""
+    took_ns: int = 0
+    """From telling the program until it had followed; 0 = it was not told, or has not."""
+    stalled_ns: int = -1
+    """How long it got nowhere while its objects moved to a map that is new to it; -1 = there was
+    none."""
+    moved_bytes: int = -1
+    """Bytes of these objects; -1 = it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,14 +32,19 @@ class JobKind(enum.Enum):
 
 
 class ResizeMode(enum.Enum):
-    """What follows a resize: nothing, the cores, also the number of threads, the objects, or a
-    start from its snapshot at another size."""
+    """What follows a resize: nothing, the cores, also the number of threads, the objects, a restart
+    by the program's own runtime, or a start from its snapshot at another size."""
 
     FIXED = "fixed"
     MASK = "mask"
     TEAM = "team"
     MAP = "map"
+    REBUILD = "rebuild"
     RESTART = "restart"
+
+
+MAPPED = frozenset({ResizeMode.MAP, ResizeMode.REBUILD})
+"""A Charm++ program is told its processor map; after a rebuild the PEs outside of it are gone."""
 
 
 class CoreSharing(enum.Enum):
@@ -499,6 +504,7 @@ MAX_DONE = 0.99
 __all__ = [
     "FINAL_STATES",
     "KEEPS_STATES",
+    "MAPPED",
     "MAX_DONE",
     "PLACED_STATES",
     "UNKNOWN_UID",

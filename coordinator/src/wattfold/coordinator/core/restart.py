@@ -16,8 +16,8 @@ from wattfold.coordinator.core.following import lacks
 from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.requeue import back_to_queue
-from wattfold.coordinator.core.restart_cost import learnt
-from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.resize_cost import learn_again, learn_stall
+from wattfold.coordinator.core.state import State
 
 _ENDED_BY_ITSELF = (Saving.UNASKED, Saving.UNSAVED)
 
@@ -118,7 +118,8 @@ def amount(job: Job, wanted: Assignment) -> str:
 def runs_again(state: State, job: Job, now_ns: int) -> None:
     """All processes of a job run: what it has cost to get there, if it was for another size."""
     if job.ordered_ns >= 0:
-        learnt(state.restarts, _key(job), stall_ns=now_ns - job.ordered_ns)
+        stall_ns = now_ns - job.ordered_ns
+        learn_stall(state.restarts, job.spec, stall_ns=stall_ns, took_ns=stall_ns)
         job.ordered_ns, job.resized_ns, job.reason = -1, now_ns, ""
 
 
@@ -132,8 +133,4 @@ def told_progress(state: State, job: Job, share: float, now_ns: int) -> None:
     if total_s > 0 and job.started_ns >= 0:
         since_ns = now_ns - job.started_ns - job.suspended_for_ns(now_ns)
         again_ns = round((owed - share) * total_s * 1e9) + since_ns
-        learnt(state.restarts, _key(job), again_ns=max(again_ns, 0))
-
-
-def _key(job: Job) -> str:
-    return profile_key(job.spec.app, job.spec.unit.value)
+        learn_again(state.restarts, job.spec, max(again_ns, 0))

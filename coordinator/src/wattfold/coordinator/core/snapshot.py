@@ -16,9 +16,9 @@ from wattfold.coordinator.core.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.queue import NO_WAITS
-from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.resize_cost import expected_ns
 from wattfold.coordinator.core.speeds import NOT_MEASURED, measured_serial_ppm
-from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.state import State
 
 
 def snapshot(state: State, now_ns: int) -> Snapshot:
@@ -206,7 +206,6 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     movable = job.state is JobState.RUNNING and all(
         node.takes_jobs and not node.dead_zones for node in nodes
     )
-    key = profile_key(job.spec.app, job.spec.unit.value)
     planned_ns, done = foresight.planned(state, job, now_ns)
     queue = state.queues.get(job.spec.queue)
     return JobView(
@@ -224,7 +223,7 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         movable=movable,
         nodes_may_change=movable and (bool(job.reach) or (job.restarted and not immovable(job))),
         reach=job.reach,
-        restart_ns=expected_ns(state.restarts, key) if job.restarted else 0,
+        resize_ns=expected_ns(state.restarts, job.spec) if job.resizable else 0,
         size_asked=job.size_asked,
         preemptable=not waits and not preemption.victim_refusal(job),
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,

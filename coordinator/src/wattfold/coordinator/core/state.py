@@ -17,7 +17,7 @@ from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.plan import PlanningRound
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.core.restart_cost import RestartCost
+from wattfold.coordinator.core.resize_cost import ResizeCost
 from wattfold.coordinator.models.forecast import USER, RunHistory
 from wattfold.coordinator.models.pass_model import PassProfile
 
@@ -105,8 +105,8 @@ class State:
     """Those that are not over."""
     begun: list[str] = field(default_factory=list)
     """The ones of which the begin was taken notice of."""
-    restarts: dict[str, RestartCost] = field(default_factory=dict)
-    """By `profile_key`: what it costs to restart such a job at another size."""
+    restarts: dict[str, ResizeCost] = field(default_factory=dict)
+    """By `resize_cost.cost_key`: what another size has cost such jobs, not by restarts alone."""
     history: RunHistory = field(default_factory=RunHistory)
     """How long jobs ran, by user and application."""
     derived: Derived = field(init=False, compare=False, repr=False)

@@ -165,6 +165,7 @@ class MapFollow:
         self._want(following, job.wanted_map, deadline_s if up else None)
         if not up:
             return NOBODY
+        before = following.order
         following.waiting += 1
         try:
             async with asyncio.timeout(deadline_s):
@@ -175,7 +176,16 @@ class MapFollow:
             following.waiting -= 1
         applied = job.placement.applied
         took_ns = time.monotonic_ns() - began_ns if applied else 0
-        return Told(attached=True, acknowledged=applied, took_ns=took_ns)
+        seen = following.seen
+        if not applied or seen is None or following.order in (None, before):
+            return Told(attached=True, acknowledged=applied, took_ns=took_ns)
+        return Told(
+            attached=True,
+            acknowledged=True,
+            took_ns=took_ns,
+            stalled_ns=seen.stalled_ns if seen.stalled_ns >= 0 else took_ns,
+            moved_bytes=seen.moved_bytes,
+        )
 
     def seen(self, job: Job) -> Seen | None:
         """What the program said last."""

@@ -392,7 +392,7 @@ class SeenSpeed(_message.Message):
     def __init__(self, cores: _Optional[int] = ..., cap_uw: _Optional[int] = ..., rate_per_s: _Optional[float] = ..., seen_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "resize_s")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -449,6 +449,7 @@ class Job(_message.Message):
     RESTART_S_FIELD_NUMBER: _ClassVar[int]
     SPEEDS_FIELD_NUMBER: _ClassVar[int]
     HALF_SPEED_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_S_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: JobSpec
     state: JobState
@@ -505,7 +506,8 @@ class Job(_message.Message):
     restart_s: float
     speeds: _containers.RepeatedCompositeFieldContainer[SeenSpeed]
     half_speed: float
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ...) -> None: ...
+    resize_s: float
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., resize_s: _Optional[float] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")
@@ -840,7 +842,7 @@ class ProfilePoint(_message.Message):
     def __init__(self, size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., seconds: _Optional[float] = ..., power_uw: _Optional[int] = ..., fitted_seconds: _Optional[float] = ..., observed_s: _Optional[float] = ..., rate: _Optional[float] = ...) -> None: ...
 
 class Profile(_message.Message):
-    __slots__ = ("app", "unit", "average_parallelism", "sigma", "t1_s", "a", "b", "c", "beta", "f_low_ghz", "f_high_ghz", "p_low_w", "p_high_w", "rms_error", "points", "source", "updated_at_s", "mode", "certificate")
+    __slots__ = ("app", "unit", "average_parallelism", "sigma", "t1_s", "a", "b", "c", "beta", "f_low_ghz", "f_high_ghz", "p_low_w", "p_high_w", "rms_error", "points", "source", "updated_at_s", "mode", "certificate", "resize_costs")
     APP_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
     AVERAGE_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
@@ -860,6 +862,7 @@ class Profile(_message.Message):
     UPDATED_AT_S_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_COSTS_FIELD_NUMBER: _ClassVar[int]
     app: str
     unit: SizeUnit
     average_parallelism: float
@@ -879,7 +882,26 @@ class Profile(_message.Message):
     updated_at_s: float
     mode: _common_pb2.ResizeMode
     certificate: str
-    def __init__(self, app: _Optional[str] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., average_parallelism: _Optional[float] = ..., sigma: _Optional[float] = ..., t1_s: _Optional[float] = ..., a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., beta: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ..., p_low_w: _Optional[float] = ..., p_high_w: _Optional[float] = ..., rms_error: _Optional[float] = ..., points: _Optional[_Iterable[_Union[ProfilePoint, _Mapping]]] = ..., source: _Optional[str] = ..., updated_at_s: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., certificate: _Optional[str] = ...) -> None: ...
+    resize_costs: _containers.RepeatedCompositeFieldContainer[ResizeCost]
+    def __init__(self, app: _Optional[str] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., average_parallelism: _Optional[float] = ..., sigma: _Optional[float] = ..., t1_s: _Optional[float] = ..., a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., beta: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ..., p_low_w: _Optional[float] = ..., p_high_w: _Optional[float] = ..., rms_error: _Optional[float] = ..., points: _Optional[_Iterable[_Union[ProfilePoint, _Mapping]]] = ..., source: _Optional[str] = ..., updated_at_s: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., certificate: _Optional[str] = ..., resize_costs: _Optional[_Iterable[_Union[ResizeCost, _Mapping]]] = ...) -> None: ...
+
+class ResizeCost(_message.Message):
+    __slots__ = ("mode", "unit", "changes", "stalled_ns", "again_ns", "moved_bytes", "took_ns")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    STALLED_NS_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_NS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOOK_NS_FIELD_NUMBER: _ClassVar[int]
+    mode: _common_pb2.ResizeMode
+    unit: SizeUnit
+    changes: int
+    stalled_ns: int
+    again_ns: int
+    moved_bytes: int
+    took_ns: int
+    def __init__(self, mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., changes: _Optional[int] = ..., stalled_ns: _Optional[int] = ..., again_ns: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., took_ns: _Optional[int] = ...) -> None: ...
 
 class ListProfilesRequest(_message.Message):
     __slots__ = ("app",)
@@ -914,12 +936,14 @@ class DropProfileRequest(_message.Message):
     def __init__(self, app: _Optional[str] = ..., learnt_only: bool = ..., certificate: bool = ...) -> None: ...
 
 class DropProfileResponse(_message.Message):
-    __slots__ = ("models", "certificate")
+    __slots__ = ("models", "certificate", "resize_costs")
     MODELS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_COSTS_FIELD_NUMBER: _ClassVar[int]
     models: _containers.RepeatedScalarFieldContainer[str]
     certificate: bool
-    def __init__(self, models: _Optional[_Iterable[str]] = ..., certificate: bool = ...) -> None: ...
+    resize_costs: bool
+    def __init__(self, models: _Optional[_Iterable[str]] = ..., certificate: bool = ..., resize_costs: bool = ...) -> None: ...
 
 class GetEnvironmentRequest(_message.Message):
     __slots__ = ("job_id",)

@@ -419,18 +419,22 @@ class SetMaskRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., deadline_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., resident: bool = ...) -> None: ...
 
 class SetMaskResponse(_message.Message):
-    __slots__ = ("cpus", "shim", "acknowledged_in_ns", "processor_map", "map_applied")
+    __slots__ = ("cpus", "shim", "acknowledged_in_ns", "processor_map", "map_applied", "stalled_ns", "moved_bytes")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     SHIM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_IN_NS_FIELD_NUMBER: _ClassVar[int]
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
     MAP_APPLIED_FIELD_NUMBER: _ClassVar[int]
+    STALLED_NS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
     cpus: str
     shim: ShimState
     acknowledged_in_ns: int
     processor_map: bytes
     map_applied: bool
-    def __init__(self, cpus: _Optional[str] = ..., shim: _Optional[_Union[ShimState, str]] = ..., acknowledged_in_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ...) -> None: ...
+    stalled_ns: int
+    moved_bytes: int
+    def __init__(self, cpus: _Optional[str] = ..., shim: _Optional[_Union[ShimState, str]] = ..., acknowledged_in_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., stalled_ns: _Optional[int] = ..., moved_bytes: _Optional[int] = ...) -> None: ...
 
 class SetProcessorMapRequest(_message.Message):
     __slots__ = ("header", "job_id", "map", "deadline_ns")

@@ -43,4 +43,5 @@ def _drop(session: Session, app: str, *, learnt_only: bool, certificate: bool) -
 
 def _parts(answer: pb.DropProfileResponse) -> list[str]:
     models = [f"the profile in {unit}" for unit in answer.models]
-    return models + (["its certificate"] if answer.certificate else [])
+    costs = ["what changes of its size cost"] if answer.resize_costs else []
+    return models + costs + (["its certificate"] if answer.certificate else [])

@@ -42,7 +42,7 @@ class TableJobs(Jobs):
             self._priority[job],
             self._submit_ns[job],
             resizable=self._malleable[job],
-            restart_s=self._restart_s,
+            resize_s=self._restart_s,
             waits=self._waits_of(job),
         )
 
