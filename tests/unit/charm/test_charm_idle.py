@@ -55,7 +55,8 @@ def test_a_socket_that_is_read_stays_however_many_naps_it_ends():
             # Each message comes while it is asleep, and the layer reads it then.
             later = threading.Timer(0.001, other.send, [b"message"])
             later.start()
-            doze.nap(NAP_MS_MAX)
+            doze.next_ms = NAP_MS_MAX
+            doze.nap()
             later.join()
             one.recv(100)
         assert doze.sockets == {one.fileno()}
