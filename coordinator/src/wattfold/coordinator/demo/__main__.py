@@ -26,8 +26,8 @@ from wattfold.coordinator.cli.profiles.probing import Probe
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.site.watch_screen import WatchScreen
+from wattfold.coordinator.demo import charm_nodes, mix, programs, records, runner
 from wattfold.coordinator.demo import layout as layouts
-from wattfold.coordinator.demo import mix, programs, records, runner
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
 from wattfold.coordinator.figures.comparison_table import comparison_table
@@ -77,6 +77,12 @@ class _Setup:
     metavar="SECONDS",
     help="kill -9 the coordinator so long after the start of each run, and start it again.",
 )
+@click.option(
+    "--charm/--no-charm",
+    default=True,
+    show_default=True,
+    help="End with a Charm++ job that gives a node back and takes it again.",
+)
 def main(
     examples: Path,
     shim: Path,
@@ -85,6 +91,7 @@ def main(
     scale: float,
     throttle: str,
     kill_coordinator: float,
+    charm: bool,
 ) -> None:
     """Runs the demonstration."""
     interruption = runner.Interruption()
@@ -121,6 +128,12 @@ def main(
             interruption=interruption,
         )
         _run_all(setup, console)
+        if charm and any(entry.program.name == "blocks" for entry in known):
+            console.print(f"\n[bold]{len(_POLICIES) + 2}. Charm++[/]: a job changes its nodes")
+            logs = setup.out / "charm"
+            charm_nodes.show(
+                logs, interruption, lambda line: console.print(f"   {line}", soft_wrap=True)
+            )
     except KeyboardInterrupt:
         console.print("\nInterrupted: everything was stopped and all limits are restored.")
         sys.exit(_INTERRUPTED)
@@ -142,7 +155,7 @@ def main(
 
 def _clean(out: Path) -> None:
     """Takes an earlier run's files away, and nothing else."""
-    for name in ("work", *_POLICIES):
+    for name in ("work", "charm", *_POLICIES):
         shutil.rmtree(out / name, ignore_errors=True)
 
 
