@@ -53,9 +53,11 @@ def to(stage: Stage, *places: str, **fields: Any) -> list[act.Action]:
     return stage.plan(*others, on("a", *places, cap_w=30, **fields))
 
 
-def ends(stage: Stage, node: str, saving: Saving = Saving.SAVED, code: int = 0) -> list[act.Action]:
+def ends(
+    stage: Stage, node: str, saving: Saving = Saving.SAVED, code: int = 0, **told: Any
+) -> list[act.Action]:
     """The process of job a on a node has ended; what it did about its snapshot."""
-    process = ended("a", code, attempt=stage.attempt("a"), saving=saving)
+    process = ended("a", code, attempt=stage.attempt("a"), saving=saving, **told)
     return stage.send(ev.ProcessEnded(node_id=NodeId(node), process=process))
 
 
@@ -381,6 +383,22 @@ def test_the_cost_is_learnt_for_the_application() -> None:
     assert expected_s() == 12
     stage.send(ev.ProfileDropped(app="app"))
     assert expected_s() == UNSEEN_NS[RESTART] / S
+
+
+def test_what_moves_by_a_restart_is_the_snapshot() -> None:
+    stage = site("n0", "n1")
+    to(stage, "n2")
+    for node in ("n0", "n1"):
+        ends(stage, node, snapshot_bytes=4096)
+    stage.launched("n2", "a")
+    (cost,) = stage.core.state.restarts.values()
+    assert (cost.count, cost.moved_bytes, cost.moved_count) == (1, 4096, 1)
+    # One that cannot be looked at says nothing of the bytes.
+    to(stage, "n0")
+    ends(stage, "n2")
+    stage.launched("n0", "a")
+    (cost,) = stage.core.state.restarts.values()
+    assert (cost.count, cost.moved_bytes, cost.moved_count) == (2, 4096, 1)
 
 
 def test_what_the_program_does_again_is_part_of_it() -> None:

@@ -253,6 +253,7 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         attempt=message.attempt,
         suspended=message.suspended,
         saving=_SAVINGS.get(message.saving, Saving.UNKNOWN),
+        snapshot_bytes=message.snapshot_bytes,
         resident=message.resident,
     )
 

@@ -261,6 +261,8 @@ class ProcessReading:
     attempt: int = 0
     suspended: bool = False
     saving: Saving = Saving.UNKNOWN
+    snapshot_bytes: int = 0
+    """Of one that was told to save: how much there is in its snapshot folder; 0 = not known."""
     resident: bool = False
     """It holds no core of the node."""
 

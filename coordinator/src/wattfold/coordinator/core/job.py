@@ -315,6 +315,7 @@ class RankEnd:
     core_ns: int = 0
     idle_energy_uj: int = 0
     saving: Saving = Saving.UNKNOWN
+    snapshot_bytes: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -418,6 +419,8 @@ class Job:
     owed: float = -1.0
     """The share done when it was ended for another size, until its program tells how far it is
     since; -1 = nothing is waited for."""
+    moving_bytes: int = 0
+    """Of the snapshot that it goes on from at another size; 0 = not known."""
     ran_ns: int = 0
     """How long it ran at other sizes since it last waited: counts for its time limit."""
     known: Known = NOTHING_KNOWN

@@ -352,6 +352,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
         saving=reading.saving,
+        snapshot_bytes=reading.snapshot_bytes,
     )
     rank.end = _judged(job, rank, end)
     if job.requeue is not None and job.spec.own_launcher and rank is next(iter(job.ranks.values())):

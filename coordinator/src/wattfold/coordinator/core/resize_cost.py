@@ -6,7 +6,8 @@ Means of the last few changes, for each application, unit of size and way:
   moment at which all of its new processes ran; of a processor map while objects moved, as the
   program says, else all of the time until the map was in force; on cores alone it works on.
 - *again*: work that it had to do once more after a restart, as far as it tells its progress.
-- *moved*: bytes of objects that went to another processor, as far as the program says.
+- *moved*: bytes of objects that went to another processor, as far as the program says; of a
+  restart those of the snapshot.
 - *took*: from the order until the new size was in force, whether it worked meanwhile or not.
 
 What was never seen counts as `UNSEEN_NS` says.

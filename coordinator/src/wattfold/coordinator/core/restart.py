@@ -61,6 +61,8 @@ def go_on(state: State, job: Job, now_ns: int) -> None:
     share = job.done if _saved(ends) else job.saved
     told, ordered_ns, done = job.told, job.ordered_ns, job.done
     ran_ns = job.ran_ns + _ran_ns(job)
+    # One folder for all of its processes, as a rule; each tells of all that it sees there.
+    moving_bytes = max((end.snapshot_bytes for end in ends), default=0)
     why = order.why + _remark(ends)
     back_to_queue(state, job, now_ns, why=why, lost=False, held=False, resized=True)
     job.done = job.saved = share
@@ -71,6 +73,7 @@ def go_on(state: State, job: Job, now_ns: int) -> None:
         return
     job.state, job.target = JobState.STARTING, following
     job.ordered_ns, job.ran_ns, job.resized_ns = ordered_ns, ran_ns, now_ns
+    job.moving_bytes = moving_bytes
     job.reason = f"restarting: {why}"
     state.index.place(job)
 
@@ -119,7 +122,10 @@ def runs_again(state: State, job: Job, now_ns: int) -> None:
     """All processes of a job run: what it has cost to get there, if it was for another size."""
     if job.ordered_ns >= 0:
         stall_ns = now_ns - job.ordered_ns
-        learn_stall(state.restarts, job.spec, stall_ns=stall_ns, took_ns=stall_ns)
+        moved = job.moving_bytes or -1
+        learn_stall(
+            state.restarts, job.spec, stall_ns=stall_ns, took_ns=stall_ns, moved_bytes=moved
+        )
         job.ordered_ns, job.resized_ns, job.reason = -1, now_ns, ""
 
 

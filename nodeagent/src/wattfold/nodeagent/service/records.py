@@ -130,6 +130,7 @@ class Job:
     # Told to end, to save or not: it does not stand still any more.
     ending: bool = False
     saving: Saving = Saving.UNASKED
+    snapshot_bytes: int = 0
     # Of this run of the agent only: processes, with the times they started, and signals they got.
     told: set[tuple[tuple[int, int], int]] = field(default_factory=set)
     starting: Starting | None = None
@@ -173,6 +174,7 @@ _PLAIN = (
 )
 # Not in the records of earlier versions.
 _ADDED = (
+    "snapshot_bytes",
     "idle_energy_uj",
     "core_ns",
     "held_since_ns",
