@@ -26,8 +26,8 @@ from wattfold.coordinator.cli.profiles.probing import Probe
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.site.watch_screen import WatchScreen
-from wattfold.coordinator.demo import charm_nodes, mix, programs, records, runner
 from wattfold.coordinator.demo import layout as layouts
+from wattfold.coordinator.demo import mix, programs, records, runner
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
 from wattfold.coordinator.figures.comparison_table import comparison_table
@@ -129,11 +129,7 @@ def main(
         )
         _run_all(setup, console)
         if charm and any(entry.program.name == "blocks" for entry in known):
-            console.print(f"\n[bold]{len(_POLICIES) + 2}. Charm++[/]: a job changes its nodes")
-            logs = setup.out / "charm"
-            charm_nodes.show(
-                logs, interruption, lambda line: console.print(f"   {line}", soft_wrap=True)
-            )
+            _show_charm(setup, len(_POLICIES) + 2, console)
     except KeyboardInterrupt:
         console.print("\nInterrupted: everything was stopped and all limits are restored.")
         sys.exit(_INTERRUPTED)
@@ -151,6 +147,19 @@ def main(
             sys.exit(_INTERRUPTED)
         console.print(f"[red]demo: {error}[/]", soft_wrap=True)
         sys.exit(1)
+
+
+def _show_charm(setup: _Setup, step: int, console: Console) -> None:
+    """A Charm++ job changes its nodes, told line by line."""
+    # Only now: a demonstration without charm4py has no need of it.
+    from wattfold.coordinator.demo.charm_nodes import show
+
+    console.print(f"\n[bold]{step}. Charm++[/]: a job changes its nodes")
+
+    def tell(line: str) -> None:
+        console.print(f"   {line}", soft_wrap=True)
+
+    show(setup.out / "charm", setup.interruption, tell)
 
 
 def _clean(out: Path) -> None:
