@@ -380,6 +380,9 @@ def test_levels_are_taken_and_told() -> None:
     assert asked.levels == Levels(dram_uw=9 * W, gpu_uw=70 * W)
     told = spec_message(asked, Clock())
     assert (told.dram_cap_uw, told.gpu_cap_uw) == (9 * W, 70 * W)
+    predicted = job_spec(message(predicted_uw=93 * W))
+    assert predicted.predicted_uw == 93 * W
+    assert spec_message(predicted, Clock()).predicted_uw == 93 * W
     assert job_spec(message()).levels is PLAIN
     assert complaint(gpu_cap_uw=70 * W) == (
         "a GPU cap of 70.000 W is for jobs with GPUs of their own: ask for --gpus"

@@ -254,6 +254,9 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         suspended=message.suspended,
         saving=_SAVINGS.get(message.saving, Saving.UNKNOWN),
         snapshot_bytes=message.snapshot_bytes,
+        epochs_saved=message.epochs_saved if message.HasField("epochs_saved") else -1,
+        epochs_timed=message.epochs_timed,
+        epoch_mean_ns=message.epoch_mean_ns,
         resident=message.resident,
     )
 
@@ -361,6 +364,8 @@ def _job_sample(job: pb.JobUsage) -> JobSample:
         phase=job.phase if job.phase.isascii() and job.phase.isprintable() else "",
         cores_wanted=min(job.cores_wanted, MAX_CPU + 1),
         shim_message=job.shim_message,
+        epochs_saved=job.epochs_saved if job.HasField("epochs_saved") else -1,
+        epoch_ns=job.epoch_ns,
         processes_left=job.processes_left,
         stray_cpus=str(_cpus(job.stray_cpus)),
         stray_repairs=job.stray_repairs,
@@ -463,6 +468,7 @@ def launch_request(
         snapshot_dir=snapshot_dir(spec, action.job_id),
         resident=action.resident,
         pes=action.pes,
+        epochs=spec.epochs,
     )
 
 

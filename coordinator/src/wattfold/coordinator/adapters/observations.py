@@ -72,6 +72,8 @@ class JobSample:
     them, not in ``energy_uj``. ``excess_runnable_ns`` is the time integral of the threads ready to
     run above the number of cores. ``processes_left`` after the end of its first one are being
     killed. ``stray_cpus``: cores outside its mask that its threads have set themselves to.
+    ``epochs_saved`` of a training are in its snapshot, -1 = not told; ``epoch_ns`` is what the last
+    one took, 0 = that says nothing.
     """
 
     cpu_ns: int
@@ -100,6 +102,8 @@ class JobSample:
     processes_left: int = 0
     stray_cpus: str = ""
     stray_repairs: int = 0
+    epochs_saved: int = -1
+    epoch_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,10 @@ from wattfold.coordinator.adapters.node_views import (
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, SHARINGS, SPREADS, UNITS
 from wattfold.coordinator.core.attempt import Attempt
-from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
+from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd, ResizeMode
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.resize_cost import expected_ns
+from wattfold.coordinator.core.restart import charged
 from wattfold.coordinator.core.snapshot import serial_of
 from wattfold.coordinator.core.speeds import NOT_MEASURED
 from wattfold.coordinator.core.state import State
@@ -68,6 +69,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         mode_source=spec.mode_source,
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
+        predicted_uw=spec.predicted_uw,
         dram_cap_uw=spec.levels.dram_uw,
         gpu_cap_uw=spec.levels.gpu_uw,
         limit_ns=spec.limit_ns,
@@ -88,6 +90,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         snapshot_dir=spec.snapshot_dir,
         snapshot_signal=spec.snapshot_signal,
         snapshot_grace_ns=spec.snapshot_grace_ns,
+        epochs=spec.epochs,
     )
 
 
@@ -154,6 +157,9 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         next_size=_next_size(job),
         expected_start_at_s=_expected_start_s(job, clock),
         start_promised=job.state is JobState.PENDING and job.start_promised,
+        epochs_saved=job.epochs_saved,
+        epoch_s=(max((s.epoch_ns for s in running), default=0) or job.epoch_mean_ns) / 1e9,
+        epochs_timed=job.epochs_timed,
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
@@ -181,11 +187,12 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
 
 
 def add_resizing(message: pb.Job, state: State, job: Job) -> None:
-    """What another size is expected to cost a job that may have one, and what it loses on fewer
-    cores, where that was seen."""
+    """What another size, or a restart at all, is expected to cost a job to which it may happen, and
+    what it loses on fewer cores, where that was seen."""
     if job.resizable and not job.final:
         message.resize_s = expected_ns(state.restarts, job.spec) / NS_PER_S
-        message.restart_s = message.resize_s if job.restarted else 0.0
+    if charged(job) and not job.final:
+        message.restart_s = expected_ns(state.restarts, job.spec, ResizeMode.RESTART) / NS_PER_S
     serial_ppm = serial_of(state, job)
     if serial_ppm != NOT_MEASURED:
         message.half_speed = half_speed(serial_ppm)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -14,6 +14,7 @@ from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.models.training import Training
 
 NOBODY = JobId("")
 
@@ -70,6 +71,8 @@ class JobView:
     about ``resize_ns``."""
     reach: tuple[NodeId, ...] = ()
     """Nodes it has processes on; it keeps the first, and may hold the others."""
+    restart_ns: int = 0
+    """What being ended and started again is expected to cost it, where that may happen to it."""
     resize_ns: int = 0
     """What another size is expected to cost it by itself, as learnt from its application."""
     size_asked: int = 0
@@ -88,11 +91,20 @@ class JobView:
     serial_ppm: int = -1
     """The share of its time that fewer cores do not stretch (`models.amdahl`), as measured in its
     run; -1 = it was not."""
+    training: Training | None = None
+    """What is known of its epochs, where it is a training job."""
 
     @property
     def greatest_size(self) -> int:
         """The greatest size a policy may give it now."""
         return self.spec.greatest_size(self.wanted)
+
+
+class BudgetAhead(NamedTuple):
+    """A change of the budget that is known before it comes."""
+
+    from_ns: int
+    budget_uw: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +128,8 @@ class Snapshot:
     away_uw: int = 0
     """What of ``reserved_uw`` is theirs; ``away_held_uw`` of that is for the jobs there."""
     away_held_uw: int = 0
+    ahead: tuple[BudgetAhead, ...] = ()
+    """Changes of the budget that are announced, by time, all after now."""
 
     @property
     def spendable_uw(self) -> int:

@@ -78,9 +78,9 @@ def cost_key(app: str, unit: SizeUnit, mode: ResizeMode) -> str:
     return known if mode is ResizeMode.RESTART else f"{known}/{mode.value}"
 
 
-def key_of(spec: JobSpec) -> str:
-    """Where the cost of a job is kept."""
-    return cost_key(spec.app, spec.unit, spec.mode)
+def key_of(spec: JobSpec, mode: ResizeMode | None = None) -> str:
+    """Where the cost of a job is kept: of its way, or of a restart that it has all the same."""
+    return cost_key(spec.app, spec.unit, mode or spec.mode)
 
 
 def app_of(key: str) -> str:
@@ -95,16 +95,22 @@ def known_of(costs: Mapping[str, ResizeCost], app: str) -> list[tuple[SizeUnit, 
 
 
 def learn_stall(
-    costs: Costs, spec: JobSpec, *, stall_ns: int, took_ns: int, moved_bytes: int = -1
+    costs: Costs,
+    spec: JobSpec,
+    mode: ResizeMode | None = None,
+    *,
+    stall_ns: int,
+    took_ns: int,
+    moved_bytes: int = -1,
 ) -> None:
     """Takes in one change of size."""
-    key = key_of(spec)
+    key = key_of(spec, mode)
     _keep(costs, key, costs.get(key, ResizeCost()).stalled(stall_ns, took_ns, moved_bytes))
 
 
 def learn_again(costs: Costs, spec: JobSpec, again_ns: int) -> None:
     """Takes in what a restart has cost in work done again."""
-    key = key_of(spec)
+    key = key_of(spec, ResizeMode.RESTART)
     _keep(costs, key, costs.get(key, ResizeCost()).done_again(again_ns))
 
 
@@ -114,7 +120,9 @@ def _keep(costs: Costs, key: str, cost: ResizeCost) -> None:
     costs[key] = cost
 
 
-def expected_ns(costs: Mapping[str, ResizeCost], spec: JobSpec) -> int:
-    """What the next change of size is expected to cost such a job, all in all."""
-    cost = costs.get(key_of(spec), ResizeCost())
-    return (cost.stall_ns if cost.count else UNSEEN_NS.get(spec.mode, 0)) + cost.again_ns
+def expected_ns(
+    costs: Mapping[str, ResizeCost], spec: JobSpec, mode: ResizeMode | None = None
+) -> int:
+    """What the next change of size, or a restart, is expected to cost such a job, all in all."""
+    cost = costs.get(key_of(spec, mode), ResizeCost())
+    return (cost.stall_ns if cost.count else UNSEEN_NS.get(mode or spec.mode, 0)) + cost.again_ns

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.following import lacks
-from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd, ResizeMode
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.requeue import back_to_queue
 from wattfold.coordinator.core.resize_cost import learn_again, learn_stall
@@ -59,6 +59,8 @@ def go_on(state: State, job: Job, now_ns: int) -> None:
     assert following is not None
     assert order is not None
     share = job.done if _saved(ends) else job.saved
+    if job.spec.epochs:
+        share = job.saved_share  # It tells what its snapshot holds.
     told, ordered_ns, done = job.told, job.ordered_ns, job.done
     ran_ns = job.ran_ns + _ran_ns(job)
     # One folder for all of its processes, as a rule; each tells of all that it sees there.
@@ -118,15 +120,41 @@ def amount(job: Job, wanted: Assignment) -> str:
     return size_text(job.spec, wanted.size)
 
 
+def wait_again(state: State, job: Job, now_ns: int) -> None:
+    """Nothing of a job is alive that was ended to be put back into the queue: it waits again."""
+    order, told, done, since_ns = job.requeue, job.told, job.done, job.told_off_ns
+    assert order is not None
+    back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
+    job.owed = done if told else -1.0
+    job.left_ns = now_ns - since_ns if since_ns >= 0 else 0
+
+
 def runs_again(state: State, job: Job, now_ns: int) -> None:
-    """All processes of a job run: what it has cost to get there, if it was for another size."""
+    """All processes of a job run: what it has cost to get there, if it was ended by order.
+
+    What a job waited in the queue in between is no cost of being restarted.
+    """
+    stall_ns = moved = -1
     if job.ordered_ns >= 0:
-        stall_ns = now_ns - job.ordered_ns
-        moved = job.moving_bytes or -1
-        learn_stall(
-            state.restarts, job.spec, stall_ns=stall_ns, took_ns=stall_ns, moved_bytes=moved
-        )
+        stall_ns, moved = now_ns - job.ordered_ns, job.moving_bytes or -1
         job.ordered_ns, job.resized_ns, job.reason = -1, now_ns, ""
+    elif job.left_ns and job.placed_ns >= 0:
+        stall_ns = job.left_ns + now_ns - job.placed_ns
+    if stall_ns >= 0:
+        learn_stall(
+            state.restarts,
+            job.spec,
+            ResizeMode.RESTART,
+            stall_ns=stall_ns,
+            took_ns=stall_ns,
+            moved_bytes=moved,
+        )
+    job.left_ns = 0
+
+
+def charged(job: Job) -> bool:
+    """Whether plans may end a job that goes on from its snapshot, and so have to count the cost."""
+    return job.restarted or job.spec.preemptable or (job.spec.restarts and job.spec.epochs > 0)
 
 
 def told_progress(state: State, job: Job, share: float, now_ns: int) -> None:

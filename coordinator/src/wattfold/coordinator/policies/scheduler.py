@@ -158,6 +158,8 @@ class Site:
     `spendable_uw`."""
     away_uw: int = 0
     away_held_uw: int = 0
+    ahead: tuple[tuple[int, int], ...] = ()
+    """Times at which `spendable_uw` will be another, by announced budgets, and what it will be."""
 
 
 class Scheduler(Protocol):

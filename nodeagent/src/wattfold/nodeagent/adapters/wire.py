@@ -179,13 +179,14 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         snapshot_dir=request.snapshot_dir,
         resident=request.resident,
         pes=request.pes,
+        epochs=request.epochs,
     )
 
 
 def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
     """A process, running or ended."""
     until_ns = now_ns if job.live else job.ended_ns
-    return pb.ProcessInfo(
+    info = pb.ProcessInfo(
         job_id=job.id,
         pid=job.pid,
         state=_STATES[job.state],
@@ -207,6 +208,10 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         snapshot_bytes=job.snapshot_bytes,
         resident=job.live and job.resident,
     )
+    if not job.live and job.report is not None:
+        info.epochs_saved, info.epochs_timed = job.report.epoch, job.report.timed
+        info.epoch_mean_ns = job.report.mean_ns
+    return info
 
 
 def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
@@ -245,6 +250,8 @@ def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
         stray_repairs=job.stray_repairs,
         resident=job.resident,
     )
+    if job.report is not None:
+        usage.epochs_saved, usage.epoch_ns = job.report.epoch, job.report.epoch_ns
     if mapped:
         _add_placement(usage, job.placement)
     return usage

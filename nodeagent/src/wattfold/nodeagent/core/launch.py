@@ -78,6 +78,8 @@ class LaunchOrder:
     """It holds no core here; ``cpus``, which others may hold, are where the rest of it runs."""
     pes: int = 0
     """Mode map over several nodes: PEs of the program on all of them; 0 = ``launch_cpus``."""
+    epochs: int = 0
+    """Of a training: all its epochs; 0 = it is none."""
 
     @property
     def snapshot_path(self) -> str:
@@ -191,6 +193,7 @@ def job_environment(
     """
     given = dict(order.env)
     given.pop("WATTFOLD_SNAPSHOT_DIR", "")
+    given.pop("WATTFOLD_EPOCHS", "")
     outer = given.pop("WATTFOLD_STEPS", "")
     if outer:
         # Submitted from inside of another job: its files are not those of this one.
@@ -220,6 +223,8 @@ def job_environment(
     }
     if order.snapshot_path:
         env["WATTFOLD_SNAPSHOT_DIR"] = order.snapshot_path
+    if order.epochs:
+        env["WATTFOLD_EPOCHS"] = str(order.epochs)
     if order.tasks_per_node > 1:
         # Those of a parallel program that has submitted this one are not ranks of this one.
         env = {name: value for name, value in env.items() if name not in RANK_VARIABLES}

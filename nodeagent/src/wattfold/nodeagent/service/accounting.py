@@ -40,8 +40,9 @@ class AccountingRules:
 
 @dataclass(slots=True, kw_only=True)
 class _Look:
-    """What was read of a job last."""
+    """What was read of a job last: of this attempt of it."""
 
+    job: Job
     scanner: ThreadScanner
     members: list[int] = field(default_factory=list)
     by_cpu_ns: list[int] | None = None
@@ -130,8 +131,13 @@ class Accounting:
 
     def _look(self, job: Job, *, adopted: bool = False) -> _Look:
         look = self._looks.get(job.id)
+        if look is not None and look.job is not job:
+            # What an attempt before it has used is not to be taken off what this one does.
+            look.scanner.close()
+            look = None
         if look is None:
             look = _Look(
+                job=job,
                 scanner=ThreadScanner(self._files, adopted=adopted),
                 by_cpu_ns=None if adopted else [],
             )
@@ -199,7 +205,7 @@ class Accounting:
         self._idle.observe(energy_uj, duration_ns, quiet=not self._looks)
         idle_uj = min(energy_uj, self._idle.power_uw * duration_ns // NS_PER_S)
         by_id: dict[str, Job] = {job.id: job for job in self._jobs.jobs.values()}
-        looks = {job_id: look for job_id, look in self._looks.items() if job_id in by_id}
+        looks = {i: look for i, look in self._looks.items() if by_id.get(i) is look.job}
         used = {job_id: by_id[job_id].cpu_ns - look.charged_ns for job_id, look in looks.items()}
         for job_id, share_uj in shares(energy_uj - idle_uj, used).items():
             by_id[job_id].energy_uj += share_uj

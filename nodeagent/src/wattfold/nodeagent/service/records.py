@@ -6,13 +6,14 @@ import asyncio
 import enum
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.processor_map import digits, parse_digits
 from wattfold.nodeagent.adapters.processes import Starting, Watch
+from wattfold.nodeagent.core.epoch_report import EpochReport
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.residual import ResidualMeter
 from wattfold.nodeagent.service.charm_program import Processor
@@ -131,6 +132,9 @@ class Job:
     ending: bool = False
     saving: Saving = Saving.UNASKED
     snapshot_bytes: int = 0
+    # Of a training: all its epochs, and what its report beside the snapshot said last.
+    epochs: int = 0
+    report: EpochReport | None = None
     # Of this run of the agent only: processes, with the times they started, and signals they got.
     told: set[tuple[tuple[int, int], int]] = field(default_factory=set)
     starting: Starting | None = None
@@ -183,6 +187,7 @@ _ADDED = (
     "involuntary_switches",
     "memory_bytes_max",
     "memory_limit_bytes",
+    "epochs",
 )
 
 
@@ -205,6 +210,7 @@ def to_record(job: Job) -> dict[str, Any]:
         "ending": job.ending,
         "snapshot_before": job.snapshot_before,
         "saving": job.saving.value,
+        "report": None if job.report is None else astuple(job.report),
         "processor_map": digits(job.wanted_map),
         "pes": job.pes,
         "steps_only": job.steps_only,
@@ -251,6 +257,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             resident=bool(record.get("resident", False)),
             berth=CpuSet.parse(record.get("berth", "")),
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
+            report=_report(record.get("report")),
             **numbers,
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -258,3 +265,10 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
     job.seq = job.seq_reserved
     job.seq_reserved += SEQ_STEP
     return job
+
+
+def _report(told: list[int] | None) -> EpochReport | None:
+    if told is None:
+        return None
+    epoch, epoch_ns, timed, mean_ns = map(int, told)
+    return EpochReport(epoch=epoch, epoch_ns=epoch_ns, timed=timed, mean_ns=mean_ns)

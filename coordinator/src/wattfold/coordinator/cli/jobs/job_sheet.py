@@ -87,6 +87,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ),
         ("cap", _cap(job)),
         *_levels(job),
+        *([("predicted", f.power(spec.predicted_uw))] if spec.predicted_uw else []),
         *_attempt_fields(job),
         *_times(job, now_s),
         *([("queue", spec.queue)] if spec.queue else []),
@@ -94,6 +95,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *_requests(spec),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
+        *_epochs(job),
         ("phase", job.phase or f.NONE),
         ("cores asked", f"{job.cores_wanted}" if job.cores_wanted else f.NONE),
         ("remaining", left_s(job)),
@@ -108,6 +110,14 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *_process_fields(job),
         *sheet_fields(job),
     ]
+
+
+def _epochs(job: pb.Job) -> Fields:
+    """How far a training is, as of its snapshot."""
+    if not job.spec.epochs:
+        return []
+    each = f", the last in {job.epoch_s:.3g} s" if job.epoch_s else ""
+    return [("epochs saved", f"{job.epochs_saved} of {job.spec.epochs}{each}")]
 
 
 def _speed_fields(job: pb.Job) -> Fields:

@@ -108,6 +108,33 @@ def cost_table(profile: pb.Profile) -> Table:
     return table
 
 
+def epoch_tables(profile: pb.Profile) -> list[Table]:
+    """What epochs take by GPUs, and what lower limits of these make of them, where it is known."""
+    times = plain_table(left("GPU"), right("GPUS"), right("S/EPOCH"), right("SEEN"))
+    for one in profile.epoch_times:
+        model = one.gpu_model or f.NONE
+        add_row(times, model, str(one.gpus), f"{one.seconds:.3f}", str(one.count))
+    curves = plain_table(
+        left("GPU"),
+        right("STATIC W"),
+        right("FULL W"),
+        right("KNEE"),
+        right("BETA"),
+        right("ERROR"),
+    )
+    for curve in profile.gpu_curves:
+        add_row(
+            curves,
+            curve.gpu_model or f.NONE,
+            f"{curve.static_w:.1f}",
+            f"{curve.full_w:.1f}",
+            f"{curve.knee:.2f}",
+            f"{curve.beta:.2f}",
+            f"{curve.rms_error * 100:.1f}%",
+        )
+    return [table for table in (times, curves) if table.row_count]
+
+
 def residual(point: pb.ProfilePoint) -> str:
     """The model's time against the measured one, in percent."""
     if not point.fitted_seconds or not point.seconds:

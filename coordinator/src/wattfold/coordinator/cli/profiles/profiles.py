@@ -9,6 +9,7 @@ from rich.table import Table
 
 from wattfold.coordinator.cli.profiles.profile_tables import (
     cost_table,
+    epoch_tables,
     misfit,
     parameter_sheet,
     point_table,
@@ -51,12 +52,15 @@ def _show(session: Session, profile: pb.Profile) -> None:
         warning = misfit(profile)
         if warning:
             click.echo(f"warning: {warning}", err=True)
+    for table in epoch_tables(profile):
+        session.print(table)
+    told = has_model(profile) or bool(profile.epoch_times)
     if profile.resize_costs:
-        if has_model(profile):
+        if told:
             click.echo()
         session.print(cost_table(profile))
     if certified is not None:
-        if has_model(profile) or profile.resize_costs:
+        if told or profile.resize_costs:
             click.echo()
         session.print(certificates.evidence_sheet(certified))
 

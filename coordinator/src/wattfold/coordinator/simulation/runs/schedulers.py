@@ -206,7 +206,7 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
             f"floors, as {choice.name} sees them"
         )
     policy = choice.entry.service(choice.values())
-    return NamedPolicyScheduler(table, machine, policy, choice.name)
+    return NamedPolicyScheduler(table, machine, policy, choice.name, case.budget)
 
 
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
