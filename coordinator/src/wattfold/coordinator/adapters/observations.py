@@ -65,6 +65,20 @@ class MapSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSample:
+    """A GPU of a job: energy since the job has it, and what its driver told last.
+
+    None: the driver does not tell. ``memory_bytes`` is of the device, in use by anybody.
+    """
+
+    gpu: str
+    energy_uj: int
+    power_uw: int
+    busy_percent: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """Use of a job on one node since its launch.
 
@@ -104,6 +118,8 @@ class JobSample:
     stray_repairs: int = 0
     epochs_saved: int = -1
     epoch_ns: int = 0
+    gpu_energy_uj: int = 0
+    gpus: tuple[GpuSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -280,6 +280,7 @@ class ProcessReading:
     epochs_timed: int = 0
     epoch_mean_ns: int = 0
     """What so many of them, of this attempt, took in the mean."""
+    gpu_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -308,7 +308,8 @@ class Assignment:
 class RankEnd:
     """How the process of a job on one node ended, and what it used.
 
-    ``core_ns`` are cores held times time; the idle share of its energy is not in ``energy_uj``.
+    ``core_ns`` are cores held times time; the idle share of its energy, and that of its GPUs, is
+    not in ``energy_uj``.
     """
 
     exit_code: int
@@ -321,6 +322,7 @@ class RankEnd:
     idle_energy_uj: int = 0
     saving: Saving = Saving.UNKNOWN
     snapshot_bytes: int = 0
+    gpu_energy_uj: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -361,6 +361,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         idle_energy_uj=reading.idle_energy_uj,
         saving=reading.saving,
         snapshot_bytes=reading.snapshot_bytes,
+        gpu_energy_uj=reading.gpu_energy_uj,
     )
     rank.end = _judged(job, rank, end)
     if reading.epochs_saved >= 0:

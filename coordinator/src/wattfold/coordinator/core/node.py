@@ -103,6 +103,8 @@ class NodeSpec:
     memory_mechanism: str = ""
     gpu_model: str = ""
     """What all its GPUs are, in one word people use (V100); empty = not known, or unlike ones."""
+    gpu_access: str = ""
+    """How jobs are kept from the GPUs of others; empty = it has none, or its agent does not say."""
 
     packages: tuple[Zone, ...] = field(init=False, compare=False, repr=False)
     """The zones a policy chooses caps for. Derived, as are the sums: policies ask all the time."""

@@ -75,4 +75,5 @@ def _closed(job: Job, now_ns: int, why: str, *, lost: bool, resized: bool) -> At
         energy_uj=sum(end.energy_uj for end in ends),
         idle_energy_uj=sum(end.idle_energy_uj for end in ends),
         residual_cpu_ns=sum(end.residual_cpu_ns for end in ends),
+        gpu_energy_uj=sum(end.gpu_energy_uj for end in ends),
     )

@@ -8,7 +8,7 @@ ten times a second, the one at every thread as often as its cost allows. Both to
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from wattfold.contract.units import NS_PER_MS, NS_PER_S
@@ -16,7 +16,9 @@ from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.thread_scan import KeptFiles, ThreadScanner
 from wattfold.nodeagent.core.energy import IdlePower, shares
+from wattfold.nodeagent.core.gpus import NodeGpu
 from wattfold.nodeagent.core.residual import AlarmRule, Pace
+from wattfold.nodeagent.service.gpu_accounting import GpuAccounting
 from wattfold.nodeagent.service.jobs import NodeJobs
 from wattfold.nodeagent.service.power import NodePower
 from wattfold.nodeagent.service.records import Job, JobState
@@ -63,7 +65,9 @@ class Accounting:
         clock: CpuClock,
         rules: AccountingRules,
         on_alarm: Callable[[], None],
+        gpus: Sequence[NodeGpu] = (),
     ) -> None:
+        self.gpus = GpuAccounting(power, gpus)
         self._jobs = jobs
         self._power = power
         self._clock = clock
@@ -96,6 +100,7 @@ class Accounting:
         for job in watched:
             self._read(job, now_ns)
         self._share_energy(now_ns)
+        self.gpus.charge(watched)
         self._drop_ended()
         self._next_ns = now_ns + _QUICK.interval_ns(time.thread_time_ns() - scanned_ns)
 

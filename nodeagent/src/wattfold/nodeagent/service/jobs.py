@@ -112,7 +112,8 @@ class NodeJobs:
                     return known, True
         check_order(order)
         check_mask(order.job, order.cpus, self.cpus, {} if order.resident else self._held())
-        check_gpus(order, self._ports.gpus, {j.id: j.gpus for j in self.jobs.values() if j.live})
+        there = [gpu.id for gpu in self._ports.gpus]
+        check_gpus(order, there, {j.id: j.gpus for j in self.jobs.values() if j.live})
         if len(self.jobs) >= JOBS_MAX:
             raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
         account = account_of(order.user, order.uid)
@@ -555,6 +556,7 @@ class NodeJobs:
         ports.clock.remove(job.id)
         ports.groups.remove(job.id)
         ports.memory.remove(job.id)
+        ports.gpu_access.remove(job.id)
         try:
             ports.steps.remove(job.id)
         except OSError as error:
@@ -591,7 +593,7 @@ class NodeJobs:
                 job.berth = mask if job.resident else none
             job.division = job.allowed = self._ranks.divide(job, job.cpus)
             if self._ports.firmware is not None:
-                self._ports.firmware.adopt(job.id, job.keeper, len(job.held))
+                self._ports.firmware.adopt(job.id, job.keeper, len(job.held), job.gpus)
             os.kill(job.keeper, signal.SIGUSR1)
             self._stay_suspended(job)
         self._save(job, durable=True)

@@ -123,6 +123,8 @@ class Job:
     # The most it may use here, 0 = no limit; its own GPUs; whether it was ended for its memory.
     memory_limit_bytes: int = 0
     gpus: tuple[str, ...] = ()
+    # Energy of each since the job has it.
+    gpu_used_uj: dict[str, int] = field(default_factory=dict)
     over_memory: bool = False
     # Where it keeps its snapshot; whether it was told to save, and what was there before.
     snapshot_path: str = ""
@@ -148,6 +150,11 @@ class Job:
     def live(self) -> bool:
         """Whether the job holds its cores."""
         return self.state in (JobState.STARTING, JobState.RUNNING)
+
+    @property
+    def gpu_energy_uj(self) -> int:
+        """Of all GPUs it has; not in ``energy_uj``."""
+        return sum(self.gpu_used_uj.values())
 
     @property
     def place(self) -> CpuSet:
@@ -204,6 +211,7 @@ def to_record(job: Job) -> dict[str, Any]:
         "mode": job.mode.value,
         "message": job.message,
         "gpus": list(job.gpus),
+        "gpu_used_uj": dict(job.gpu_used_uj),
         "over_memory": job.over_memory,
         "snapshot_path": job.snapshot_path,
         "asked": job.asked,
@@ -246,6 +254,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             division=division,
             allowed=division,
             gpus=tuple(str(gpu) for gpu in record.get("gpus", ())),
+            gpu_used_uj={str(g): int(uj) for g, uj in record.get("gpu_used_uj", {}).items()},
             over_memory=bool(record.get("over_memory", False)),
             snapshot_path=str(record.get("snapshot_path", "")),
             asked=bool(record.get("asked", False)),

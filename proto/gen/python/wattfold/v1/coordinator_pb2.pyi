@@ -346,7 +346,7 @@ class ResizeJobResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[JobState, str]] = ..., size: _Optional[int] = ...) -> None: ...
 
 class JobAttempt(_message.Message):
-    __slots__ = ("number", "node_ids", "started_at_s", "ended_at_s", "why", "cpu_ns", "core_ns", "energy_uj", "idle_energy_uj", "residual_cpu_ns")
+    __slots__ = ("number", "node_ids", "started_at_s", "ended_at_s", "why", "cpu_ns", "core_ns", "energy_uj", "idle_energy_uj", "residual_cpu_ns", "gpu_energy_uj")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_S_FIELD_NUMBER: _ClassVar[int]
@@ -357,6 +357,7 @@ class JobAttempt(_message.Message):
     ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     IDLE_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     RESIDUAL_CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     number: int
     node_ids: _containers.RepeatedScalarFieldContainer[str]
     started_at_s: float
@@ -367,7 +368,8 @@ class JobAttempt(_message.Message):
     energy_uj: int
     idle_energy_uj: int
     residual_cpu_ns: int
-    def __init__(self, number: _Optional[int] = ..., node_ids: _Optional[_Iterable[str]] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., why: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ...) -> None: ...
+    gpu_energy_uj: int
+    def __init__(self, number: _Optional[int] = ..., node_ids: _Optional[_Iterable[str]] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., why: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
 
 class NodeShare(_message.Message):
     __slots__ = ("node_id", "cpus", "memory_bytes", "gpus", "resident")
@@ -395,8 +397,24 @@ class SeenSpeed(_message.Message):
     seen_s: float
     def __init__(self, cores: _Optional[int] = ..., cap_uw: _Optional[int] = ..., rate_per_s: _Optional[float] = ..., seen_s: _Optional[float] = ...) -> None: ...
 
+class JobGpu(_message.Message):
+    __slots__ = ("node_id", "gpu", "energy_uj", "power_uw", "busy_percent", "memory_bytes")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    BUSY_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    gpu: str
+    energy_uj: int
+    power_uw: int
+    busy_percent: int
+    memory_bytes: int
+    def __init__(self, node_id: _Optional[str] = ..., gpu: _Optional[str] = ..., energy_uj: _Optional[int] = ..., power_uw: _Optional[int] = ..., busy_percent: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "epochs_saved", "epoch_s", "epochs_timed", "resize_s")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "epochs_saved", "epoch_s", "epochs_timed", "resize_s", "gpu_energy_uj", "gpus")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -457,6 +475,8 @@ class Job(_message.Message):
     EPOCH_S_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_TIMED_FIELD_NUMBER: _ClassVar[int]
     RESIZE_S_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: JobSpec
     state: JobState
@@ -517,7 +537,9 @@ class Job(_message.Message):
     epoch_s: float
     epochs_timed: int
     resize_s: float
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., epochs_saved: _Optional[int] = ..., epoch_s: _Optional[float] = ..., epochs_timed: _Optional[int] = ..., resize_s: _Optional[float] = ...) -> None: ...
+    gpu_energy_uj: int
+    gpus: _containers.RepeatedCompositeFieldContainer[JobGpu]
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., epochs_saved: _Optional[int] = ..., epoch_s: _Optional[float] = ..., epochs_timed: _Optional[int] = ..., resize_s: _Optional[float] = ..., gpu_energy_uj: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[JobGpu, _Mapping]]] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")
@@ -574,7 +596,7 @@ class NodeZone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model")
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -612,6 +634,7 @@ class Node(_message.Message):
     OVERSTAYING_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    GPU_ACCESS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     state: NodeState
@@ -649,7 +672,8 @@ class Node(_message.Message):
     overstaying_job_ids: _containers.RepeatedScalarFieldContainer[str]
     resident_job_ids: _containers.RepeatedScalarFieldContainer[str]
     gpu_model: str
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ...) -> None: ...
+    gpu_access: str
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -662,7 +686,7 @@ class GetPowerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "emulated_nodes", "known_nodes")
     BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
     MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
@@ -681,6 +705,8 @@ class Power(_message.Message):
     LEVELLED_JOBS_FIELD_NUMBER: _ClassVar[int]
     DRAM_BEYOND_UW_FIELD_NUMBER: _ClassVar[int]
     GPU_BEYOND_UW_FIELD_NUMBER: _ClassVar[int]
+    EMULATED_NODES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_NODES_FIELD_NUMBER: _ClassVar[int]
     budget_uw: int
     committed_uw: int
     measured_uw: int
@@ -699,7 +725,9 @@ class Power(_message.Message):
     levelled_jobs: int
     dram_beyond_uw: int
     gpu_beyond_uw: int
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ...) -> None: ...
+    emulated_nodes: int
+    known_nodes: int
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ...) -> None: ...
 
 class DrainNodeRequest(_message.Message):
     __slots__ = ("node_id", "reason", "cancel_jobs")

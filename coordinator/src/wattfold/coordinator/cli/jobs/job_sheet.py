@@ -108,6 +108,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("threads", str(job.team_size or f.NONE)),
         *([("shims", f"some may be kept out: {job.shim_message}")] if job.shim_message else []),
         *_process_fields(job),
+        *(_gpu(gpu) for gpu in job.gpus),
         *sheet_fields(job),
     ]
 
@@ -199,7 +200,18 @@ def _times(job: pb.Job, now_s: float) -> Fields:
 
 def _energy(job: pb.Job) -> str:
     idle = f" and {f.energy(job.idle_energy_uj)} idle share" if job.idle_energy_uj else ""
-    return f.energy(job.energy_uj) + idle
+    gpus = f", {f.energy(job.gpu_energy_uj)} of its GPUs" if job.gpu_energy_uj else ""
+    return f.energy(job.energy_uj) + idle + gpus
+
+
+def _gpu(gpu: pb.JobGpu) -> tuple[str, str | Text]:
+    """One of its GPUs, as the driver told last."""
+    told = [f.power(gpu.power_uw)]
+    if gpu.HasField("busy_percent"):
+        told.append(f"{gpu.busy_percent} % busy")
+    if gpu.HasField("memory_bytes"):
+        told.append(f"{f.memory(gpu.memory_bytes)} in use")
+    return "GPU", f"{gpu.gpu} of {gpu.node_id}: {', '.join(told)}"
 
 
 def _residual(job: pb.Job) -> str | Text:
