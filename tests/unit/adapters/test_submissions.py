@@ -189,6 +189,12 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
             "of sizes such as --nodes 1-4",
         ),
         (
+            OVER_NODES | {"mode": common_pb2.RESIZE_MODE_REBUILD},
+            "a Charm++ program that restarts at another size numbers its PEs anew, so what is left "
+            "on a node that it gives back cannot be told: mode rebuild is for jobs on --cores, "
+            "over nodes use --resize map or restart",
+        ),
+        (
             OVER_NODES | {"tasks_per_node": 2},
             "a job of mode map has a PE for each of its cores: leave --tasks-per-node out",
         ),

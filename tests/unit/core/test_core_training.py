@@ -30,7 +30,7 @@ from wattfold.coordinator.core.job import (
 )
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import JobView
-from wattfold.coordinator.core.restart_cost import UNSEEN_NS
+from wattfold.coordinator.core.resize_cost import UNSEEN_NS
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime, Training
@@ -206,7 +206,7 @@ def test_what_was_measured_takes_the_place_of_what_was_learnt_and_is_refreshed()
 
 def test_being_put_back_costs_the_time_to_leave_and_to_start_and_what_is_done_again() -> None:
     stage = site()
-    assert view(stage).restart_ns == UNSEEN_NS
+    assert view(stage).restart_ns == UNSEEN_NS[ResizeMode.RESTART]
     start(stage)
     stage.after(200)
     tell(stage, 2)

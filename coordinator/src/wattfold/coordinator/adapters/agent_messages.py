@@ -41,6 +41,8 @@ MODES = {
     ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
     ResizeMode.TEAM: common_pb2.RESIZE_MODE_TEAM,
     ResizeMode.MAP: common_pb2.RESIZE_MODE_MAP,
+    # How a program takes its map is found out by asking it.
+    ResizeMode.REBUILD: common_pb2.RESIZE_MODE_MAP,
     # Each attempt keeps the cores it was started with.
     ResizeMode.RESTART: common_pb2.RESIZE_MODE_FIXED,
 }
@@ -265,6 +267,7 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         attempt=message.attempt,
         suspended=message.suspended,
         saving=_SAVINGS.get(message.saving, Saving.UNKNOWN),
+        snapshot_bytes=message.snapshot_bytes,
         epochs_saved=message.epochs_saved if message.HasField("epochs_saved") else -1,
         epochs_timed=message.epochs_timed,
         epoch_mean_ns=message.epoch_mean_ns,

@@ -1,7 +1,8 @@
-"""What is known of applications, as messages and back: models of run times, and certificates.
+"""What is known of applications, as messages and back: models of run times, certificates, and what
+changes of size have cost.
 
-The two are stored apart, so that a new one of either leaves the other as it is. A message carries
-both; one without a model is a certificate alone. What a certificate says beside its mode is for the
+They are stored apart, so that a new one of any leaves the others as they are. A message carries
+all; one may be without a model. What a certificate says beside its mode is for the
 command that made it: here it is only checked to be a document of a bounded size.
 """
 
@@ -25,7 +26,8 @@ from wattfold.coordinator.core.events import (
     ProgramCertified,
 )
 from wattfold.coordinator.core.job import ResizeMode
-from wattfold.coordinator.core.state import State, StoredCertificate, StoredProfile
+from wattfold.coordinator.core.resize_cost import ResizeCost, app_of, known_of
+from wattfold.coordinator.core.state import State, StoredProfile
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.v1 import common_pb2
@@ -40,6 +42,8 @@ EPOCHS = "epochs"
 """Source of a profile of which only the times of epochs are known."""
 CERTIFIED = "certified"
 """Source of a profile that is a certificate alone."""
+RESIZED = "resizes"
+"""Source of one that says what changes of size have cost, and nothing else."""
 
 _UNITS = {unit: number for number, unit in UNITS.items() if number}
 _MODES = {mode: number for number, mode in MODES.items() if number}
@@ -47,27 +51,24 @@ _MODES = {mode: number for number, mode in MODES.items() if number}
 
 def profile_messages(state: State, clock: Clock, app: str = "") -> list[pb.Profile]:
     """All that is known, or what is known of one application."""
-    messages = []
-    for entry in state.profiles.values():
-        if not app or entry.profile.app == app:
-            certificate = state.certificates.get(entry.profile.app)
-            messages.append(_with(profile_message(entry, clock), certificate))
-    modelled = {entry.profile.app for entry in state.profiles.values()}
+    messages = [profile_message(entry, clock) for entry in state.profiles.values()]
+    modelled = {message.app for message in messages}
     for name, certificate in state.certificates.items():
-        if name not in modelled and (not app or name == app):
+        if name not in modelled:
             stored_s = clock.wall_s(certificate.stored_ns)
-            bare = pb.Profile(app=name, source=CERTIFIED, updated_at_s=stored_s)
-            messages.append(_with(bare, certificate))
-    return _with_epochs(messages, state, clock, app)
+            messages.append(pb.Profile(app=name, source=CERTIFIED, updated_at_s=stored_s))
+    _add_epochs(messages, state, clock)
+    known = {message.app for message in messages}
+    resized = dict.fromkeys(app_of(key) for key in state.restarts)
+    messages += [pb.Profile(app=name, source=RESIZED) for name in resized if name not in known]
+    return [_with(message, state) for message in messages if app in ("", message.app)]
 
 
-def _with_epochs(
-    messages: list[pb.Profile], state: State, clock: Clock, app: str
-) -> list[pb.Profile]:
-    """These with what is known of epochs; an application may have that alone."""
+def _add_epochs(messages: list[pb.Profile], state: State, clock: Clock) -> None:
+    """Adds what is known of epochs; an application may have that alone."""
     there = {message.app for message in messages}
     for name, known in state.epoch_times.items():
-        if name not in there and (not app or name == app):
+        if name not in there:
             stored_s = clock.wall_s(known.stored_ns)
             messages.append(pb.Profile(app=name, source=EPOCHS, updated_at_s=stored_s))
     for message in messages:
@@ -85,7 +86,6 @@ def _with_epochs(
                 beta=curve.curve.beta,
                 rms_error=curve.rms_error,
             )
-    return messages
 
 
 def events_from(
@@ -108,7 +108,8 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
     known = [e for e in state.profiles.values() if e.profile.app == request.app]
     certified = request.certificate and request.app in state.certificates
     epochs = ["epochs"] if request.app in state.epoch_times else []
-    if not known and not certified and not epochs:
+    costs = bool(known_of(state.restarts, request.app))
+    if not (known or certified or epochs or costs):
         raise LookupError(f"nothing is known of {request.app!r}; see `wattfold profiles`")
     measured = [entry for entry in known if entry.source != LEARNT]
     if request.learnt_only and measured:
@@ -119,6 +120,7 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
     return pb.DropProfileResponse(
         models=[*(SizeUnit(entry.profile.unit).value for entry in known), *epochs],
         certificate=certified,
+        resize_costs=costs,
     )
 
 
@@ -183,11 +185,27 @@ def _mode_word(mode: int) -> str:
     return common_pb2.ResizeMode.Name(mode) if mode in known else str(mode)
 
 
-def _with(message: pb.Profile, certificate: StoredCertificate | None) -> pb.Profile:
+def _with(message: pb.Profile, state: State) -> pb.Profile:
+    """A profile with what is known of its application beside the model."""
+    for unit, mode, key in known_of(state.restarts, message.app):
+        message.resize_costs.append(_cost_message(unit, mode, state.restarts[key]))
+    certificate = state.certificates.get(message.app)
     if certificate is not None:
         message.mode = _MODES[certificate.certified.mode]
         message.certificate = certificate.certified.evidence
     return message
+
+
+def _cost_message(unit: SizeUnit, mode: ResizeMode, cost: ResizeCost) -> pb.ResizeCost:
+    return pb.ResizeCost(
+        mode=_MODES[mode],
+        unit=_UNITS[unit],
+        changes=cost.count,
+        stalled_ns=cost.stall_ns,
+        again_ns=cost.again_ns,
+        moved_bytes=cost.moved_bytes if cost.moved_count else None,
+        took_ns=cost.took_ns,
+    )
 
 
 def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:

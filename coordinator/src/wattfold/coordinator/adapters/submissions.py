@@ -15,7 +15,14 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX
-from wattfold.coordinator.core.job import CoreSharing, JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import (
+    MAPPED,
+    CoreSharing,
+    JobKind,
+    JobSpec,
+    ResizeMode,
+    SizeUnit,
+)
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.spread import Spread
 from wattfold.v1 import common_pb2
@@ -57,6 +64,7 @@ MODES = {
     common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
     common_pb2.RESIZE_MODE_MAP: ResizeMode.MAP,
     common_pb2.RESIZE_MODE_RESTART: ResizeMode.RESTART,
+    common_pb2.RESIZE_MODE_REBUILD: ResizeMode.REBUILD,
 }
 SHARINGS = {
     pb.CORE_SHARING_UNSPECIFIED: CoreSharing.AS_KIND,
@@ -127,8 +135,8 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
             f"{tasks} tasks on a node need a core each; the least size is {low}"
         )
     mode = MODES[message.mode]
-    if mode is ResizeMode.MAP:
-        _check_map(message, kind, unit, tasks)
+    if mode in MAPPED:
+        _check_map(message, mode, kind, unit, tasks)
     unmoved = unit is not SizeUnit.UNITS and not kind.resized
     if mode is ResizeMode.RESTART and unmoved:
         raise InvalidRequestError(
@@ -186,14 +194,22 @@ def _epochs(message: pb.JobSpec) -> int:
     return message.epochs
 
 
-def _check_map(message: pb.JobSpec, kind: JobKind, unit: SizeUnit, tasks: int) -> None:
+def _check_map(
+    message: pb.JobSpec, mode: ResizeMode, kind: JobKind, unit: SizeUnit, tasks: int
+) -> None:
     """Raises InvalidRequestError for what a Charm++ job with a processor map cannot have."""
     if tasks > 1:
         raise InvalidRequestError(
-            "a job of mode map has a PE for each of its cores: leave --tasks-per-node out"
+            f"a job of mode {mode.value} has a PE for each of its cores: leave --tasks-per-node out"
         )
     if unit is SizeUnit.CORES:
         return
+    if mode is ResizeMode.REBUILD:
+        raise InvalidRequestError(
+            "a Charm++ program that restarts at another size numbers its PEs anew, so what is left "
+            "on a node that it gives back cannot be told: mode rebuild is for jobs on --cores, "
+            "over nodes use --resize map or restart"
+        )
     if unit is not SizeUnit.NODES:
         raise InvalidRequestError(
             "mode map is for jobs on cores of one node or on whole nodes: give --cores or --nodes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.contract.units import w_from_uw
+from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.level_effects import add_levels
@@ -18,13 +18,13 @@ from wattfold.coordinator.adapters.node_views import (
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, SHARINGS, SPREADS, UNITS
 from wattfold.coordinator.core.attempt import Attempt
-from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
+from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd, ResizeMode
 from wattfold.coordinator.core.node import Node, NodeState
+from wattfold.coordinator.core.resize_cost import expected_ns
 from wattfold.coordinator.core.restart import charged
-from wattfold.coordinator.core.restart_cost import expected_ns
 from wattfold.coordinator.core.snapshot import serial_of
 from wattfold.coordinator.core.speeds import NOT_MEASURED
-from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.state import State
 from wattfold.coordinator.models.amdahl import half_speed
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
@@ -190,11 +190,12 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
 
 
 def add_resizing(message: pb.Job, state: State, job: Job) -> None:
-    """What a restart at another size is expected to cost a job that may have one, and what it loses
-    on fewer cores, where that was seen."""
+    """What another size, or a restart at all, is expected to cost a job to which it may happen, and
+    what it loses on fewer cores, where that was seen."""
+    if job.resizable and not job.final:
+        message.resize_s = expected_ns(state.restarts, job.spec) / NS_PER_S
     if charged(job) and not job.final:
-        key = profile_key(job.spec.app, job.spec.unit.value)
-        message.restart_s = expected_ns(state.restarts, key) / 1e9
+        message.restart_s = expected_ns(state.restarts, job.spec, ResizeMode.RESTART) / NS_PER_S
     serial_ppm = serial_of(state, job)
     if serial_ppm != NOT_MEASURED:
         message.half_speed = half_speed(serial_ppm)

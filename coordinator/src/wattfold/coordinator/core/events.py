@@ -271,6 +271,8 @@ class ProcessReading:
     attempt: int = 0
     suspended: bool = False
     saving: Saving = Saving.UNKNOWN
+    snapshot_bytes: int = 0
+    """Of one that was told to save: how much there is in its snapshot folder; 0 = not known."""
     resident: bool = False
     """It holds no core of the node."""
     epochs_saved: int = -1
@@ -379,6 +381,13 @@ class MaskConfirmed:
     processor_map: bytes = b""
     map_applied: bool = False
     """Whether the map that was sent is in force, with no object outside of it."""
+    took_ns: int = 0
+    """From telling the program until it had followed; 0 = it was not told, or has not."""
+    stalled_ns: int = -1
+    """How long it got nowhere while its objects moved to a map that is new to it; -1 = there was
+    none."""
+    moved_bytes: int = -1
+    """Bytes of these objects; -1 = it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,14 +32,19 @@ class JobKind(enum.Enum):
 
 
 class ResizeMode(enum.Enum):
-    """What follows a resize: nothing, the cores, also the number of threads, the objects, or a
-    start from its snapshot at another size."""
+    """What follows a resize: nothing, the cores, also the number of threads, the objects, a restart
+    by the program's own runtime, or a start from its snapshot at another size."""
 
     FIXED = "fixed"
     MASK = "mask"
     TEAM = "team"
     MAP = "map"
+    REBUILD = "rebuild"
     RESTART = "restart"
+
+
+MAPPED = frozenset({ResizeMode.MAP, ResizeMode.REBUILD})
+"""A Charm++ program is told its processor map; after a rebuild the PEs outside of it are gone."""
 
 
 class CoreSharing(enum.Enum):
@@ -316,6 +321,7 @@ class RankEnd:
     core_ns: int = 0
     idle_energy_uj: int = 0
     saving: Saving = Saving.UNKNOWN
+    snapshot_bytes: int = 0
     gpu_energy_uj: int = 0
 
 
@@ -420,6 +426,8 @@ class Job:
     owed: float = -1.0
     """The share done when it was ended for another size, until its program tells how far it is
     since; -1 = nothing is waited for."""
+    moving_bytes: int = 0
+    """Of the snapshot that it goes on from at another size; 0 = not known."""
     ran_ns: int = 0
     """How long it ran at other sizes since it last waited: counts for its time limit."""
     known: Known = NOTHING_KNOWN
@@ -522,6 +530,7 @@ MAX_DONE = 0.99
 __all__ = [
     "FINAL_STATES",
     "KEEPS_STATES",
+    "MAPPED",
     "MAX_DONE",
     "PLACED_STATES",
     "UNKNOWN_UID",

@@ -14,9 +14,10 @@ from wattfold.coordinator.core import (
     training_events,
 )
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.resize_cost import learn_stall
 from wattfold.coordinator.core.speeds import with_speed
 from wattfold.coordinator.core.state import State
 
@@ -251,6 +252,7 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
         rank.retry_ns = now_ns + state.settings.retry_ns
         job.reason = f"its threads do not leave CPUs {kept} of {rank.node_id}"
     rank.held, rank.moving_to, rank.confined = asked | kept, None, event.confined
+    _learn_cost(state, job, event)
     if job.reach:
         reach.confirmed(
             state,
@@ -262,6 +264,19 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
             now_ns=now_ns,
         )
     return []
+
+
+def _learn_cost(state: State, job: Job, event: ev.MaskConfirmed) -> None:
+    """What this change has cost the job. On cores alone a program works on until it follows."""
+    if event.took_ns <= 0 or (job.spec.mode in MAPPED and event.stalled_ns < 0):
+        return
+    learn_stall(
+        state.restarts,
+        job.spec,
+        stall_ns=max(event.stalled_ns, 0),
+        took_ns=event.took_ns,
+        moved_bytes=event.moved_bytes,
+    )
 
 
 def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Action]:
@@ -345,6 +360,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
         saving=reading.saving,
+        snapshot_bytes=reading.snapshot_bytes,
         gpu_energy_uj=reading.gpu_energy_uj,
     )
     rank.end = _judged(job, rank, end)

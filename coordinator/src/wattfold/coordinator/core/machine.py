@@ -29,12 +29,13 @@ from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.following import firm, restarts
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.invariants import Rota, check_invariants, check_part
-from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.job import Assignment, Job, JobState
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.plan import Snapshot, Waiting
 from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.reconcile import reconcile
+from wattfold.coordinator.core.resize_cost import known_of
 from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.core.state import (
     CoreSettings,
@@ -365,8 +366,8 @@ def _dropped(state: State, event: ev.ProfileDropped, now_ns: int) -> list[act.Ac
         for job in state.index.open.values():
             if job.spec.app == event.app:
                 state.index.touch_job(job)
-    for unit in SizeUnit if event.model else ():
-        state.restarts.pop(profile_key(event.app, unit.value), None)
+    for *_, key in known_of(state.restarts, event.app) if event.model else ():
+        del state.restarts[key]
     return []
 
 

@@ -68,11 +68,13 @@ class JobView:
     nodes_may_change: bool = False
     """It runs, and may get any number of nodes it was submitted for, within its ``reach`` if it has
     one. Else another size, or other nodes, make it start again from its snapshot, which takes it
-    about ``restart_ns``."""
+    about ``resize_ns``."""
     reach: tuple[NodeId, ...] = ()
     """Nodes it has processes on; it keeps the first, and may hold the others."""
     restart_ns: int = 0
     """What being ended and started again is expected to cost it, where that may happen to it."""
+    resize_ns: int = 0
+    """What another size is expected to cost it by itself, as learnt from its application."""
     size_asked: int = 0
     """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""
     preemptable: bool = False

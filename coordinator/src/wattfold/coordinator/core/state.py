@@ -18,7 +18,7 @@ from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.plan import PlanningRound
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.core.restart_cost import RestartCost
+from wattfold.coordinator.core.resize_cost import ResizeCost
 from wattfold.coordinator.models.forecast import USER, RunHistory
 from wattfold.coordinator.models.pass_model import PassProfile
 
@@ -108,8 +108,8 @@ class State:
     """Those that are not over."""
     begun: list[str] = field(default_factory=list)
     """The ones of which the begin was taken notice of."""
-    restarts: dict[str, RestartCost] = field(default_factory=dict)
-    """By `profile_key`: what it costs to restart such a job at another size."""
+    restarts: dict[str, ResizeCost] = field(default_factory=dict)
+    """By `resize_cost.cost_key`: what another size has cost such jobs, not by restarts alone."""
     epoch_times: dict[str, AppEpochs] = field(default_factory=dict)
     """By application: what an epoch takes on so many GPUs of a model."""
     history: RunHistory = field(default_factory=RunHistory)

@@ -164,7 +164,7 @@ class Rounds(NamedJobs):
             requests=beyond,
             resizable=self._resizable(view),
             promise=view.promise,
-            restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
+            resize_s=view.resize_ns / NS_PER_S,
             due_ns=spec.due_ns,
             dram_uw=spec.levels.dram_uw,
             waits=view.waits,

@@ -59,8 +59,8 @@ class Ask(NamedTuple):
     """Whether its size may change while it runs. Of whole nodes that is up to the driver."""
     promise: Promise | None = None
     """The start it was promised."""
-    restart_s: float = 0.0
-    """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
+    resize_s: float = 0.0
+    """What each change of its size costs it by itself: a start anew, objects that move."""
     due_ns: int = -1
     """When it is to have ended; -1 = no matter."""
     dram_uw: int = 0

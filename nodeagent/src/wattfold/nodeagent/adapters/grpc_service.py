@@ -106,6 +106,8 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
                 acknowledged_in_ns=change.acknowledged_in_ns,
                 processor_map=change.processor_map,
                 map_applied=change.map_applied,
+                stalled_ns=change.stalled_ns if change.stalled_ns >= 0 else None,
+                moved_bytes=change.moved_bytes if change.moved_bytes >= 0 else None,
             )
 
         return await self._command(request, context, act)

@@ -212,6 +212,7 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         attempt=job.attempt,
         suspended=job.live and job.suspended,
         saving=pb.SAVING_UNSPECIFIED if job.live else _SAVINGS[job.saving],
+        snapshot_bytes=job.snapshot_bytes,
         resident=job.live and job.resident,
         gpu_energy_uj=job.gpu_energy_uj,
     )

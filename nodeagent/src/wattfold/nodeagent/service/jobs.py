@@ -497,6 +497,8 @@ class NodeJobs:
             if job.saving is not Saving.KILLED:
                 same = after == job.snapshot_before != snapshot_folder.UNKNOWN
                 job.saving = Saving.UNSAVED if same else Saving.SAVED
+            if job.saving is Saving.SAVED and job.snapshot_path:
+                job.snapshot_bytes = await snapshot_folder.size_bytes(job.snapshot_path)
         self._end(job, record)
 
     def _end(self, job: Job, record: dict[str, object]) -> None:

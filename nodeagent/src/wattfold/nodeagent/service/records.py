@@ -133,6 +133,7 @@ class Job:
     # Told to end, to save or not: it does not stand still any more.
     ending: bool = False
     saving: Saving = Saving.UNASKED
+    snapshot_bytes: int = 0
     # Of a training: all its epochs, and what its report beside the snapshot said last.
     epochs: int = 0
     report: EpochReport | None = None
@@ -184,6 +185,7 @@ _PLAIN = (
 )
 # Not in the records of earlier versions.
 _ADDED = (
+    "snapshot_bytes",
     "idle_energy_uj",
     "core_ns",
     "held_since_ns",

@@ -414,7 +414,7 @@ class JobGpu(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., gpu: _Optional[str] = ..., energy_uj: _Optional[int] = ..., power_uw: _Optional[int] = ..., busy_percent: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "epochs_saved", "epoch_s", "epochs_timed", "gpu_energy_uj", "gpus")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "epochs_saved", "epoch_s", "epochs_timed", "resize_s", "gpu_energy_uj", "gpus")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -474,6 +474,7 @@ class Job(_message.Message):
     EPOCHS_SAVED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_S_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_TIMED_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_S_FIELD_NUMBER: _ClassVar[int]
     GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
@@ -535,9 +536,10 @@ class Job(_message.Message):
     epochs_saved: int
     epoch_s: float
     epochs_timed: int
+    resize_s: float
     gpu_energy_uj: int
     gpus: _containers.RepeatedCompositeFieldContainer[JobGpu]
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., epochs_saved: _Optional[int] = ..., epoch_s: _Optional[float] = ..., epochs_timed: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[JobGpu, _Mapping]]] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., epochs_saved: _Optional[int] = ..., epoch_s: _Optional[float] = ..., epochs_timed: _Optional[int] = ..., resize_s: _Optional[float] = ..., gpu_energy_uj: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[JobGpu, _Mapping]]] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")
@@ -880,7 +882,7 @@ class ProfilePoint(_message.Message):
     def __init__(self, size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., seconds: _Optional[float] = ..., power_uw: _Optional[int] = ..., fitted_seconds: _Optional[float] = ..., observed_s: _Optional[float] = ..., rate: _Optional[float] = ...) -> None: ...
 
 class Profile(_message.Message):
-    __slots__ = ("app", "unit", "average_parallelism", "sigma", "t1_s", "a", "b", "c", "beta", "f_low_ghz", "f_high_ghz", "p_low_w", "p_high_w", "rms_error", "points", "source", "updated_at_s", "mode", "certificate", "epoch_times", "gpu_curves")
+    __slots__ = ("app", "unit", "average_parallelism", "sigma", "t1_s", "a", "b", "c", "beta", "f_low_ghz", "f_high_ghz", "p_low_w", "p_high_w", "rms_error", "points", "source", "updated_at_s", "mode", "certificate", "epoch_times", "gpu_curves", "resize_costs")
     APP_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
     AVERAGE_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
@@ -902,6 +904,7 @@ class Profile(_message.Message):
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_TIMES_FIELD_NUMBER: _ClassVar[int]
     GPU_CURVES_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_COSTS_FIELD_NUMBER: _ClassVar[int]
     app: str
     unit: SizeUnit
     average_parallelism: float
@@ -923,7 +926,8 @@ class Profile(_message.Message):
     certificate: str
     epoch_times: _containers.RepeatedCompositeFieldContainer[EpochTime]
     gpu_curves: _containers.RepeatedCompositeFieldContainer[GpuCurve]
-    def __init__(self, app: _Optional[str] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., average_parallelism: _Optional[float] = ..., sigma: _Optional[float] = ..., t1_s: _Optional[float] = ..., a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., beta: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ..., p_low_w: _Optional[float] = ..., p_high_w: _Optional[float] = ..., rms_error: _Optional[float] = ..., points: _Optional[_Iterable[_Union[ProfilePoint, _Mapping]]] = ..., source: _Optional[str] = ..., updated_at_s: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., certificate: _Optional[str] = ..., epoch_times: _Optional[_Iterable[_Union[EpochTime, _Mapping]]] = ..., gpu_curves: _Optional[_Iterable[_Union[GpuCurve, _Mapping]]] = ...) -> None: ...
+    resize_costs: _containers.RepeatedCompositeFieldContainer[ResizeCost]
+    def __init__(self, app: _Optional[str] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., average_parallelism: _Optional[float] = ..., sigma: _Optional[float] = ..., t1_s: _Optional[float] = ..., a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., beta: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ..., p_low_w: _Optional[float] = ..., p_high_w: _Optional[float] = ..., rms_error: _Optional[float] = ..., points: _Optional[_Iterable[_Union[ProfilePoint, _Mapping]]] = ..., source: _Optional[str] = ..., updated_at_s: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., certificate: _Optional[str] = ..., epoch_times: _Optional[_Iterable[_Union[EpochTime, _Mapping]]] = ..., gpu_curves: _Optional[_Iterable[_Union[GpuCurve, _Mapping]]] = ..., resize_costs: _Optional[_Iterable[_Union[ResizeCost, _Mapping]]] = ...) -> None: ...
 
 class EpochTime(_message.Message):
     __slots__ = ("gpu_model", "gpus", "seconds", "count")
@@ -952,6 +956,24 @@ class GpuCurve(_message.Message):
     beta: float
     rms_error: float
     def __init__(self, gpu_model: _Optional[str] = ..., static_w: _Optional[float] = ..., full_w: _Optional[float] = ..., knee: _Optional[float] = ..., beta: _Optional[float] = ..., rms_error: _Optional[float] = ...) -> None: ...
+
+class ResizeCost(_message.Message):
+    __slots__ = ("mode", "unit", "changes", "stalled_ns", "again_ns", "moved_bytes", "took_ns")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    STALLED_NS_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_NS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOOK_NS_FIELD_NUMBER: _ClassVar[int]
+    mode: _common_pb2.ResizeMode
+    unit: SizeUnit
+    changes: int
+    stalled_ns: int
+    again_ns: int
+    moved_bytes: int
+    took_ns: int
+    def __init__(self, mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., changes: _Optional[int] = ..., stalled_ns: _Optional[int] = ..., again_ns: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., took_ns: _Optional[int] = ...) -> None: ...
 
 class ListProfilesRequest(_message.Message):
     __slots__ = ("app",)
@@ -986,12 +1008,14 @@ class DropProfileRequest(_message.Message):
     def __init__(self, app: _Optional[str] = ..., learnt_only: bool = ..., certificate: bool = ...) -> None: ...
 
 class DropProfileResponse(_message.Message):
-    __slots__ = ("models", "certificate")
+    __slots__ = ("models", "certificate", "resize_costs")
     MODELS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_COSTS_FIELD_NUMBER: _ClassVar[int]
     models: _containers.RepeatedScalarFieldContainer[str]
     certificate: bool
-    def __init__(self, models: _Optional[_Iterable[str]] = ..., certificate: bool = ...) -> None: ...
+    resize_costs: bool
+    def __init__(self, models: _Optional[_Iterable[str]] = ..., certificate: bool = ..., resize_costs: bool = ...) -> None: ...
 
 class GetEnvironmentRequest(_message.Message):
     __slots__ = ("job_id",)

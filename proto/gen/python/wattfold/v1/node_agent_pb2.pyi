@@ -458,18 +458,22 @@ class SetMaskRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., deadline_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., resident: bool = ...) -> None: ...
 
 class SetMaskResponse(_message.Message):
-    __slots__ = ("cpus", "shim", "acknowledged_in_ns", "processor_map", "map_applied")
+    __slots__ = ("cpus", "shim", "acknowledged_in_ns", "processor_map", "map_applied", "stalled_ns", "moved_bytes")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     SHIM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_IN_NS_FIELD_NUMBER: _ClassVar[int]
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
     MAP_APPLIED_FIELD_NUMBER: _ClassVar[int]
+    STALLED_NS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
     cpus: str
     shim: ShimState
     acknowledged_in_ns: int
     processor_map: bytes
     map_applied: bool
-    def __init__(self, cpus: _Optional[str] = ..., shim: _Optional[_Union[ShimState, str]] = ..., acknowledged_in_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ...) -> None: ...
+    stalled_ns: int
+    moved_bytes: int
+    def __init__(self, cpus: _Optional[str] = ..., shim: _Optional[_Union[ShimState, str]] = ..., acknowledged_in_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., stalled_ns: _Optional[int] = ..., moved_bytes: _Optional[int] = ...) -> None: ...
 
 class SetProcessorMapRequest(_message.Message):
     __slots__ = ("header", "job_id", "map", "deadline_ns")
@@ -659,7 +663,7 @@ class SuspendResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "gpu_energy_uj")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "snapshot_bytes", "gpu_energy_uj")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -682,6 +686,7 @@ class ProcessInfo(_message.Message):
     EPOCHS_SAVED_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_TIMED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_MEAN_NS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
@@ -705,8 +710,9 @@ class ProcessInfo(_message.Message):
     epochs_saved: int
     epochs_timed: int
     epoch_mean_ns: int
+    snapshot_bytes: int
     gpu_energy_uj: int
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., snapshot_bytes: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

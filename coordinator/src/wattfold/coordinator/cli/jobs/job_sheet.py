@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from wattfold.contract.units import s_from_ns
+from wattfold.contract.units import ns_from_s, s_from_ns
 from wattfold.coordinator.cli.jobs.job_tables import (
     done,
     elapsed_s,
@@ -151,6 +151,9 @@ def _attempt_fields(job: pb.Job) -> Fields:
         found.append(("next size", f"{job.next_size} {_unit(job.spec)}"))
     if job.restart_s:
         found.append(("a restart takes", f"about {f.duration(job.restart_s)}"))
+    elif job.resize_s:
+        stalled = f.short_time(ns_from_s(job.resize_s))
+        found.append(("another size", f"stalls it for about {stalled}"))
     if job.suspended_s:
         found.append(("suspended", f.duration(job.suspended_s)))
     return found

@@ -72,12 +72,13 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--mode",
     "--resize",
     "mode",
-    type=click.Choice(list(request.MODES)),
-    help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
-    "changes as well. map: the objects of a Charm++ program move. restart: told to, it saves, and "
-    "goes on from WATTFOLD_SNAPSHOT_DIR at another size; units are put back for others. fixed: "
-    "never. Default: fixed for rigid and moldable jobs, for others team if the program is "
-    "certified for it, else mask.",
+    type=click.Choice(request.WAYS),
+    help="How it is resized. map: the objects of a Charm++ program move. rebuild: a Charm++ "
+    "program built for it restarts itself on other PEs. restart: told to, it saves, and goes on "
+    "from WATTFOLD_SNAPSHOT_DIR at another size; units are put back for others. cores: its cores "
+    "change under it; if its program is certified for that, also its OpenMP team. team, mask: the "
+    "latter, or never. fixed: it keeps its size. Default: fixed for rigid and moldable jobs, for "
+    "others cores.",
 )
 @click.option(
     "--time",
@@ -316,7 +317,7 @@ def submit(session: Session, /, wait: bool, **options: Any) -> None:
         submission.spec.mode, submission.spec.mode_source = choice.mode, choice.source
         if choice.warning:
             click.echo(f"wattfold: {choice.warning}", err=True)
-        if choice.mode == request.MODES["map"]:
+        if choice.mode in (request.MODES["map"], request.MODES["rebuild"]):
             _start_as_charm(submission.spec, checked=not options["no_check"])
         job_id = client.submit(submission)
         if wait:

@@ -46,4 +46,5 @@ def _parts(answer: pb.DropProfileResponse) -> list[str]:
         "the times of its epochs" if model == "epochs" else f"the profile in {model}"
         for model in answer.models
     ]
-    return models + (["its certificate"] if answer.certificate else [])
+    costs = ["what changes of its size cost"] if answer.resize_costs else []
+    return models + costs + (["its certificate"] if answer.certificate else [])

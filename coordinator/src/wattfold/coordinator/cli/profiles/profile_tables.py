@@ -82,6 +82,32 @@ def point_table(profile: pb.Profile) -> Table:
     return table
 
 
+def cost_table(profile: pb.Profile) -> Table:
+    """What changes of size have cost its jobs, a row for each way."""
+    table = plain_table(
+        left("RESIZED BY"),
+        left("UNIT"),
+        right("CHANGES"),
+        right("STALLED"),
+        right("DONE AGAIN"),
+        right("MOVED"),
+        right("IN FORCE AFTER"),
+    )
+    for cost in profile.resize_costs:
+        moved = f.memory(cost.moved_bytes) if cost.HasField("moved_bytes") else f.NONE
+        add_row(
+            table,
+            f.resize_way(cost.mode),
+            f.enum_word(pb.SizeUnit.Name(cost.unit), "SIZE_UNIT_"),
+            str(cost.changes),
+            f.short_time(cost.stalled_ns),
+            f.short_time(cost.again_ns) if cost.again_ns else f.NONE,
+            moved,
+            f.short_time(cost.took_ns) if cost.took_ns else f.NONE,
+        )
+    return table
+
+
 def epoch_tables(profile: pb.Profile) -> list[Table]:
     """What epochs take by GPUs, and what lower limits of these make of them, where it is known."""
     times = plain_table(left("GPU"), right("GPUS"), right("S/EPOCH"), right("SEEN"))

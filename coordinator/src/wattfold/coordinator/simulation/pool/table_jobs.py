@@ -49,7 +49,7 @@ class TableJobs(Jobs):
         return Ask(
             *asked,
             resizable=self._malleable[job],
-            restart_s=self._restart_s,
+            resize_s=self._restart_s,
             waits=self._waits_of(job),
         )
 
