@@ -389,6 +389,10 @@ def site_of(world: Snapshot) -> Site:
         away=world.away,
         away_uw=world.away_uw,
         away_held_uw=world.away_held_uw,
+        ahead=tuple(
+            (one.from_ns, world.spendable_uw + one.budget_uw - world.budget_uw)
+            for one in world.ahead
+        ),
         origin_s=world.origin_s,
     )
 

@@ -162,6 +162,8 @@ class Site:
     `spendable_uw`."""
     away_uw: int = 0
     away_held_uw: int = 0
+    ahead: tuple[tuple[int, int], ...] = ()
+    """Times at which `spendable_uw` will be another, by announced budgets, and what it will be."""
     origin_s: float = 0.0
     """Calendar time (UTC, Unix seconds) of the zero of all times."""
 

@@ -87,6 +87,8 @@ class JobTable:
     """Applications; None: not known."""
     waits: WaitColumns | None = None
     """None: no queue says anything."""
+    predicted_uw: Ints | None = None
+    """What each is predicted to draw above idle nodes, 0 = not known; None: of no job it is."""
     training: TrainingColumns | None = None
     """None: nobody trains, and nothing is due."""
 

@@ -209,7 +209,13 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
     policy = choice.entry.service(choice.values())
     restart_ns = case.preemption.restart_ns if case.preemption is not None else 0
     return NamedPolicyScheduler(
-        table, machine, policy, choice.name, restart_ns=restart_ns, ready=ready_of(choice.name)
+        table,
+        machine,
+        policy,
+        choice.name,
+        case.budget,
+        restart_ns=restart_ns,
+        ready=ready_of(choice.name),
     )
 
 
