@@ -73,12 +73,11 @@ def test_policies_are_compared_at_prices_that_change(
 ) -> None:
     series = tmp_path / "prices.csv"
     series.write_text("1970-01-01T00:00Z,3600\n1970-01-01T00:15Z,-7200\n")
-    document = wattfold.json(
-        "compare", *files, "--policies=fifo,conservative", "--energy-price", str(series)
-    )
-    for run in document["runs"]:
-        assert run["energy_eur"] == pytest.approx(680 * (900 - 2 * 500) / 1e6)
-        assert run["relative"]["total_eur"] is None
+    document = wattfold.json("compare", *files, "--policies=fifo", "--energy-price", str(series))
+    (run,) = document["runs"]
+    assert run["energy_eur"] == pytest.approx(680 * (900 - 2 * 500) / 1e6)
+    # Nothing is so many times a cost below zero.
+    assert run["relative"]["total_eur"] is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from wattfold.coordinator.figures.andreas_evaluation import draw
 from wattfold.coordinator.models.energy_price import DAY_S, parse_series
 from wattfold.coordinator.simulation.experiments.andreas.case import (
     CAPS,
@@ -304,6 +305,10 @@ def test_limits_and_prices_are_judged_by_ratios() -> None:
     assert prices[f"price-{SPRING_SPOT}"] is Verdict.NOT
 
 
+def draw_scenarios(found: Findings, folder: Path) -> list[Path]:
+    return draw(found, folder) if found.family == SCENARIO else []
+
+
 def test_a_report_has_every_table_and_says_that_it_is_quick(tmp_path: Path) -> None:
     findings = tuple(
         findings_of(PLAN, family, samples(costs(38.0), family))
@@ -311,8 +316,9 @@ def test_a_report_has_every_table_and_says_that_it_is_quick(tmp_path: Path) -> N
     )
     totals = Totals(failures=(), cases=3, stored=0, broken=(), core_s=1.0)
     evaluation = Evaluation(plan=PLAN, findings=findings, totals=totals)
-    report = report_of(evaluation, stand_ins(SETTINGS), lambda _found, _folder: [])
+    report = report_of(evaluation, stand_ins(SETTINGS), draw_scenarios)
     write_report(report, tmp_path)
+    assert (tmp_path / SCENARIO / "scenario-2.png").is_file()
     text = (tmp_path / "report.md").read_text()
     assert "quick" in text
     assert all(policy in text for policy in POLICIES)

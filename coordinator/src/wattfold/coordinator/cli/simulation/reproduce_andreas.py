@@ -58,7 +58,7 @@ _DEFAULTS = Settings()
     type=int,
     default=_DEFAULTS.iterations,
     show_default=True,
-    help="Of the randomised greedy, at most.",
+    help="Of the randomised greedy of the paper, at most.",
 )
 @click.option(
     "--restart",

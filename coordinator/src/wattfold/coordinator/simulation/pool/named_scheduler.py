@@ -12,7 +12,7 @@ plan that fits then fits here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypedDict, cast
 
@@ -45,7 +45,6 @@ from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMac
 from wattfold.coordinator.simulation.pool.stocks import request_of
 from wattfold.coordinator.simulation.pool.told_starts import note_starts
 from wattfold.coordinator.simulation.pool.windows import Windows
-from wattfold.coordinator.solvers.training.choice import compiled_loops
 
 DEADLINE_S = 20.0
 
@@ -65,9 +64,15 @@ class NamedPolicyScheduler:
         budget: Budget | None = None,
         *,
         restart_ns: int = 0,
+        ready: Callable[[], object] | None = None,
     ) -> None:
         """``budget``: that of the run, of which the policy knows what is announced;
-        ``restart_ns``: what it costs a training job to start again somewhere else."""
+        ``restart_ns``: what it costs a training job to start again somewhere else.
+
+        ``ready`` is called before every decision, also of a run that was resumed: what makes plans
+        is then the same from the first to the last.
+        """
+        self._ready = ready
         self._table, self._machine, self._policy = table, machine, policy
         self._budget, self._restart_ns = budget, restart_ns
         self.name = name
@@ -144,9 +149,8 @@ class NamedPolicyScheduler:
         if not self._views:
             self.revisit_ns = 0
             return ()
-        if self._table.training is not None:
-            # Plans of training jobs are others without compiled loops, which take a while to come.
-            compiled_loops()
+        if self._ready is not None:
+            self._ready()
         plan = self._plan(now_ns)
         note_starts(self.first_told, plan)
         self.revisit_ns = plan.revisit_ns

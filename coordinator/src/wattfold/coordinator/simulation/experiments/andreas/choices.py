@@ -42,7 +42,7 @@ DAYS = 60
 """Of a series of prices; after it the last one holds."""
 VARIANTS: dict[str, tuple[str, dict[str, Value]]] = {
     FIFO: ("edf", {"order": "submission"}),
-    PAPERS: (OURS, {"attempts": 0}),
+    PAPERS: (OURS, {"attempts": 0, "others": 0.0, "postponed": "worst"}),
     UNAWARE: (OURS, {}),
     CAPPED: (OURS, {"gpu_levels": LEVELS}),
 }
@@ -56,7 +56,9 @@ def policy_of(case: TrainingCase) -> Policy:
     assert entry is not None, f"no policy {name}"
     values = {"pue": PUE, **values}
     if name == OURS:
-        values |= {"passes": case.settings.iterations, "restart_s": case.settings.restart_s}
+        values |= {"restart_s": case.settings.restart_s}
+    if case.policy == PAPERS:
+        values |= {"passes": case.settings.iterations}
     with _priced(case) as prices:
         return entry.service(values | prices)
 

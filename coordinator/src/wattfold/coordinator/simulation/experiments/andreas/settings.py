@@ -17,7 +17,7 @@ BASELINES = (FIFO, EDF, PRIORITY)
 POLICIES = (OURS, *BASELINES)
 """The paper's, ours with the better search."""
 PAPERS = "andreas, greedy"
-"""The paper's search alone."""
+"""The paper's objective and search."""
 UNAWARE = "andreas, mean price"
 """Plans with the mean of the prices."""
 CAPPED = "andreas, limits"
@@ -37,7 +37,7 @@ NODES = tuple(range(10, 101, 10))
 QUICK_NODES = (10,)
 SEEDS, QUICK_SEEDS = 5, 2
 PRICE_NODES = CAPS_NODES = 10
-BUDGET_SHARES = (1.0, 0.9, 0.8, 0.7)
+BUDGET_SHARES = (1.0, 0.6, 0.4, 0.2)
 LEVELS = 4
 """Limits to choose among."""
 GAP_SEEDS, QUICK_GAP_SEEDS = 100, 10
@@ -108,7 +108,7 @@ class Settings:
     """Without progress where a job goes on from a snapshot."""
     snapshot_epochs: int = 1
     iterations: int = 1000
-    """Of the randomised greedy, at most."""
+    """Of the randomised greedy of the paper, at most."""
 
     def __post_init__(self) -> None:
         if not (0 < self.host_idle_w < 10_000 and 0 < self.host_work_w < 10_000):
