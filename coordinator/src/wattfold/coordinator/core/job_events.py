@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, foresight, reach, requeue, restart
+from wattfold.coordinator.core import (
+    adoption,
+    foresight,
+    reach,
+    requeue,
+    restart,
+    training_events,
+)
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
@@ -338,8 +345,11 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
         saving=reading.saving,
+        gpu_energy_uj=reading.gpu_energy_uj,
     )
     rank.end = _judged(job, rank, end)
+    if reading.epochs_saved >= 0:
+        training_events.epochs_left(state, job, reading, now_ns)
     if job.requeue is not None and job.spec.own_launcher and rank is next(iter(job.ranks.values())):
         # The launcher has saved and ended: its step hosts need not wait for their grace time.
         for other in job.ranks.values():
@@ -442,8 +452,7 @@ def _requeued(state: State, job: Job, lost: RankEnd | None, now_ns: int) -> bool
             return False
         restart.go_on(state, job, now_ns)
     elif job.requeue is not None:
-        order = job.requeue
-        requeue.back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
+        restart.wait_again(state, job, now_ns)
     elif lost is not None and requeue.follows_loss(job):
         why = lost.message or "its process vanished"
         requeue.back_to_queue(state, job, now_ns, why=why, lost=True, held=False)

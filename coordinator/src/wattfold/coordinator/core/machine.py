@@ -21,6 +21,7 @@ from wattfold.coordinator.core import (
     node_orders,
     preemption,
     reservation_events,
+    training_events,
 )
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.adoption import unstarted
@@ -275,6 +276,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
             job.expected_start_ns, job.reach = 0, assignment.reach
+            job.placed_ns = now_ns
             if job.promise is not None:
                 nodes = tuple(share.node_id for share in assignment.shares)
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
@@ -358,6 +360,11 @@ def _dropped(state: State, event: ev.ProfileDropped, now_ns: int) -> list[act.Ac
     for key in keys if event.model else ():
         del state.profiles[key]
         state.plan_needed = "profile changed"
+    if event.model and state.epoch_times.pop(event.app, None) is not None:
+        state.plan_needed = "profile changed"
+        for job in state.index.open.values():
+            if job.spec.app == event.app:
+                state.index.touch_job(job)
     for unit in SizeUnit if event.model else ():
         state.restarts.pop(profile_key(event.app, unit.value), None)
     return []
@@ -388,6 +395,8 @@ _HANDLERS: dict[type, Handler] = {
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,
+    ev.EpochTimesStored: training_events.epoch_times_stored,
+    ev.EpochsTold: training_events.epochs_told,
     ev.PlanProposed: _proposed,
     ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,

@@ -72,6 +72,7 @@ class JobView:
     reach: tuple[NodeId, ...] = ()
     """Nodes it has processes on; it keeps the first, and may hold the others."""
     restart_ns: int = 0
+    """What being ended and started again is expected to cost it, where that may happen to it."""
     size_asked: int = 0
     """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""
     preemptable: bool = False

@@ -16,9 +16,11 @@ from wattfold.coordinator.core.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.queue import NO_WAITS
+from wattfold.coordinator.core.restart import charged
 from wattfold.coordinator.core.restart_cost import expected_ns
 from wattfold.coordinator.core.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.training_events import training_of
 
 _NO_CORES = CpuSet()
 
@@ -236,7 +238,7 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         movable=movable,
         nodes_may_change=movable and (bool(job.reach) or (job.restarted and not immovable(job))),
         reach=job.reach,
-        restart_ns=expected_ns(state.restarts, key) if job.restarted else 0,
+        restart_ns=expected_ns(state.restarts, key) if charged(job) else 0,
         size_asked=job.size_asked,
         preemptable=not waits and not preemption.victim_refusal(job),
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
@@ -244,4 +246,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         planned_ns=planned_ns,
         waits=queue.waits if queue is not None else NO_WAITS,
         serial_ppm=serial_of(state, job),
+        training=training_of(state, job),
     )

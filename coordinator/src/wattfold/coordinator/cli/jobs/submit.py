@@ -58,7 +58,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "spreads",
     type=click.Choice(list(request.SPREADS)),
     multiple=True,
-    help="together: all units on one node. apart: one a node. Default: any.",
+    help="together: all units on one node. apart: one a node. Default: any, of trainings on GPUs "
+    "together.",
 )
 @click.option(
     "--kind",
@@ -74,8 +75,9 @@ from wattfold.v1 import coordinator_pb2 as pb
     type=click.Choice(list(request.MODES)),
     help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
     "changes as well. map: the objects of a Charm++ program move. restart: told to, it saves, and "
-    "goes on from WATTFOLD_SNAPSHOT_DIR at another size. fixed: never. Default: fixed for rigid "
-    "and moldable jobs, for others team if the program is certified for it, else mask.",
+    "goes on from WATTFOLD_SNAPSHOT_DIR at another size; units are put back for others. fixed: "
+    "never. Default: fixed for rigid and moldable jobs, for others team if the program is "
+    "certified for it, else mask.",
 )
 @click.option(
     "--time",
@@ -268,8 +270,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--due",
     "due_at_s",
     type=TIME_S,
-    metavar="TIME|+DURATION",
-    help="When it should be done: 2027-01-31T18:00, +2h. Shown; no policy goes by it yet.",
+    metavar="TIME|DURATION",
+    help="When it should be done: 2027-01-31T18:00, or 2h from now. For policies that go by it.",
 )
 @click.option(
     "--weight",
@@ -277,7 +279,14 @@ from wattfold.v1 import coordinator_pb2 as pb
     default=1.0,
     show_default=True,
     metavar="NUMBER",
-    help="What its being done in time is worth beside others. Shown; no policy goes by it yet.",
+    help="What its being done in time is worth beside others. For policies that go by it.",
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(1, 10_000_000),
+    metavar="N",
+    help="It is a training of so many epochs, keeps snapshots and tells how many are in them: see "
+    "wattfold.training. WATTFOLD_EPOCHS of every attempt.",
 )
 @click.option("--hold", is_flag=True, help="Do not start it before `wattfold release`.")
 @click.option(
@@ -349,8 +358,13 @@ def _spec(
     cap_uw: int | None,
     **options: Any,
 ) -> pb.JobSpec:
-    unit, size = request.size_of(options["cores"], options["nodes"], options["units"])
-    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spreads"])
+    again = bool(options["gpus"] and (options["mode"] == "restart" or options["epochs"]))
+    units = request.gpu_units(options["cores"], options["nodes"], options["units"], again)
+    unit, size = request.size_of(options["cores"], options["nodes"], units)
+    spreads = options["spreads"]
+    if unit == pb.SIZE_UNIT_UNITS and again and not spreads:
+        spreads = ("together",)
+    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], spreads)
     share = options["share"]
     kind = request.kind_of(options["kind"], size, share, unit)
     export_all = options["export"] == "all" and not options["no_env"]
@@ -397,6 +411,7 @@ def _spec(
         snapshot_dir=options["snapshot_dir"],
         snapshot_signal=options["snapshot_signal"] or 0,
         snapshot_grace_ns=options["snapshot_grace_ns"] or 0,
+        epochs=options["epochs"] or 0,
     )
 
 

@@ -90,6 +90,6 @@ class RunRecord:
     """Real time of all its decisions."""
     longest_decision_ns: int = 0
     deciding_cpu_ns: int = 0
-    """CPU time of the thread that decides, which other work on the machine does not stretch; of
-    runs in which queues say something of waits."""
+    """CPU time of the thread that decides, which other work on the machine does not stretch; not
+    measured, 0, of policies that decide at every event, in microseconds."""
     longest_decision_cpu_ns: int = 0
