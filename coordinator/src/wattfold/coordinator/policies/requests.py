@@ -71,7 +71,15 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
                 told = stock.missing(view.spec)
                 missing[asked] = told, bool(told) and _never(view, snapshot, stock)
             reason, never = missing[asked]
-            one = replace(one, reason=reason, never=never) if reason else one
+            if reason:
+                start_ns, promise = one.start_ns, one.promise
+                one = Waiting(
+                    job_id=one.job_id,
+                    reason=reason,
+                    never=never,
+                    start_ns=start_ns,
+                    promise=promise,
+                )
         waiting.append(one)
     return replace(plan, waiting=tuple(waiting))
 
