@@ -130,8 +130,7 @@ DESCRIPTION = Description(
             default=100,
             low=1,
             high=100_000,
-            help="greedy passes where up to 64 jobs run; where more do, fewer (MaxIt: 1000 in the "
-            "paper)",
+            help="greedy passes (MaxIt; 1000 in the paper)",
         ),
         PolicySetting(
             key="attempts",

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.policies.andreas import TrainingPolicy
 from wattfold.coordinator.policies.backfill import Passes
 from wattfold.coordinator.policies.descriptions import Pool, Values
 from wattfold.coordinator.policies.easy import EasyScheduler
@@ -206,6 +207,8 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
             f"floors, as {choice.name} sees them"
         )
     policy = choice.entry.service(choice.values())
+    if isinstance(policy, TrainingPolicy):
+        policy.warm_up()  # A run must not depend on when its loops are compiled.
     return NamedPolicyScheduler(table, machine, policy, choice.name)
 
 

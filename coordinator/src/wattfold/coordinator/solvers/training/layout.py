@@ -49,11 +49,11 @@ def laid_out(
         **{name: np.zeros(count) for name in _OF_JOBS},
         "free": np.zeros(nodes.free.size),
         "on": np.zeros(many * gpus),
-        "batch": np.zeros(count + 4 * gpus + 8),
+        "batch": np.zeros(count + 2 * passes.RUINED * gpus + 8),
     }
     real = {
         "postponed": jobs.postponed_eur[listed],
-        "swap": _swaps(jobs.weight, swap)[listed],
+        "swap": np.where(jobs.must, 0.0, _swaps(jobs.weight, swap))[listed],
         "time": options.time_s,
         "cost": options.cost_eur,
         "own": options.own_eur,

@@ -22,6 +22,8 @@ NEVER_S = 1e300
 DRAWN = 3
 """Of so many options that a job prefers one is drawn, where one is."""
 PRICES = 7
+RUINED = 3
+"""So many nodes are ruined at most."""
 PRICED = 0.7
 """In so many attempts a GPU has a price: what some job that waits would save with it."""
 STEEP = 6
@@ -543,10 +545,10 @@ def drawn_waiting(at: Layout, ints: Any) -> int:
 
 
 def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
-    """Ruins one or two nodes and puts jobs back; by how much the objective changes."""
+    """Ruins some nodes and puts jobs back; by how much the objective changes."""
     ints[at.changes] = 0
     change = 0.0
-    for _ in range(2 if draw(at, ints) < 0.7 else 1):
+    for _ in range(1 + int(draw(at, ints) * RUINED)):
         change += ruin(at, ints, reals, int(draw(at, ints) * at.nodes), attempt)
     size = ints[at.changes]
     for number in range(size):
@@ -564,11 +566,14 @@ def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
     if ints[at.waiting] > 0 and draw(at, ints) < PRICED:
         worth = reals[at.postponed + drawn_waiting(at, ints)]
         gpu_eur = worth * draw(at, ints) ** STEEP
-    # Those that it costs most to postpone come first, more or less.
+    # Those that it costs most to postpone come first, more or less; or in any order.
+    by_worth = draw(at, ints) < 0.5
     for number in range(size):
         best, most = number, -NEVER_S
         for other in range(number, size):
-            value = reals[at.postponed + ints[at.batch + other]] * (1.0 + draw(at, ints))
+            value = draw(at, ints)
+            if by_worth:
+                value = reals[at.postponed + ints[at.batch + other]] * (1.0 + value)
             if value > most:
                 best, most = other, value
         job = ints[at.batch + best]
