@@ -35,6 +35,7 @@ from wattfold.coordinator.adapters.api import CoordinatorApi
 from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.adapters.epochs import EpochReporter
 from wattfold.coordinator.adapters.journal import Journal, JournalError
 from wattfold.coordinator.adapters.learning import Lesson, ProgressLearner, fit_lesson
 from wattfold.coordinator.adapters.logs import start_logging
@@ -278,7 +279,7 @@ async def _wire(
     learner = ProgressLearner(service, lambda lesson: _fit(fitting, lesson))
     stack.push_async_callback(learner.close)
 
-    wishes = WishReporter(service)
+    wishes, epochs = WishReporter(service), EpochReporter(service)
     alarms = AlarmLog()
 
     def sampled(sample: NodeSample) -> None:
@@ -286,6 +287,7 @@ async def _wire(
         alarms.take(sample)
         learner.take(sample)
         wishes.take(sample)
+        epochs.take(sample)
         for listener in service.listeners:
             listener()
 

@@ -27,6 +27,7 @@ PRIORITY_MAX = 1000.0
 MODE_SOURCE_MAX = 400
 FEATURES_MAX = 32
 PATH_MAX = 4096
+EPOCHS_MAX = 10_000_000
 GRACE_NS_MAX = 3_600_000_000_000
 """Agents take no longer one."""
 
@@ -128,7 +129,8 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
     mode = MODES[message.mode]
     if mode is ResizeMode.MAP:
         _check_map(message, kind, unit, tasks)
-    if mode is ResizeMode.RESTART and not kind.resized:
+    unmoved = unit is not SizeUnit.UNITS and not kind.resized
+    if mode is ResizeMode.RESTART and unmoved:
         raise InvalidRequestError(
             f"a {kind.value} job keeps its size: mode restart is for malleable jobs, give a range "
             "of sizes such as --nodes 1-4"
@@ -151,6 +153,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         mode=mode,
         exclusive=message.exclusive,
         cap_uw=message.cap_uw,
+        predicted_uw=message.predicted_uw,
         tasks_per_node=tasks,
         # charmrun starts the others of its nodes.
         own_launcher=message.own_launcher or (mode is ResizeMode.MAP and unit is SizeUnit.NODES),
@@ -167,12 +170,20 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         snapshot_signal=_end_signal(message.snapshot_signal),
         snapshot_grace_ns=_end_grace_ns(message.snapshot_grace_ns),
         reservation=message.reservation,
-        preemptable=message.preemptable,
+        # Its units stay where they start: at another size, or elsewhere, it is put back for others.
+        preemptable=message.preemptable or (mode is ResizeMode.RESTART and unit is SizeUnit.UNITS),
         levels=_levels(message),
         sharing=sharing,
         unit_cores=message.unit_cores,
         spread=spread,
+        epochs=_epochs(message),
     )
+
+
+def _epochs(message: pb.JobSpec) -> int:
+    if message.epochs > EPOCHS_MAX:
+        raise InvalidRequestError(f"{message.epochs} epochs, at most {EPOCHS_MAX} are taken")
+    return message.epochs
 
 
 def _check_map(message: pb.JobSpec, kind: JobKind, unit: SizeUnit, tasks: int) -> None:
@@ -289,6 +300,7 @@ def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
 def _restartable(message: pb.JobSpec) -> bool:
     asked = (message.snapshot_dir, message.snapshot_signal, message.snapshot_grace_ns)
     able = message.restartable or message.preemptable or message.requeue_max > 0
+    able = able or message.epochs > 0
     return able or any(asked)
 
 

@@ -6,7 +6,7 @@ have of GPUs is not known, so while there are any no GPU of the node is given aw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
@@ -17,8 +17,13 @@ from wattfold.coordinator.core.state import State
 
 def alive_there(state: State, node: Node) -> Iterator[tuple[Job, Rank]]:
     """Jobs whose process on a node has not ended, or is about to start."""
-    for job in state.on_node(node.node_id):
-        rank = job.ranks.get(node.node_id)
+    return alive_among(state.on_node(node.node_id), node.node_id)
+
+
+def alive_among(jobs: Iterable[Job], node_id: NodeId) -> Iterator[tuple[Job, Rank]]:
+    """Of these jobs those of `alive_there`."""
+    for job in jobs:
+        rank = job.ranks.get(node_id)
         if rank is not None and rank.end is None:
             yield job, rank
 

@@ -82,6 +82,8 @@ class CapSums:
         self, nodes: Collection[NodeId], position: Callable[[NodeId], int]
     ) -> list[NodeId]:
         """Those with caps in the order to go by: the nodes that obey, then the others."""
+        if not nodes:
+            return []
         wanted = [n for n in nodes if n in self._nodes and self._nodes[n].caps is not None]
         return sorted(wanted, key=lambda n: (not self._nodes[n].scalable, position(n)))
 

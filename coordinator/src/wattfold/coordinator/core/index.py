@@ -160,9 +160,10 @@ class Index:
 
     def on_node(self, node_id: NodeId) -> list[Job]:
         """Those of `placed` with a process or a share on a node."""
-        jobs = [
-            job for job in self._on_node.get(node_id, {}).values() if job.state in PLACED_STATES
-        ]
+        there = self._on_node.get(node_id)
+        if not there:
+            return []
+        jobs = [job for job in there.values() if job.state in PLACED_STATES]
         return self.ordered(jobs) if len(jobs) > 1 else jobs
 
     # Nodes.

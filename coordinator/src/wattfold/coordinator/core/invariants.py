@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import leave, outside
-from wattfold.coordinator.core.blocked import alive_there
+from wattfold.coordinator.core.blocked import alive_among
 from wattfold.coordinator.core.charge import given_back_uw
 from wattfold.coordinator.core.job import PLACED_STATES, Assignment, Job, JobState, SizeUnit
 from wattfold.coordinator.core.job_units import misshapen
@@ -98,12 +98,15 @@ def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> 
             f"committed {ledger.committed_uw} uW above the budget of {ledger.budget_uw} uW",
         )
     for node_id in nodes:
-        _check_masks(state, state.nodes[node_id])
-        _check_amounts(state, state.nodes[node_id])
-        _check_duty(state, state.nodes[node_id])
+        node = state.nodes[node_id]
+        if there := state.on_node(node_id):
+            _check_masks(node, there)
+            _check_amounts(node, there)
+        _check_duty(state, node)
     for job in jobs:
         _check_attempts(job)
-        _check_reach(job)
+        if job.reach:
+            _check_reach(job)
         if job.final and (job.target or any(rank.running for rank in job.ranks.values())):
             raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
         if job.target and (wrong := _misplaced(job, job.target)):
@@ -126,9 +129,10 @@ def _misplaced(job: Job, target: Assignment) -> str:
 
 def _check_attempts(job: Job) -> None:
     """Attempts are counted on, and only one that is being ended has an order what follows it."""
-    numbers = [attempt.number for attempt in job.attempts]
-    if sorted({*numbers, job.attempt}) != [*numbers, job.attempt]:
-        raise InvariantError(f"job {job.job_id} is at attempt {job.attempt} after {numbers}")
+    if job.attempts:
+        numbers = [attempt.number for attempt in job.attempts]
+        if sorted({*numbers, job.attempt}) != [*numbers, job.attempt]:
+            raise InvariantError(f"job {job.job_id} is at attempt {job.attempt} after {numbers}")
     if job.requeue is not None and job.state is not JobState.ENDING:
         raise InvariantError(f"job {job.job_id} is {job.state.value} and to be requeued")
     if job.following is not None and job.requeue is None:
@@ -141,7 +145,7 @@ def _check_attempts(job: Job) -> None:
 
 def _check_reach(job: Job) -> None:
     """A job with a reach has a process on each of its nodes, holds some, and the first always."""
-    if not job.reach or job.final or not job.ranks:
+    if job.final or not job.ranks:
         return
     if tuple(job.ranks) != job.reach:
         raise InvariantError(f"job {job.job_id} is on {[*job.ranks]}, its reach is {job.reach}")
@@ -168,9 +172,10 @@ def _check_duty(state: State, node: Node) -> None:
             )
 
 
-def _check_amounts(state: State, node: Node) -> None:
+def _check_amounts(node: Node, there: Iterable[Job]) -> None:
     """Memory within what there is, GPUs with one owner; but for what a node came back without."""
-    ranks = [rank for _, rank in alive_there(state, node) if rank.memory_bytes or rank.gpus]
+    alive = alive_among(there, node.node_id)
+    ranks = [rank for _, rank in alive if rank.memory_bytes or rank.gpus]
     if not ranks or node.spec is None:
         return
     used_bytes = sum(rank.memory_bytes for rank in ranks)
@@ -187,9 +192,9 @@ def _check_amounts(state: State, node: Node) -> None:
         raise InvariantError(f"jobs have GPUs {sorted(unknown)}, which {node.node_id} has not")
 
 
-def _check_masks(state: State, node: Node) -> None:
+def _check_masks(node: Node, there: Iterable[Job]) -> None:
     seen = CpuSet()
-    for job in state.on_node(node.node_id):
+    for job in there:
         rank = job.ranks.get(node.node_id)
         if rank is None or not rank.occupied:
             continue

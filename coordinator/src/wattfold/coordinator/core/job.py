@@ -167,6 +167,9 @@ class JobSpec:
     spread: Spread = Spread.ANY
     among: tuple[NodeId, ...] = ()
     """The nodes on which it may be; empty = any."""
+    predicted_uw: int = 0
+    """What all of it is predicted to draw at its greatest size and full speed, above what idle
+    nodes do; 0 = not known. A prediction: what it may draw is up to caps."""
     epochs: int = 0
     """Those of a training job, all of them; 0 = it is none, or does not say."""
 
@@ -300,7 +303,8 @@ class Assignment:
 class RankEnd:
     """How the process of a job on one node ended, and what it used.
 
-    ``core_ns`` are cores held times time; the idle share of its energy is not in ``energy_uj``.
+    ``core_ns`` are cores held times time; the idle share of its energy, and that of its GPUs, is
+    not in ``energy_uj``.
     """
 
     exit_code: int
@@ -312,6 +316,7 @@ class RankEnd:
     core_ns: int = 0
     idle_energy_uj: int = 0
     saving: Saving = Saving.UNKNOWN
+    gpu_energy_uj: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -423,6 +428,22 @@ class Job:
     """Nodes it has processes on, and may hold while it runs; empty = those of its target."""
     speeds: tuple[SeenSpeed, ...] = ()
     """How fast it was seen to work at the sizes it has had."""
+    epochs_saved: int = 0
+    """Of a training: those in its snapshot, from which its next attempt goes on."""
+    epochs_timed: int = 0
+    """Epochs of the present attempt of which the time is known, and that in the mean."""
+    epoch_mean_ns: int = 0
+    told_off_ns: int = -1
+    """Since when its attempt is on its way back to the queue, by order."""
+    left_ns: int = 0
+    """How long the attempt before took to save and to end when it was told to; 0 = it was not."""
+    placed_ns: int = -1
+    """Since when the present attempt is to start."""
+
+    @property
+    def saved_share(self) -> float:
+        """The share of its work in its snapshot, of a training that has told; else 0."""
+        return self.epochs_saved / self.spec.epochs if self.spec.epochs else 0.0
 
     @property
     def final(self) -> bool:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, foresight, reach, requeue, restart
+from wattfold.coordinator.core import (
+    adoption,
+    foresight,
+    reach,
+    requeue,
+    restart,
+    training_events,
+)
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
@@ -28,7 +35,8 @@ OfRank = (
 def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Action]:
     """A job enters the queue."""
     job_state = JobState.HELD if event.held else JobState.PENDING
-    state.jobs[event.job_id] = Job(
+    index = state.index
+    state.jobs[event.job_id] = job = Job(
         job_id=event.job_id,
         spec=event.spec,
         state=job_state,
@@ -38,11 +46,11 @@ def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Act
         epoch=state.epoch,
         known=foresight.known(state, event.spec),
     )
-    state.index.add_job(state.jobs[event.job_id])
+    index.add_job(job)
     state.submissions += 1
     if event.key:
         state.keys[event.key] = event.job_id
-        state.index.key_of[event.job_id] = event.key
+        index.key_of[event.job_id] = event.key
         state.key_prints[event.key] = event.fingerprint
     if not event.held:
         state.plan_needed = "job submitted"
@@ -337,8 +345,11 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
         saving=reading.saving,
+        gpu_energy_uj=reading.gpu_energy_uj,
     )
     rank.end = _judged(job, rank, end)
+    if reading.epochs_saved >= 0:
+        training_events.epochs_left(state, job, reading, now_ns)
     if job.requeue is not None and job.spec.own_launcher and rank is next(iter(job.ranks.values())):
         # The launcher has saved and ended: its step hosts need not wait for their grace time.
         for other in job.ranks.values():
@@ -441,8 +452,7 @@ def _requeued(state: State, job: Job, lost: RankEnd | None, now_ns: int) -> bool
             return False
         restart.go_on(state, job, now_ns)
     elif job.requeue is not None:
-        order = job.requeue
-        requeue.back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
+        restart.wait_again(state, job, now_ns)
     elif lost is not None and requeue.follows_loss(job):
         why = lost.message or "its process vanished"
         requeue.back_to_queue(state, job, now_ns, why=why, lost=True, held=False)
@@ -464,15 +474,15 @@ def _drop_oldest(state: State) -> None:
 
     Open jobs do not count: however many there are, one that has just ended is still known.
     """
-    ended, limit = state.index.ended, state.settings.kept_ended_jobs
+    index, ended, limit = state.index, state.index.ended, state.settings.kept_ended_jobs
     while len(ended) > limit:
         job_id = next(iter(ended))
         del state.jobs[job_id]
-        state.index.forget_job(job_id)
-        key = state.index.key_of.pop(job_id, "")
+        index.forget_job(job_id)
+        key = index.key_of.pop(job_id, "")
         if key:
-            state.index.spent_keys[key] = None
-    while len(state.index.spent_keys) > state.settings.kept_keys:
-        key = next(iter(state.index.spent_keys))
-        del state.index.spent_keys[key], state.keys[key]
+            index.spent_keys[key] = None
+    while len(index.spent_keys) > state.settings.kept_keys:
+        key = next(iter(index.spent_keys))
+        del index.spent_keys[key], state.keys[key]
         state.key_prints.pop(key, None)

@@ -268,6 +268,8 @@ class PowerLedger:
 
     def next_settling_ns(self, now_ns: int) -> int | None:
         """When the next lowered or lost cap is settled, None if there is none."""
+        if not self._timed:
+            return None
         times: list[int] = []
         for node_id in self._timed:
             for zone in self.accounts[node_id].zones.values():

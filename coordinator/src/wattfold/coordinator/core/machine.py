@@ -21,6 +21,7 @@ from wattfold.coordinator.core import (
     node_orders,
     preemption,
     reservation_events,
+    training_events,
 )
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.adoption import unstarted
@@ -61,20 +62,21 @@ class CoordinatorCore:
     def handle(self, event: ev.Event, now_ns: int, cause: str = "") -> list[act.Action]:
         """Takes one event in and returns what to do, checked against all invariants."""
         state = self.state
-        state.index.news = []
-        if state.index.touched.everything:
+        index = state.index
+        index.news = []
+        if index.touched.everything:
             node_events.recount_fixed(state)
-        state.index.touch_due(now_ns)
+        index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
         out += reservation_events.pass_time(state, now_ns)
-        for job in state.index.take_over_limit(now_ns):
+        for job in index.take_over_limit(now_ns):
             out += job_events.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
         if node_id is not None:
-            state.index.touch(node_id)
+            index.touch(node_id)
         if node_id is None or node_id in state.nodes or isinstance(event, ev.NodeRegistered):
             out += _HANDLERS[type(event)](state, event, now_ns)
-        self.touched = state.index.touched
+        self.touched = index.touched
         out += reconcile(state, now_ns, cause)
         out += _solve(state, now_ns, cause)
         out += _wake(state, now_ns, cause)
@@ -129,15 +131,17 @@ def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
 
 def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """Asks for the next time at which something is due without an event."""
-    times: list[int | None] = [state.ledger.next_settling_ns(now_ns), state.revisit_ns or None]
-    times.append(state.ledger.over_deadline_ns or None)
-    times += [state.index.next_due_ns(), state.index.next_limit_ns()]
-    times.append(reservation_events.next_ns(state))
-    due = [time for time in times if time is not None and time > now_ns]
-    if not due:
-        return []
-    at_ns = min(due)
-    if now_ns < state.woken_at_ns <= at_ns:
+    index, ledger = state.index, state.ledger
+    times = (
+        ledger.next_settling_ns(now_ns),
+        state.revisit_ns,
+        ledger.over_deadline_ns,
+        index.next_due_ns(),
+        index.next_limit_ns(),
+        reservation_events.next_ns(state),
+    )
+    at_ns = min([time for time in times if time and time > now_ns], default=0)
+    if not at_ns or now_ns < state.woken_at_ns <= at_ns:
         return []
     state.woken_at_ns = at_ns
     return [act.WakeAt(at_ns=at_ns, cause=cause)]
@@ -272,6 +276,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
             job.expected_start_ns, job.reach = 0, assignment.reach
+            job.placed_ns = now_ns
             if job.promise is not None:
                 nodes = tuple(share.node_id for share in assignment.shares)
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
@@ -355,6 +360,11 @@ def _dropped(state: State, event: ev.ProfileDropped, now_ns: int) -> list[act.Ac
     for key in keys if event.model else ():
         del state.profiles[key]
         state.plan_needed = "profile changed"
+    if event.model and state.epoch_times.pop(event.app, None) is not None:
+        state.plan_needed = "profile changed"
+        for job in state.index.open.values():
+            if job.spec.app == event.app:
+                state.index.touch_job(job)
     for unit in SizeUnit if event.model else ():
         state.restarts.pop(profile_key(event.app, unit.value), None)
     return []
@@ -385,6 +395,8 @@ _HANDLERS: dict[type, Handler] = {
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,
+    ev.EpochTimesStored: training_events.epoch_times_stored,
+    ev.EpochsTold: training_events.epochs_told,
     ev.PlanProposed: _proposed,
     ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -72,6 +72,7 @@ class JobView:
     reach: tuple[NodeId, ...] = ()
     """Nodes it has processes on; it keeps the first, and may hold the others."""
     restart_ns: int = 0
+    """What being ended and started again is expected to cost it, where that may happen to it."""
     size_asked: int = 0
     """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""
     preemptable: bool = False
@@ -97,6 +98,13 @@ class JobView:
         return self.spec.greatest_size(self.wanted)
 
 
+class BudgetAhead(NamedTuple):
+    """A change of the budget that is known before it comes."""
+
+    from_ns: int
+    budget_uw: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state a round plans with. ``budget_uw`` less ``reserved_uw`` (nodes out of reach) is
@@ -120,6 +128,8 @@ class Snapshot:
     away_held_uw: int = 0
     origin_s: float = 0.0
     """Calendar time (UTC, Unix seconds) of the zero of ``now_ns``: for prices that change."""
+    ahead: tuple[BudgetAhead, ...] = ()
+    """Changes of the budget that are announced, by time, all after now."""
 
     @property
     def spendable_uw(self) -> int:

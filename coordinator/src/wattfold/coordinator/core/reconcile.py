@@ -144,6 +144,8 @@ def _leases(state: State, nodes: Iterable[Node], now_ns: int, cause: str) -> lis
 def _leaves(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """Has nodes put their original limits back that are to leave and for which there is room."""
     out: list[act.Action] = []
+    if not state.index.leaving:
+        return out
     for node in sorted(
         state.index.leaving.values(), key=lambda node: state.index.node_order(node.node_id)
     ):
@@ -235,6 +237,8 @@ def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) ->
     """Raises into the room there is; a node without room waits until there is enough for it."""
     out: list[act.Action] = []
     waiting, ledger = state.cap_sums.waiting_uw, state.ledger
+    if not waiting and not capped:
+        return out
     ready = {node_id for node_id, need_uw in waiting.items() if need_uw <= ledger.free_uw}
     for node_id in state.cap_sums.in_order(ready.union(capped), state.index.node_order):
         waiting.pop(node_id, None)

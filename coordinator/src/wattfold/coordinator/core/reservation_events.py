@@ -36,6 +36,8 @@ def cancelled(state: State, event: ev.ReservationCancelled, now_ns: int) -> list
 def pass_time(state: State, now_ns: int) -> list[act.Action]:
     """What begins by now, and what is over."""
     out: list[act.Action] = []
+    if not state.reservations:
+        return out
     for one in list(state.reservations.values()):
         if one.end_ns <= now_ns:
             _drop(state, one, "reservation over")
@@ -46,6 +48,8 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
 
 def next_ns(state: State) -> int | None:
     """When the next one begins or is over."""
+    if not state.reservations:
+        return None
     return min(
         (
             one.end_ns if one.name in state.begun else one.start_ns

@@ -59,6 +59,8 @@ def go_on(state: State, job: Job, now_ns: int) -> None:
     assert following is not None
     assert order is not None
     share = job.done if _saved(ends) else job.saved
+    if job.spec.epochs:
+        share = job.saved_share  # It tells what its snapshot holds.
     told, ordered_ns, done = job.told, job.ordered_ns, job.done
     ran_ns = job.ran_ns + _ran_ns(job)
     why = order.why + _remark(ends)
@@ -115,11 +117,31 @@ def amount(job: Job, wanted: Assignment) -> str:
     return size_text(job.spec, wanted.size)
 
 
+def wait_again(state: State, job: Job, now_ns: int) -> None:
+    """Nothing of a job is alive that was ended to be put back into the queue: it waits again."""
+    order, told, done, since_ns = job.requeue, job.told, job.done, job.told_off_ns
+    assert order is not None
+    back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
+    job.owed = done if told else -1.0
+    job.left_ns = now_ns - since_ns if since_ns >= 0 else 0
+
+
 def runs_again(state: State, job: Job, now_ns: int) -> None:
-    """All processes of a job run: what it has cost to get there, if it was for another size."""
+    """All processes of a job run: what it has cost to get there, if it was ended by order.
+
+    What a job waited in the queue in between is no cost of being restarted.
+    """
     if job.ordered_ns >= 0:
         learnt(state.restarts, _key(job), stall_ns=now_ns - job.ordered_ns)
         job.ordered_ns, job.resized_ns, job.reason = -1, now_ns, ""
+    elif job.left_ns and job.placed_ns >= 0:
+        learnt(state.restarts, _key(job), stall_ns=job.left_ns + now_ns - job.placed_ns)
+    job.left_ns = 0
+
+
+def charged(job: Job) -> bool:
+    """Whether plans may end a job that goes on from its snapshot, and so have to count the cost."""
+    return job.restarted or job.spec.preemptable or (job.spec.restarts and job.spec.epochs > 0)
 
 
 def told_progress(state: State, job: Job, share: float, now_ns: int) -> None:

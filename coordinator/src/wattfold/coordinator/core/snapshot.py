@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
@@ -16,9 +16,13 @@ from wattfold.coordinator.core.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.queue import NO_WAITS
+from wattfold.coordinator.core.restart import charged
 from wattfold.coordinator.core.restart_cost import expected_ns
 from wattfold.coordinator.core.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.training_events import training_of
+
+_NO_CORES = CpuSet()
 
 
 def snapshot(state: State, now_ns: int) -> Snapshot:
@@ -76,7 +80,9 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
     reserved_uw = outside_uw = 0
     for node in state.nodes.values():
         if node.spec is not None and _planned(state, node):
-            views.append(_node_view(state, node, node.spec, _leaving(state, node)))
+            there = state.on_node(node.node_id)
+            leaving = _leaving(node, there) if there else ()
+            views.append(_node_view(state, node, node.spec, _blocked(node, there), leaving))
         elif node.node_id in state.ledger.accounts:
             reserved_uw += _charge_uw(state, node)
         elif node.awaits_room and node.spec is not None:
@@ -96,18 +102,23 @@ def _away(state: State) -> tuple[list[NodeView], int]:
         if node.state is not NodeState.SILENT or node.node_id not in state.ledger.accounts:
             continue
         if node.spec is not None and node.duty is Duty.SERVING and not node.dead_zones:
-            free = Share(node_id=node.node_id, cpus=_blocked(state, node) - _kept(state, node))
-            views.append(_node_view(state, node, node.spec, (free,) if free.cpus else ()))
+            there = state.on_node(node.node_id)
+            blocked = _blocked(node, there)
+            free = Share(node_id=node.node_id, cpus=blocked - _kept(node, there))
+            leaving = (free,) if free.cpus else ()
+            views.append(_node_view(state, node, node.spec, blocked, leaving))
             away_uw += _charge_uw(state, node)
     return views, away_uw
 
 
-def _node_view(state: State, node: Node, spec: NodeSpec, leaving: tuple[Share, ...]) -> NodeView:
+def _node_view(
+    state: State, node: Node, spec: NodeSpec, blocked: CpuSet, leaving: tuple[Share, ...]
+) -> NodeView:
     held_bytes, held_gpus = blocked_amounts(state, node)
     return NodeView(
         spec=spec,
         fixed_uw=node_fixed_uw(node, spec, state.settings.dram_cap_uw),
-        blocked=_blocked(state, node),
+        blocked=blocked,
         blocked_bytes=held_bytes,
         blocked_gpus=held_gpus,
         features=node.all_features,
@@ -127,13 +138,15 @@ def _planned(state: State, node: Node) -> bool:
     return node.takes_jobs or bool(jobs_there(state, node))
 
 
-def _blocked(state: State, node: Node) -> CpuSet:
+def _blocked(node: Node, there: Sequence[Job]) -> CpuSet:
     """Cores of jobs on their way out and of processes the journal does not know; of a node that
-    takes no new jobs, all but those of the jobs that run there."""
+    takes no new jobs, all but those of the jobs that run ``there``."""
+    if not there and not node.foreign and node.takes_jobs:
+        return _NO_CORES  # Of most nodes, in every round.
     cpus, running = CpuSet(), CpuSet()
     for held in node.foreign.values():
         cpus |= held
-    for job in state.on_node(node.node_id):
+    for job in there:
         cpus |= _kept_next(job, node)
         if node.node_id not in job.ranks:
             continue
@@ -146,20 +159,21 @@ def _blocked(state: State, node: Node) -> CpuSet:
     return cpus
 
 
-def _kept(state: State, node: Node) -> CpuSet:
+def _kept(node: Node, there: Sequence[Job]) -> CpuSet:
     """Cores that are not free when it is back and those on their way out have gone."""
     cpus = CpuSet()
     for held in node.foreign.values():
         cpus |= held
-    for job in state.on_node(node.node_id):
+    for job in there:
         cpus |= _kept_next(job, node)
         if job.state in KEEPS_STATES and not _leaves(job) and node.node_id in job.ranks:
             cpus |= job.ranks[node.node_id].occupied
     return cpus
 
 
-def _leaving(state: State, node: Node) -> tuple[Share, ...]:
-    """What will be free of a node when jobs have ended that are on their way out."""
+def _leaving(node: Node, there: Sequence[Job]) -> tuple[Share, ...]:
+    """What will be free of a node when those of the jobs there have ended that are on their way
+    out."""
     if not node.takes_jobs:
         return ()
     return tuple(
@@ -169,7 +183,7 @@ def _leaving(state: State, node: Node) -> tuple[Share, ...]:
             memory_bytes=rank.memory_bytes,
             gpus=rank.gpus,
         )
-        for job in state.on_node(node.node_id)
+        for job in there
         if _leaves(job) and (rank := job.ranks.get(node.node_id)) is not None and rank.occupied
     )
 
@@ -225,7 +239,7 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         movable=movable,
         nodes_may_change=movable and (bool(job.reach) or (job.restarted and not immovable(job))),
         reach=job.reach,
-        restart_ns=expected_ns(state.restarts, key) if job.restarted else 0,
+        restart_ns=expected_ns(state.restarts, key) if charged(job) else 0,
         size_asked=job.size_asked,
         preemptable=not waits and not preemption.victim_refusal(job),
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
@@ -233,4 +247,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         planned_ns=planned_ns,
         waits=queue.waits if queue is not None else NO_WAITS,
         serial_ppm=serial_of(state, job),
+        training=training_of(state, job),
     )

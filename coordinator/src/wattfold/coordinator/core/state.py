@@ -9,6 +9,7 @@ from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.cap_sums import CapSums
 from wattfold.coordinator.core.charge import fixed_uw, given_back_uw
 from wattfold.coordinator.core.derived import Derived
+from wattfold.coordinator.core.epoch_times import AppEpochs
 from wattfold.coordinator.core.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.index import Index
 from wattfold.coordinator.core.job import Job
@@ -109,6 +110,8 @@ class State:
     """The ones of which the begin was taken notice of."""
     restarts: dict[str, RestartCost] = field(default_factory=dict)
     """By `profile_key`: what it costs to restart such a job at another size."""
+    epoch_times: dict[str, AppEpochs] = field(default_factory=dict)
+    """By application: what an epoch takes on so many GPUs of a model."""
     history: RunHistory = field(default_factory=RunHistory)
     """How long jobs ran, by user and application."""
     derived: Derived = field(init=False, compare=False, repr=False)

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 from wattfold.coordinator.demo import layout as layouts
-from wattfold.coordinator.demo import mix, programs, records, runner
+from wattfold.coordinator.demo import mix, programs, progress, records, runner
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
 from wattfold.coordinator.figures.comparison_table import comparison_table
@@ -264,7 +263,7 @@ def _follow(
 ) -> runner.Finished:
     during = _killer(setup, site, console) if setup.kill_at_s else None
     if not console.is_terminal:
-        show_line = _plain(console, len(setup.mix))
+        show_line = progress.lines(console, len(setup.mix))
         return runner.run_mix(client, setup.mix, show_line, setup.interruption, during)
     screen = WatchScreen(site.address, "Ctrl-C stops everything")
     with Live(console=console, auto_refresh=False, transient=True) as live:
@@ -276,23 +275,6 @@ def _follow(
             live.update(screen.render(console.width, height, 0.0), refresh=True)
 
         return runner.run_mix(client, setup.mix, show, setup.interruption, during)
-
-
-def _plain(console: Console, total: int) -> Callable[[pb.ClusterView, int], None]:
-    last_s = 0.0
-
-    def show(view: pb.ClusterView, ended: int) -> None:
-        nonlocal last_s
-        if time.monotonic() - last_s >= 5.0:
-            last_s = time.monotonic()
-            running = sum(job.state == pb.JOB_STATE_RUNNING for job in view.jobs)
-            console.print(
-                f"   {ended}/{total} ended, {running} running; committed "
-                f"{view.power.committed_uw / 1e6:.1f} W, measured "
-                f"{view.power.measured_uw / 1e6:.1f} W of {view.power.budget_uw / 1e6:.1f} W",
-            )
-
-    return show
 
 
 def _killer(setup: _Setup, site: Site, console: Console) -> Callable[[float], None]:

@@ -14,7 +14,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from rich.table import Table
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo import layout as layouts
-from wattfold.coordinator.demo import programs, records, runner, sharing_mix
+from wattfold.coordinator.demo import programs, progress, records, runner, sharing_mix
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.mix import Arrival
 from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
@@ -91,7 +91,8 @@ def trial(
         console.print(
             f"[bold]{policy}[/]: {len(mix)} jobs on {len(plan.nodes)} nodes", soft_wrap=True
         )
-        found.append(_run(policy, plan, mix, alone_s, shim, out / policy, interruption))
+        shown = progress.lines(console, len(mix))
+        found.append(_run(policy, plan, mix, alone_s, shim, out / policy, interruption, shown))
     return found
 
 
@@ -103,6 +104,7 @@ def _run(
     shim: Path,
     logs: Path,
     interruption: runner.Interruption,
+    shown: Callable[[pb.ClusterView, int], None],
 ) -> Outcome:
     each_w = layouts.BASE_W + layouts.PACKAGE_W + layouts.DRAM_W
     plan = SitePlan(
@@ -115,7 +117,7 @@ def _run(
     )
     with Site(plan, logs) as site, CoordinatorClient(site.address) as client:
         runner.await_nodes(client, len(plan.nodes), interruption)
-        finished = runner.run_mix(client, mix, _quiet, interruption)
+        finished = runner.run_mix(client, mix, shown, interruption)
         run = records.read_run(site.record, policy, finished.start_s, finished.end_s)
     result = records.result(run, finished.jobs, finished.power)
     by_name = dict(zip((one.spec.name for one in mix), alone_s, strict=True))
@@ -133,10 +135,6 @@ def _run(
         committed_w_peak=result.committed_w_peak,
         budget_w=result.budget_w,
     )
-
-
-def _quiet(view: pb.ClusterView, ended: int) -> None:
-    del view, ended
 
 
 def change_percent(outcomes: Sequence[Outcome], key: str) -> float:

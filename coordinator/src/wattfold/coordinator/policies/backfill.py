@@ -149,7 +149,7 @@ class EasyQueue:
         overdue = 0
         if running and running[0][0] <= now and self.kills_at_limit:
             overdue = sum(size for ends, _, size in running if ends <= now)
-        backfills = self._backfills(now)
+        backfills = not self.passes.every or self._backfills(now)
         if backfills and self._fresh and not overdue and now < self._shadow:
             return self._late_arrivals(now)
         started: list[int] = []

@@ -101,6 +101,8 @@ class EasyScheduler(NamedScheduler):
     @property
     def revisit_ns(self) -> int:
         """When the next pass is due, where passes are not at once; else 0."""
+        if not self.passes.every:
+            return 0
         return self._queue.due if isinstance(self._queue, EasyQueue) else 0
 
     def attach(self, jobs: Jobs) -> None:

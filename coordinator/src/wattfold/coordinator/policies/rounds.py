@@ -390,6 +390,10 @@ def site_of(world: Snapshot) -> Site:
         away_uw=world.away_uw,
         away_held_uw=world.away_held_uw,
         origin_s=world.origin_s,
+        ahead=tuple(
+            (one.from_ns, world.spendable_uw + one.budget_uw - world.budget_uw)
+            for one in world.ahead
+        ),
     )
 
 

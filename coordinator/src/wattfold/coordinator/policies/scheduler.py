@@ -164,6 +164,8 @@ class Site:
     away_held_uw: int = 0
     origin_s: float = 0.0
     """Calendar time (UTC, Unix seconds) of the zero of all times."""
+    ahead: tuple[tuple[int, int], ...] = ()
+    """Times at which `spendable_uw` will be another, by announced budgets, and what it will be."""
 
 
 class Scheduler(Protocol):

@@ -58,6 +58,14 @@ def size_of(
     return pb.SIZE_UNIT_CORES, cores or SizeRange(least=1, greatest=1)
 
 
+def gpu_units(
+    cores: SizeRange | None, nodes: SizeRange | None, units: SizeRange | None, restarts: bool
+) -> SizeRange | None:
+    """The units asked for; of a job with GPUs that names no size and is started again, one."""
+    unsized = cores is None and nodes is None and units is None
+    return SizeRange(least=1, greatest=1) if unsized and restarts else units
+
+
 def unit_fields(
     unit: pb.SizeUnit, unit_cores: int | None, spreads: Sequence[str]
 ) -> tuple[int, pb.UnitSpread]:

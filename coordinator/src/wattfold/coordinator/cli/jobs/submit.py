@@ -58,7 +58,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "spreads",
     type=click.Choice(list(request.SPREADS)),
     multiple=True,
-    help="together: all units on one node. apart: one a node. Default: any.",
+    help="together: all units on one node. apart: one a node. Default: any, of trainings on GPUs "
+    "together.",
 )
 @click.option(
     "--kind",
@@ -74,8 +75,9 @@ from wattfold.v1 import coordinator_pb2 as pb
     type=click.Choice(list(request.MODES)),
     help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
     "changes as well. map: the objects of a Charm++ program move. restart: told to, it saves, and "
-    "goes on from WATTFOLD_SNAPSHOT_DIR at another size. fixed: never. Default: fixed for rigid "
-    "and moldable jobs, for others team if the program is certified for it, else mask.",
+    "goes on from WATTFOLD_SNAPSHOT_DIR at another size; units are put back for others. fixed: "
+    "never. Default: fixed for rigid and moldable jobs, for others team if the program is "
+    "certified for it, else mask.",
 )
 @click.option(
     "--time",
@@ -208,6 +210,14 @@ from wattfold.v1 import coordinator_pb2 as pb
     help="A fixed package cap a node, instead of the choice of the policy.",
 )
 @click.option(
+    "--predicted-power",
+    "predicted_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="What all of it will draw at full speed, above what idle nodes do. A policy that plans "
+    "with it (`constraint`) gives the job no higher cap than it needs for that.",
+)
+@click.option(
     "--dram-cap",
     "dram_cap_uw",
     type=POWER_UW,
@@ -260,8 +270,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--due",
     "due_at_s",
     type=TIME_S,
-    metavar="TIME|+DURATION",
-    help="When it should be done: 2027-01-31T18:00, +2h. Shown; no policy goes by it yet.",
+    metavar="TIME|DURATION",
+    help="When it should be done: 2027-01-31T18:00, or 2h from now. For policies that go by it.",
 )
 @click.option(
     "--weight",
@@ -269,7 +279,14 @@ from wattfold.v1 import coordinator_pb2 as pb
     default=1.0,
     show_default=True,
     metavar="NUMBER",
-    help="What its being done in time is worth beside others. Shown; no policy goes by it yet.",
+    help="What its being done in time is worth beside others. For policies that go by it.",
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(1, 10_000_000),
+    metavar="N",
+    help="It is a training of so many epochs, keeps snapshots and tells how many are in them: see "
+    "wattfold.training. WATTFOLD_EPOCHS of every attempt.",
 )
 @click.option("--hold", is_flag=True, help="Do not start it before `wattfold release`.")
 @click.option(
@@ -341,8 +358,13 @@ def _spec(
     cap_uw: int | None,
     **options: Any,
 ) -> pb.JobSpec:
-    unit, size = request.size_of(options["cores"], options["nodes"], options["units"])
-    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spreads"])
+    again = bool(options["gpus"] and (options["mode"] == "restart" or options["epochs"]))
+    units = request.gpu_units(options["cores"], options["nodes"], options["units"], again)
+    unit, size = request.size_of(options["cores"], options["nodes"], units)
+    spreads = options["spreads"]
+    if unit == pb.SIZE_UNIT_UNITS and again and not spreads:
+        spreads = ("together",)
+    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], spreads)
     share = options["share"]
     kind = request.kind_of(options["kind"], size, share, unit)
     export_all = options["export"] == "all" and not options["no_env"]
@@ -369,6 +391,7 @@ def _spec(
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
+        predicted_uw=options["predicted_uw"] or 0,
         dram_cap_uw=options["dram_cap_uw"] or 0,
         gpu_cap_uw=options["gpu_cap_uw"] or 0,
         memory_bytes=options["memory_bytes"] or 0,
@@ -388,6 +411,7 @@ def _spec(
         snapshot_dir=options["snapshot_dir"],
         snapshot_signal=options["snapshot_signal"] or 0,
         snapshot_grace_ns=options["snapshot_grace_ns"] or 0,
+        epochs=options["epochs"] or 0,
     )
 
 

@@ -7,7 +7,12 @@ from datetime import datetime
 import click
 from rich.table import Table
 
-from wattfold.coordinator.cli.profiles.profile_tables import misfit, parameter_sheet, point_table
+from wattfold.coordinator.cli.profiles.profile_tables import (
+    epoch_tables,
+    misfit,
+    parameter_sheet,
+    point_table,
+)
 from wattfold.coordinator.cli.shared import certificates
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.errors import NotFoundError
@@ -46,8 +51,10 @@ def _show(session: Session, profile: pb.Profile) -> None:
         warning = misfit(profile)
         if warning:
             click.echo(f"warning: {warning}", err=True)
+    for table in epoch_tables(profile):
+        session.print(table)
     if certified is not None:
-        if has_model(profile):
+        if has_model(profile) or profile.epoch_times:
             click.echo()
         session.print(certificates.evidence_sheet(certified))
 

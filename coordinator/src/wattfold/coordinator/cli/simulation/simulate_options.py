@@ -279,7 +279,8 @@ machine_options = _options(
         "budget_text",
         default="",
         metavar="WATTS|FILE",
-        help="4.75MW, or a CSV file with time_s,budget_w[,deadline_s]. Default: never binds.",
+        help="4.75MW, or a CSV file with time_s,budget_w[,deadline_s][,notice_s]. "
+        "Default: never binds.",
     ),
 )
 

@@ -72,6 +72,8 @@ class JobTable:
     """Applications; None: not known."""
     waits: WaitColumns | None = None
     """None: no queue says anything."""
+    predicted_uw: Ints | None = None
+    """What each is predicted to draw above idle nodes, 0 = not known; None: of no job it is."""
 
     def waits_of(self, job: int) -> Waits:
         """What the queue of a job says."""

@@ -22,11 +22,20 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.charge import fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.plan import (
+    NOBODY,
+    BudgetAhead,
+    JobView,
+    NodeView,
+    Plan,
+    Policy,
+    Snapshot,
+)
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.policies.node_parts import Parts
 from wattfold.coordinator.policies.rounds import Rounds
 from wattfold.coordinator.policies.scheduler import Decision, Jobs, Scheduled, Site
+from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import NodePowers
 from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
@@ -44,8 +53,17 @@ class NamedPolicyScheduler:
     each_event = False
     solver_ns: Sequence[int] = ()
 
-    def __init__(self, table: JobTable, machine: NodeMachine, policy: Policy, name: str) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        machine: NodeMachine,
+        policy: Policy,
+        name: str,
+        budget: Budget | None = None,
+    ) -> None:
+        """``budget``: that of the run, of which the policy knows what is announced."""
         self._table, self._machine, self._policy = table, machine, policy
+        self._budget = budget
         self.name = name
         self.revisit_ns = 0
         self._rounds = Rounds(policy.scheduler()) if isinstance(policy, Scheduled) else None
@@ -63,7 +81,7 @@ class NamedPolicyScheduler:
         self._numbers = {view.spec.node_id: n for n, view in enumerate(self._nodes)}
         self._budget_uw = 0
         self.first_told: dict[int, int] = {}
-        first_ns = int(table.submit_ns[0]) if len(table) else 0
+        first_ns = self._first_ns = int(table.submit_ns[0]) if len(table) else 0
         self._reservations = tuple(
             Reservation(
                 name=f"window-{number}",
@@ -149,6 +167,7 @@ class NamedPolicyScheduler:
             else self._nodes,
             jobs=tuple(self._views.values()),
             reservations=tuple(one for one in self._reservations if one.end_ns > now_ns),
+            ahead=self._ahead(now_ns),
         )
         if self._rounds is None:
             self._changed.clear()
@@ -159,6 +178,12 @@ class NamedPolicyScheduler:
         self._changed.clear()
         self._gone.clear()
         return self._rounds.plan(now_ns)
+
+    def _ahead(self, now_ns: int) -> tuple[BudgetAhead, ...]:
+        """The changes of the budget that are announced."""
+        first_ns = self._first_ns
+        steps = self._budget.ahead(now_ns - first_ns) if self._budget is not None else ()
+        return tuple(BudgetAhead(first_ns + one.at_ns, one.budget_uw) for one in steps)
 
     def _take(self, job: int, view: JobView, assignment: Assignment, now_ns: int) -> None:
         """The pool does what the plan says, in the instant."""
@@ -218,6 +243,7 @@ def spec_of(table: JobTable, job: int) -> JobSpec:
         memory_bytes=request.memory_bytes,
         gpus=request.gpus,
         features=request.features,
+        predicted_uw=int(table.predicted_uw[job]) if table.predicted_uw is not None else 0,
     )
 
 

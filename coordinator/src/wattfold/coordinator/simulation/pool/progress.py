@@ -144,10 +144,17 @@ class Progress(ABC):
         """A job that ends at this time, those that started first first."""
         if self.next_end_ns() != now_ns:
             return None
-        job = heapq.heappop(self.ends)[3]
+        job: int = heapq.heappop(self.ends)[3]
         self._book(job, now_ns)
         self._release(job)
-        self._finish(job, now_ns)
+        self._ticket[job] = 0
+        if self._cut and job in self._cut:
+            self._cut.remove(job)
+            self.timed_out[job] = 1
+        self.end_ns[job], self.last_size[job] = now_ns, self.size[job]
+        del self.jobs[job]
+        if self.stalled_until_ns:
+            self.stalled_until_ns.pop(job, None)
         return job
 
     def preempt(self, job: int, now_ns: int) -> None:
@@ -164,17 +171,6 @@ class Progress(ABC):
     @abstractmethod
     def _release(self, job: int) -> None:
         """Takes what a job holds from the sums."""
-
-    def _finish(self, job: int, now_ns: int) -> None:
-        """It has ended."""
-        self._ticket[job] = 0
-        if self._cut and job in self._cut:
-            self._cut.remove(job)
-            self.timed_out[job] = 1
-        self.end_ns[job], self.last_size[job] = now_ns, self.size[job]
-        del self.jobs[job]
-        if self.stalled_until_ns:
-            self.stalled_until_ns.pop(job, None)
 
     def _put_back(self, job: int, now_ns: int) -> None:
         """It waits again, with what it keeps."""

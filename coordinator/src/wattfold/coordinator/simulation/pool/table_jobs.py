@@ -32,15 +32,22 @@ class TableJobs(Jobs):
         self._foretold: dict[int, int] = {}
         self._profiles = table.profiles
         self._waits_of = table.waits_of
+        self._plain = not (restart_s or any(self._malleable)) and table.waits is None
+        """Whether no job asks for more than a size."""
         self._times = RunTimes(table, RunTimeModel.PASS) if table.profiles else None
 
     def ask(self, job: int) -> Ask:
         """What it asks for."""
-        return Ask(
+        asked = (
             self._least[job],
             self._greatest[job],
             self._priority[job],
             self._submit_ns[job],
+        )
+        if self._plain:
+            return Ask(*asked)  # Of most workloads; named fields cost as much again.
+        return Ask(
+            *asked,
             resizable=self._malleable[job],
             restart_s=self._restart_s,
             waits=self._waits_of(job),

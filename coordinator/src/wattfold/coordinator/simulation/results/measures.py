@@ -77,6 +77,20 @@ MEASURES: tuple[Measure, ...] = (
         rare=True,
     ),
     Measure(
+        key="start_error_s_median",
+        title="median error of starts told",
+        quantity=Quantity.TIME,
+        better=-1,
+        rare=True,
+    ),
+    Measure(
+        key="start_kept_share",
+        title="started as told, or before",
+        quantity=Quantity.SHARE,
+        better=1,
+        rare=True,
+    ),
+    Measure(
         key="weighted_wait",
         title="WQT, waits over expected ones",
         quantity=Quantity.RATIO,
@@ -106,6 +120,22 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="decision_s_max",
         title="longest decision",
+        quantity=Quantity.TIME,
+        better=-1,
+        timing=True,
+        rare=True,
+    ),
+    Measure(
+        key="decision_cpu_s_mean",
+        title="mean CPU time of a decision",
+        quantity=Quantity.TIME,
+        better=-1,
+        timing=True,
+        rare=True,
+    ),
+    Measure(
+        key="decision_cpu_s_max",
+        title="longest CPU time of a decision",
         quantity=Quantity.TIME,
         better=-1,
         timing=True,

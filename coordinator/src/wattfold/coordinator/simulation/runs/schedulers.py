@@ -209,7 +209,7 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
     policy = choice.entry.service(choice.values())
     if isinstance(policy, TrainingPolicy):
         policy.warm_up()  # A run must not depend on when its loops are compiled.
-    return NamedPolicyScheduler(table, machine, policy, choice.name)
+    return NamedPolicyScheduler(table, machine, policy, choice.name, case.budget)
 
 
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
