@@ -169,5 +169,5 @@ def test_what_is_postponed_is_weighed_as_in_the_paper_or_by_what_it_loses_next()
         due_s = times.min() - paper.jobs.pressure_s[job]
         worst = 100 * paper.jobs.weight[job] * max(300 + times.max() - due_s, 0)
         assert paper.jobs.postponed_eur[job] == pytest.approx(worst)
-        loses = paper.jobs.weight[job] * min(max(300 + times.min() - due_s, 0), 300)
+        loses = paper.jobs.weight[job] * max(300 + times.min() - due_s, 0)
         assert following.jobs.postponed_eur[job] == pytest.approx(loses)

@@ -424,8 +424,25 @@ def constructed(at: Layout, ints: Any, reals: Any, passes: int, deviating: float
     return best
 
 
+def stay(at: Layout, ints: Any, reals: Any) -> float:
+    """Jobs that run stay where they are; by how much the objective changes."""
+    change = 0.0
+    for position in range(at.jobs):
+        job = ints[at.by_worth + position]
+        for option in range(ints[at.first + job], ints[at.end + job]):
+            node = ints[at.node + option]
+            if node < 0 or ints[at.option + job] >= 0:
+                continue
+            fed = ints[at.charge + option] <= ints[at.left_uw] or ints[at.must + job] > 0
+            if fed and fits(at, ints, option, node):
+                change += added(at, reals, job, option, node)
+                put(at, ints, reals, job, option, node)
+    return change
+
+
 def priced(at: Layout, ints: Any, reals: Any, value: float) -> float:
-    """The best of the best plan, of that objective, and of some made with prices of GPUs.
+    """The best of the best plan, of that objective, of one in which those that run stay, and of
+    some made with prices of GPUs.
 
     Jobs that it costs most to postpone come first, each where it adds least at that price.
     """
@@ -434,8 +451,15 @@ def priced(at: Layout, ints: Any, reals: Any, value: float) -> float:
         clear(at, ints, reals)
         total, left = reals[at.all_postponed], free_gpus(at, ints)
         gpu_eur = mean * 0.25**level if level + 1 < PRICES else 0.0
+        if level == 0:
+            gpu_eur = 0.0
+            stayed = stay(at, ints, reals)
+            total += stayed
+            left = free_gpus(at, ints)
         for position in range(at.jobs):
             job = ints[at.by_worth + position]
+            if ints[at.option + job] >= 0:
+                continue
             if left <= 0 and not ints[at.must + job]:
                 break
             if ints[at.must + job]:
