@@ -65,7 +65,7 @@ def with_musts(problem: Problem) -> Problem:
 _OF_OPTIONS = ("kind", "node", "amounts", "power_uw", "time_s", "cost_eur", "own_eur")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     nodes=st.integers(1, 5),
@@ -135,7 +135,7 @@ def test_the_heuristic_is_within_three_per_cent_of_the_exact_plans_in_the_mean(m
         assert best.proven
         found = planned(problem, Effort(), compiled_or_plain)
         paper = planned(problem, Effort(passes=1000, attempts=0), compiled_or_plain)
-        assert found.objective >= best.objective - 1e-6 * abs(best.objective)
+        assert found.objective >= best.bound - 1e-6 * float(problem.jobs.postponed_eur.sum())
         gaps.append(found.objective / best.objective - 1)
         papers.append(paper.objective / best.objective - 1)
     assert np.mean(gaps) <= 0.03
@@ -169,5 +169,5 @@ def test_what_is_postponed_is_weighed_as_in_the_paper_or_by_what_it_loses_next()
         due_s = times.min() - paper.jobs.pressure_s[job]
         worst = 100 * paper.jobs.weight[job] * max(300 + times.max() - due_s, 0)
         assert paper.jobs.postponed_eur[job] == pytest.approx(worst)
-        loses = paper.jobs.weight[job] * min(max(300 + times.min() - due_s, 0), 300)
+        loses = paper.jobs.weight[job] * max(300 + times.min() - due_s, 0)
         assert following.jobs.postponed_eur[job] == pytest.approx(loses)

@@ -81,7 +81,19 @@ class Movers:
         if one.view.current is not None:
             self.moves.preempted.append(one.job)
         else:
-            self.moves.reasons.append(Reason(one.job, OTHERS))
+            self.moves.reasons.append(Reason(one.job, self._why(one)))
+
+    def _why(self, one: Trainee) -> str:
+        """Why a job is postponed: by a reservation, or for others."""
+        spec, ground, now_ns = one.view.spec, self._ground, self._room.at_ns
+        if not ground.windows.concern(spec):
+            return OTHERS
+        takes_ns = spec.limit_ns or round(min(option.whole_s for option in one.menu) * 1e9)
+        able = [ground.kinds[option.kind].nodes for option in one.menu]
+        nodes = dict.fromkeys(ground.names[node] for own in able for node in own)
+        if any(ground.windows.open(spec, name, now_ns, now_ns + takes_ns) for name in nodes):
+            return OTHERS
+        return ground.windows.why(spec, nodes, now_ns, now_ns + takes_ns) or OTHERS
 
     def _level(self, one: Trainee, option: Configuration) -> None:
         """Another level of the GPUs of a running job, if the power is there for it now."""

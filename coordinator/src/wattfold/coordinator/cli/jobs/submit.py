@@ -173,7 +173,8 @@ from wattfold.v1 import coordinator_pb2 as pb
 @click.option(
     "--preemptable",
     is_flag=True,
-    help="It may be put back for a job of a queue that pre-empts its own (`wattfold queues`).",
+    help="It may be put back for a job of a queue that pre-empts its own (`wattfold queues`); of "
+    "training jobs (--epochs) `andreas` decides.",
 )
 @click.option(
     "--snapshot-dir",

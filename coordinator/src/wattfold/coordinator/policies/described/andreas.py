@@ -92,7 +92,8 @@ DESCRIPTION = Description(
             default="next",
             choices=("next", "worst"),
             help="what counts of a job that is postponed: worst = its slowest run after H, times "
-            "rho, as in the paper; next = what it loses by H at its fastest",
+            "rho, as in the paper; next = its fastest run after H, as all "
+            "other tardiness",
         ),
         PolicySetting(
             key="interval_s",
@@ -130,8 +131,7 @@ DESCRIPTION = Description(
             default=100,
             low=1,
             high=100_000,
-            help="greedy passes where up to 64 jobs run; where more do, fewer (MaxIt: 1000 in the "
-            "paper)",
+            help="greedy passes (MaxIt; 1000 in the paper)",
         ),
         PolicySetting(
             key="attempts",

@@ -31,7 +31,7 @@ class Weighing:
     """The share of its cost that counts of a job that is not the first to end on its node."""
     worst_case: bool = True
     """Whether postponed jobs are taken to run in their slowest configuration then, as in the paper;
-    else what they lose by H at the fastest is weighed, by their weight alone."""
+    else in their fastest, and that tardiness counts as any other, without rho."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +82,11 @@ def built(
     fastest, slowest = np.full(count, np.inf), np.zeros(count)
     np.minimum.at(fastest, job[usual], listed.time_s[usual])
     np.maximum.at(slowest, job[usual], listed.time_s[usual])
+    fastest[np.isinf(fastest)] = 0.0  # Without options: it cannot be but postponed.
     again_s = weighing.interval_s
     late_s = np.maximum(again_s + slowest - asking.due_s, 0.0) * weighing.rho
     if not weighing.worst_case:
-        late_s = np.clip(again_s + fastest - asking.due_s, 0.0, again_s)
+        late_s = np.maximum(again_s + fastest - asking.due_s, 0.0)
     problem = Problem(
         jobs=Jobs(
             pressure_s=fastest - asking.due_s,

@@ -29,6 +29,7 @@ for _part in (
     passes.swapped,
     passes.keep,
     passes.back_to_best,
+    passes.stay,
     passes.priced,
     passes.note,
     passes.undo,

@@ -158,7 +158,7 @@ class _Model:
 
 
 def solved(
-    problem: Problem, *, time_limit_s: float = 30.0, gap: float = 1e-6, work_conserving: bool = True
+    problem: Problem, *, time_limit_s: float = 30.0, gap: float = 1e-9, work_conserving: bool = True
 ) -> Plan | None:
     """The best plan, or the best found in time (then not ``proven``); None where none was.
 

@@ -49,7 +49,7 @@ def laid_out(
         **{name: np.zeros(count) for name in _OF_JOBS},
         "free": np.zeros(nodes.free.size),
         "on": np.zeros(many * gpus),
-        "batch": np.zeros(count + 4 * gpus + 8),
+        "batch": np.zeros(count + 2 * passes.RUINED * gpus + 8),
     }
     real = {
         "postponed": jobs.postponed_eur[listed],

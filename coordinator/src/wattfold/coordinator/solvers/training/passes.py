@@ -22,6 +22,8 @@ NEVER_S = 1e300
 DRAWN = 3
 """Of so many options that a job prefers one is drawn, where one is."""
 PRICES = 7
+RUINED = 3
+"""So many nodes are ruined at most."""
 PRICED = 0.7
 """In so many attempts a GPU has a price: what some job that waits would save with it."""
 STEEP = 6
@@ -422,8 +424,25 @@ def constructed(at: Layout, ints: Any, reals: Any, passes: int, deviating: float
     return best
 
 
+def stay(at: Layout, ints: Any, reals: Any) -> float:
+    """Jobs that run stay where they are; by how much the objective changes."""
+    change = 0.0
+    for position in range(at.jobs):
+        job = ints[at.by_worth + position]
+        for option in range(ints[at.first + job], ints[at.end + job]):
+            node = ints[at.node + option]
+            if node < 0 or ints[at.option + job] >= 0:
+                continue
+            fed = ints[at.charge + option] <= ints[at.left_uw] or ints[at.must + job] > 0
+            if fed and fits(at, ints, option, node):
+                change += added(at, reals, job, option, node)
+                put(at, ints, reals, job, option, node)
+    return change
+
+
 def priced(at: Layout, ints: Any, reals: Any, value: float) -> float:
-    """The best of the best plan, of that objective, and of some made with prices of GPUs.
+    """The best of the best plan, of that objective, of one in which those that run stay, and of
+    some made with prices of GPUs.
 
     Jobs that it costs most to postpone come first, each where it adds least at that price.
     """
@@ -432,8 +451,15 @@ def priced(at: Layout, ints: Any, reals: Any, value: float) -> float:
         clear(at, ints, reals)
         total, left = reals[at.all_postponed], free_gpus(at, ints)
         gpu_eur = mean * 0.25**level if level + 1 < PRICES else 0.0
+        if level == 0:
+            gpu_eur = 0.0
+            stayed = stay(at, ints, reals)
+            total += stayed
+            left = free_gpus(at, ints)
         for position in range(at.jobs):
             job = ints[at.by_worth + position]
+            if ints[at.option + job] >= 0:
+                continue
             if left <= 0 and not ints[at.must + job]:
                 break
             if ints[at.must + job]:
@@ -543,10 +569,10 @@ def drawn_waiting(at: Layout, ints: Any) -> int:
 
 
 def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
-    """Ruins one or two nodes and puts jobs back; by how much the objective changes."""
+    """Ruins some nodes and puts jobs back; by how much the objective changes."""
     ints[at.changes] = 0
     change = 0.0
-    for _ in range(2 if draw(at, ints) < 0.7 else 1):
+    for _ in range(1 + int(draw(at, ints) * RUINED)):
         change += ruin(at, ints, reals, int(draw(at, ints) * at.nodes), attempt)
     size = ints[at.changes]
     for number in range(size):
@@ -564,11 +590,14 @@ def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
     if ints[at.waiting] > 0 and draw(at, ints) < PRICED:
         worth = reals[at.postponed + drawn_waiting(at, ints)]
         gpu_eur = worth * draw(at, ints) ** STEEP
-    # Those that it costs most to postpone come first, more or less.
+    # Those that it costs most to postpone come first, more or less; or in any order.
+    by_worth = draw(at, ints) < 0.5
     for number in range(size):
         best, most = number, -NEVER_S
         for other in range(number, size):
-            value = reals[at.postponed + ints[at.batch + other]] * (1.0 + draw(at, ints))
+            value = draw(at, ints)
+            if by_worth:
+                value = reals[at.postponed + ints[at.batch + other]] * (1.0 + value)
             if value > most:
                 best, most = other, value
         job = ints[at.batch + best]

@@ -16,8 +16,6 @@ from wattfold.coordinator.solvers.training.layout import laid_out
 from wattfold.coordinator.solvers.training.problem import Ints, Plan, Problem
 
 GREEDY, SEARCHED = "randomised-greedy", "ruin-and-recreate"
-FULL = 64
-"""Passes and attempts are of problems that place so many jobs; larger ones get fewer passes."""
 PLAIN = 0.02
 """The share of the effort without numba."""
 
@@ -48,10 +46,10 @@ def planned(
     count, chosen = len(problem), loops_of()
     listed = by_pressure(problem) if order is None else order
     at, ints, reals = laid_out(problem, listed, chosen.row, swap=effort.swap, seed=effort.seed)
-    share = min(1.0, FULL / max(min(count, problem.gpus), 1)) * (1.0 if chosen.fast else PLAIN)
+    share = 1.0 if chosen.fast else PLAIN
     tried = max(int(effort.passes * share), 1)
     value, maker = chosen.constructed(at, ints, reals, tried, effort.deviating), GREEDY
-    attempts = int(effort.attempts * (1.0 if chosen.fast else PLAIN))
+    attempts = int(effort.attempts * share)
     if attempts and count and problem.gpus:
         better = chosen.improved(at, ints, reals, attempts, value)
         value, maker = better, SEARCHED if better < value else maker
