@@ -36,7 +36,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).write_text(table)
     machine = re.findall(r"^```toml\n(.*?)^```", PAGE, re.S | re.M)
     assert len(machine) == 3
-    (tmp_path / "machine.toml").write_text("\n".join(machine))
+    (gpus,) = (text for text in machine if "gpu_model" in text)
+    others = [text for text in machine if text != gpus]
+    (tmp_path / "machine.toml").write_text("\n".join(others))
+    (tmp_path / "gpus.toml").write_text(gpus)
 
 
 @pytest.mark.usefixtures("files")
