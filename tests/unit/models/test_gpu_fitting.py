@@ -23,18 +23,19 @@ def test_measured_speeds_of_a_v100_are_fitted_within_a_hundredth() -> None:
     assert found.curve.slowdown(125) == pytest.approx(1 / 0.684, rel=0.02)
 
 
-@settings(max_examples=5)
+@settings(max_examples=10)
 @given(st.floats(0.1, 0.3), st.floats(0.7, 1.0), st.floats(0.6, 0.95), st.floats(0.05, 0.6))
-def test_five_limits_tell_the_curve_between_them(
+def test_five_limits_are_met_where_they_were_measured(
     static: float, full: float, knee: float, beta: float
 ) -> None:
-    most = 300.0
+    """Between them several curves may go, up to 8 % apart near a knee."""
+    most, shares = 300.0, (0.5, 0.6, 0.7, 0.8, 1.0)
     curve = GpuCurve(static_w=static * most, full_w=full * most, knee=knee, beta=beta)
-    found = fit_gpu_curve(times(curve, most, (0.5, 0.6, 0.7, 0.8, 1.0))).curve
-    for share in (0.55, 0.65, 0.75, 0.9):
-        whole = curve.slowdown(most), found.slowdown(most)
-        slower = curve.slowdown(share * most) / whole[0], found.slowdown(share * most) / whole[1]
-        assert slower[1] == pytest.approx(slower[0], rel=0.03)
+    found = fit_gpu_curve(times(curve, most, shares))
+    assert found.rms_error < 1e-4
+    for share in shares:
+        slower = [one.slowdown(share * most) / one.slowdown(most) for one in (curve, found.curve)]
+        assert slower[1] == pytest.approx(slower[0], rel=1e-3)
 
 
 def test_three_limits_tell_full_power_and_beta() -> None:
