@@ -127,6 +127,11 @@ PLANTS = (
         told="wattfold.nodeagent.keeper imports asyncio",
     ),
     Plant(
+        file="runtime_shims/src/wattfold/training/loop.py",
+        statement="import numpy",
+        told="wattfold.training.loop imports numpy",
+    ),
+    Plant(
         file=f"{AGENT}/service/jobs.py",
         statement="from wattfold.coordinator.core import job",
         told="wattfold.nodeagent is not allowed to import wattfold.coordinator",
