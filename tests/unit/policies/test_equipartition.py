@@ -125,6 +125,8 @@ def test_fewer_nodes_at_the_greatest_level_instead() -> None:
     fixed_w = sum(n.fixed_uw for n in nodes) / W
     seen = snapshot(nodes, jobs, budget_w=fixed_w + 50, now_s=2)
     assert caps_w(planned(seen, Equipartition(power="fewer"))) == {"a": 60.0}
+    none = replace(seen, budget_uw=round((fixed_w + 39) * W))
+    assert list(reasons(planned(none, Equipartition(power="fewer")))) == ["a", "b"]
 
 
 def test_a_due_date_is_met_before_the_rest_is_shared() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from unit.policies.parm_tables import options_of, timed
 
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.models.resize_cost import Resize
 from wattfold.coordinator.policies.parm_choice import (
@@ -84,6 +85,23 @@ def test_an_option_is_charged_with_what_its_nodes_can_take(
     out = options_of(LEANMD, (3,), (45 * W, 60 * W), 3, charge)
     assert out.layout.units.tolist() == [units] * 2
     assert out.layout.power_uw.tolist() == [round(power_w * W) for power_w in powers_w]
+
+
+@pytest.mark.parametrize(
+    ("spread", "exclusive", "cores"),
+    [
+        (Spread.ANY, False, [3, 6, 9]),
+        (Spread.ANY, True, [8, 8, 16]),
+        (Spread.APART, True, [8, 16, 24]),
+    ],
+)
+def test_a_unit_takes_its_cores_or_whole_nodes(
+    spread: Spread, exclusive: bool, cores: list[int]
+) -> None:
+    charge = Charge(
+        kinds=(LARGE_KIND,), unit=SizeUnit.UNITS, unit_cores=3, spread=spread, exclusive=exclusive
+    )
+    assert charge.units(np.array([1, 2, 3])).tolist() == cores
 
 
 def test_a_job_on_unlike_nodes_is_charged_on_each_and_as_slow_as_the_slowest() -> None:

@@ -263,7 +263,7 @@ class EquipartitionScheduler(ChoosingScheduler):
         cores = sum(self._leasts.values()) < len(waiting)
         for job in waiting:
             if left < least and not cores:
-                break
+                return started
             if job in self._lacking:
                 continue
             ask = self._asks[job]
@@ -284,8 +284,8 @@ class EquipartitionScheduler(ChoosingScheduler):
         needed: list[tuple[Sharer, int]] = []
         for part in sorted(parts, key=lambda part: part.ask.due_ns):
             left_s = (part.ask.due_ns - now_ns) / NS_PER_S
-            if part.ask.due_ns < 0 or left_s <= 0:
-                continue
+            if left_s <= 0:
+                continue  # It is over, or there is none: -1.
             profile = self._jobs.profile(part.job, kind)
             work = 1.0 - (self._jobs.done(part.job, now_ns) if part.size else 0.0)
             cap_w = w_from_uw(part.ask.cap_uw or kind.most_uw)
