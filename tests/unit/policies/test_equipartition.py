@@ -135,6 +135,11 @@ def test_a_due_date_is_met_before_the_rest_is_shared() -> None:
     assert sizes(planned(seen)) == {"a": 4, "b": 4}
     found = sizes(planned(seen, Equipartition(due=True)))
     assert found["b"] > found["a"] >= 1
+    # At its due date nothing meets that any more.
+    assert sizes(planned(replace(seen, now_ns=115 * S), Equipartition(due=True))) == {
+        "a": 4,
+        "b": 4,
+    }
 
 
 @pytest.mark.parametrize(("resized_s", "size"), [(0, 8), (95, 4)])
