@@ -20,7 +20,8 @@
 namespace wattfold {
 
 static const int kNapMsMin = 5, kNapMsMax = 500;
-/* A socket that ended so many naps in a row is one that the layer itself does not read. */
+/* A socket that had something to read at the begin of so many naps in a row, when the layer has just had
+   its turn, is one that it does not read. */
 static const int kUnservedNaps = 50;
 
 class IdleNap {
@@ -56,8 +57,13 @@ public:
 
   void nap() {
     if (!may()) return;
-    const bool ready = poll(sockets.data(), sockets.size(), next_ms) > 0;
+    bool ready = poll(sockets.data(), sockets.size(), 0) > 0;
+    drop_unserved(ready);
+    if (!ready) ready = poll(sockets.data(), sockets.size(), next_ms) > 0;
     next_ms = ready ? kNapMsMin : (2 * next_ms < kNapMsMax ? 2 * next_ms : kNapMsMax);
+  }
+
+  void drop_unserved(bool ready) {
     for (size_t at = sockets.size(); at-- > 0;) {
       in_a_row[at] = ready && sockets[at].revents != 0 ? in_a_row[at] + 1 : 0;
       if (in_a_row[at] < kUnservedNaps) continue;

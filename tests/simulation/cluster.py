@@ -13,7 +13,7 @@ from wattfold.coordinator.simulation.cluster.faults import Faults
 from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.cluster.work import Work
 
-__all__ = ["PACKAGE", "Cluster", "Faults", "S", "W", "node_spec"]
+__all__ = ["GPU_W", "PACKAGE", "Cluster", "Faults", "S", "W", "node_spec"]
 
 S = 1_000_000_000
 W = 1_000_000
@@ -22,7 +22,12 @@ WINDOW_NS = S // 4
 CURVE = Curve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)
 
 
-def node_spec(name: str, cores: int = 4, base_w: int = 10) -> NodeSpec:
+GPU_W = 6
+"""What each GPU of a node is charged with unless its job wants less."""
+
+
+def node_spec(name: str, cores: int = 4, base_w: int = 10, gpus: int = 0) -> NodeSpec:
+    ids = tuple(f"GPU-g{index}" for index in range(gpus))
     return NodeSpec(
         node_id=NodeId(name),
         cpus=CpuSet.of(range(cores)),
@@ -35,7 +40,19 @@ def node_spec(name: str, cores: int = 4, base_w: int = 10) -> NodeSpec:
                 floor_uw=9 * W,
                 window_ns=WINDOW_NS,
             ),
+            *(
+                Zone(
+                    name=ZoneName(gpu.replace("GPU", "gpu")),
+                    kind=ZoneKind.GPU,
+                    cap_uw_min=3 * W,
+                    cap_uw_max=GPU_W * W,
+                    floor_uw=3 * W,
+                    window_ns=WINDOW_NS,
+                )
+                for gpu in ids
+            ),
         ),
+        gpus=ids,
         base_power_uw=base_w * W,
         curve=CURVE,
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
-from simulation.cluster import Cluster, Faults, S, W, node_spec
+from simulation.cluster import GPU_W, Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.outside import outside
 from wattfold.coordinator.core.plan import Policy
@@ -47,6 +50,13 @@ def job(
 def by_turns(index: int) -> ResizeMode:
     """Every other job is a Charm++ program: its agent checks the maps of all commands."""
     return ResizeMode.MAP if index % 2 else ResizeMode.MASK
+
+
+def with_gpus(spec: JobSpec, rng: random.Random, gpus: int) -> JobSpec:
+    """The job, which may have GPUs of its own under a cap where nodes have any."""
+    if not gpus or rng.random() < 0.4:
+        return spec
+    return replace(spec, gpus=1, levels=Levels(gpu_uw=rng.randint(3, GPU_W) * W))
 
 
 def finished(cluster: Cluster) -> bool:
@@ -102,19 +112,19 @@ def test_wse_shrinks_for_newcomers_and_expands_again(mode: ResizeMode) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_faults_never_break_budget_or_masks(seed: int) -> None:
-    rng = random.Random(seed)
-    nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)]
+    rng, gpus = random.Random(seed), seed // 4 % 2
+    nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8]), gpus=gpus) for i in range(4)]
     cluster = Cluster(
         nodes,
         POLICIES[seed % len(POLICIES)],
-        rng.randint(140, 220) * W,
+        (rng.randint(140, 220) + 4 * gpus * GPU_W) * W,
         seed,
         Faults(lose=0.08, delay_ns=200_000_000),
     )
     for index in range(20):
         kind = rng.choice(list(JobKind)[1:])
         at_ns = rng.randint(0, 60) * S
-        spec = job(rng.randint(2, 30), 1, 2, kind, by_turns(index))
+        spec = with_gpus(job(rng.randint(2, 30), 1, 2, kind, by_turns(index)), rng, gpus)
         cluster.clock.later(at_ns, lambda i=index, s=spec: cluster.go(str(i), s))
     for _ in range(4):
         node, at_ns, for_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 60) * S, rng.randint(1, 15)
@@ -130,17 +140,17 @@ def test_faults_never_break_budget_or_masks(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> None:
-    rng = random.Random(1000 + seed)
+    rng, gpus = random.Random(1000 + seed), seed // 4 % 2
     cluster = Cluster(
-        [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)],
+        [node_spec(f"n{i}", cores=rng.choice([2, 4, 8]), gpus=gpus) for i in range(4)],
         POLICIES[seed % len(POLICIES)],
-        rng.randint(120, 200) * W,
+        (rng.randint(120, 200) + 4 * gpus * GPU_W) * W,
         seed,
         Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000),
     )
     for index in range(25):
         kind = rng.choice(list(JobKind)[1:])
-        spec = job(rng.randint(2, 30), 1, 2, kind, by_turns(index))
+        spec = with_gpus(job(rng.randint(2, 30), 1, 2, kind, by_turns(index)), rng, gpus)
         cluster.clock.later(rng.randint(0, 60) * S, lambda i=index, s=spec: cluster.go(str(i), s))
     for _ in range(4):
         node, at_ns = f"n{rng.randint(0, 3)}", rng.randint(5, 70) * S
@@ -165,6 +175,8 @@ def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> Non
         )
     cluster.run(75 * S)
     cluster.run(3000 * S, lambda: finished(cluster))
+    sent = {name for a in cluster.actions if isinstance(a, act.SetCaps) for name, _ in a.caps}
+    assert bool(gpus) == any(name.startswith("gpu-") for name in sent)
     ends = {j.state for j in cluster.core.state.jobs.values()}
     assert ends <= {JobState.COMPLETED, JobState.CANCELLED}
 

@@ -14,7 +14,8 @@ from system.agent.agent_process import NOBODY
 
 from wattfold.coordinator.adapters.config import ConfigError as CoordinatorConfigError
 from wattfold.coordinator.adapters.config import load as load_coordinator
-from wattfold.nodeagent.adapters.config import ConfigError, load
+from wattfold.nodeagent.adapters.config import load
+from wattfold.nodeagent.adapters.config_error import ConfigError
 from wattfold.nodeagent.adapters.state_store import StateDirError, private_folder
 from wattfold.shims import locate
 

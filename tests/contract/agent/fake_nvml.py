@@ -25,6 +25,8 @@ NVML_ERROR_NOT_FOUND = 6
 NVML_ERROR_DRIVER_NOT_LOADED = 9
 NVML_ERROR_TIMEOUT = 10
 NVML_ERROR_GPU_IS_LOST = 15
+NVML_ERROR_RESET_REQUIRED = 16
+NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18
 _WORDS = {
     1: "Uninitialized",
     2: "Invalid Argument",
@@ -34,6 +36,8 @@ _WORDS = {
     9: "Driver Not Loaded",
     10: "Timeout",
     15: "GPU is lost",
+    16: "GPU requires restart",
+    18: "RM has detected an NVML/RM version mismatch.",
 }
 
 
@@ -52,6 +56,11 @@ class Gpu:
     persistent: bool = True
     partitioned: bool = False
     lost: bool = False
+    failing: int = 0
+    """The error of every call about it; 0 = none."""
+    minor: int = 0
+    busy_percent: int = 40
+    memory_bytes: int = 3 << 30
     ignores: bool = False
     unsupported: set[str] = field(default_factory=set)
     generation: int = 0
@@ -66,6 +75,19 @@ class Gpu:
     @property
     def power_mw(self) -> int:
         return min(self.load_mw, self.enforced_mw)
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    gpu: int
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    used: int
+    free: int = 0
+    total: int = 80 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +108,8 @@ class FakeNvml:
     NVML_ERROR_DRIVER_NOT_LOADED = NVML_ERROR_DRIVER_NOT_LOADED
     NVML_ERROR_TIMEOUT = NVML_ERROR_TIMEOUT
     NVML_ERROR_GPU_IS_LOST = NVML_ERROR_GPU_IS_LOST
+    NVML_ERROR_RESET_REQUIRED = NVML_ERROR_RESET_REQUIRED
+    NVML_ERROR_LIB_RM_VERSION_MISMATCH = NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
     def __init__(self, *gpus: Gpu, root: bool = True, driver: bool = True) -> None:
         self.gpus = list(gpus)
@@ -165,6 +189,15 @@ class FakeNvml:
         gpu = self._of(handle, "mig")
         return [int(gpu.partitioned), int(gpu.partitioned)]
 
+    def nvmlDeviceGetMinorNumber(self, handle: Handle) -> int:
+        return self._of(handle, "minor").minor
+
+    def nvmlDeviceGetUtilizationRates(self, handle: Handle) -> Utilization:
+        return Utilization(self._of(handle, "utilization").busy_percent)
+
+    def nvmlDeviceGetMemoryInfo(self, handle: Handle) -> Memory:
+        return Memory(self._of(handle, "memory").memory_bytes)
+
     def nvmlDeviceGetPowerUsage(self, handle: Handle) -> int:
         return self._of(handle, "power").power_mw
 
@@ -189,6 +222,8 @@ class FakeNvml:
         gpu = next(gpu for gpu in self.gpus if gpu.uuid == handle.uuid)
         if gpu.lost or gpu.generation != handle.generation:
             raise NVMLError(NVML_ERROR_GPU_IS_LOST)
+        if gpu.failing:
+            raise NVMLError(gpu.failing)
         if what in gpu.unsupported:
             raise NVMLError(NVML_ERROR_NOT_SUPPORTED)
         return gpu

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from wattfold.contract.ids import ZoneName
 from wattfold.nodeagent import check, guard
 from wattfold.nodeagent.adapters import nvml, wire
 from wattfold.nodeagent.adapters.config import load
-from wattfold.nodeagent.adapters.nvml import NvmlFiles, find_gpus
+from wattfold.nodeagent.adapters.gpu_search import find_gpus
+from wattfold.nodeagent.adapters.nvml import NvmlFiles
 from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
 from wattfold.nodeagent.core.caps import CapRequest, CapStatus, ZoneKind
+from wattfold.nodeagent.core.gpus import GpuVendor
 from wattfold.nodeagent.emulation.fixtures import load_fixture
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
 from wattfold.nodeagent.emulation.tree_model import TreeModel
@@ -154,7 +157,43 @@ def test_a_gpu_that_is_lost_is_an_error_of_its_zone_and_is_found_again():
 def test_one_that_is_lost_from_the_start_is_told():
     _, files = opened(Gpu(uuid=A, lost=True), Gpu(uuid=B))
     assert list(zones(files)) == [name_of(B)]
-    assert files.unopened == {0: "[Errno 19] NVML: GPU is lost"}
+    words = "fell off the bus, Xid 79 in dmesg: reboot the node"
+    assert files.unopened == {0: f"[Errno 19] NVML: GPU is lost (it {words})"}
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "words"),
+    [
+        (16, errno.EIO, "it must be reset, while nothing uses it"),
+        (18, errno.EIO, "the driver was upgraded under its old module"),
+        (4, errno.EACCES, "Insufficient Permissions"),
+    ],
+)
+def test_errors_that_need_hands_say_what_to_do(code: int, number: int, words: str):
+    library, files = opened(Gpu(uuid=A))
+    gpu = zones(files)[name_of(A)]
+    library.gpus[0].failing = code
+    with pytest.raises(OSError, match=words) as caught:
+        gpu.write_cap_uw(300_000_000)
+    assert caught.value.errno == number
+
+
+def test_jobs_know_a_gpu_by_its_uuid_its_model_and_the_device_of_its_minor_number():
+    _, files = opened(Gpu(uuid=B, minor=3), Gpu(uuid=A, unsupported={"minor"}))
+    first, second = files.gpus()
+    assert (first.id, first.index, first.model, first.vendor) == (B, 0, "H100", GpuVendor.NVIDIA)
+    (device,) = first.devices
+    assert (device.major, device.minor, device.path) == (195, 3, "/dev/nvidia3")
+    assert second.devices == ()
+    assert first.zone == name_of(B)
+
+
+def test_work_and_memory_are_told_where_the_driver_does():
+    _, files = opened(Gpu(uuid=A), Gpu(uuid=B, unsupported={"utilization", "memory"}))
+    told, silent = zones(files)[name_of(A)], zones(files)[name_of(B)]
+    assert told.told("busy_percent") == (40, 0)
+    assert told.told("memory_used_bytes") == (3 << 30, 0)
+    assert silent.told("busy_percent")[0] is silent.told("memory_used_bytes")[0] is None
 
 
 class Guard:
@@ -322,8 +361,25 @@ def test_gpus_without_a_driver_are_told_and_machines_without_gpus_are_not(tmp_pa
     host = pci(tmp_path / "a", ("0x10de", "0x030200"), ("0x10de", "0x040300"), ("0x8086", "0x0300"))
     ((status, text),) = checked(host, FakeNvml(driver=False))["gpus"]
     assert status == "no"
-    assert text.startswith("1 NVIDIA GPU on the PCI bus, neither capped nor measured: Driver Not L")
+    assert text.startswith(
+        "1 NVIDIA GPU on the PCI bus, neither capped nor measured: NVML: Driver N"
+    )
+    assert "load the driver" in text
     assert "gpus" not in checked(pci(tmp_path / "b", ("0x8086", "0x0300")), FakeNvml(driver=False))
+
+
+def test_a_driver_that_does_not_open_is_not_waited_for(tmp_path):
+    opens = threading.Event()
+
+    class Hanging(FakeNvml):
+        def nvmlInit(self) -> None:  # noqa: N802 - the library's name
+            assert opens.wait(30)
+
+    found = find_gpus(pci(tmp_path, ("0x10de", "0x030200")), Hanging(Gpu(uuid=A)), open_s=0.05)
+    opens.set()
+    assert (found.files, found.gpus()) == (None, ())
+    assert found.facts.why == "the driver has not answered for 0.05 s"
+    assert found.facts.on_bus == 1
 
 
 def test_gpus_can_be_left_alone():
@@ -336,7 +392,8 @@ def test_gpus_can_be_left_alone():
 def test_the_fake_has_what_the_real_library_has():
     real = pytest.importorskip("pynvml")
     ours = {name for name in dir(FakeNvml) if name.startswith(("nvml", "NVML_"))}
-    assert ours >= set(nvml._ERRNOS)
+    known = {value: name for name, value in vars(real).items() if name.startswith("NVML_ERROR_")}
+    assert set(nvml._ERRORS) <= known.keys()
     for name in ours:
         assert hasattr(real, name), name
         if name.startswith("NVML_"):

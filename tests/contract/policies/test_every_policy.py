@@ -399,14 +399,17 @@ def test_jobs_of_its_queue_need_not_name_it(entry: registry.Entry) -> None:
 # ---- the simulator -----------------------------------------------------------------------------
 
 MACHINE = Machine.of_watts(16)
+LIGHT: dict[str, Value] = {"evaluations": 4, "repair": "never", "jobs": 4}
+"""What bounds a search, where a policy has it: a run of a pool asks some hundred times."""
 
 
 def simulated(entry: registry.Entry, source: WorkloadSource, budget: Budget) -> RunRecord:
+    light = tuple((key, value) for key, value in LIGHT.items() if entry.family.setting(key))
     case = SimulationCase(
         source=source,
         machine=MACHINE,
         budget=budget,
-        policy=PolicyChoice(name=entry.variant.simulator_name),
+        policy=PolicyChoice(name=entry.variant.simulator_name, settings=light),
         seed=3,
     )
     record = execute(case).record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import given, settings
@@ -15,13 +16,14 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.charge import (
     CAP_STEP_UW,
     assigned_uw,
+    drawing_uw,
     held_uw,
     node_uw,
     on_node_uw,
     reached_uw,
     share_uw,
 )
-from wattfold.coordinator.core.job import Assignment, JobKind, Share
+from wattfold.coordinator.core.job import Assignment, JobKind, Share, SizeUnit
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.plan import Plan, Policy
 from wattfold.coordinator.core.snapshot import snapshot
@@ -48,6 +50,28 @@ def test_more_of_a_level_or_a_node_is_never_charged_less(
     assert here <= share_uw(kind, kind.cores, level) == node_uw(kind, level)
     if cores > 1:
         assert share_uw(kind, cores - 1, level) <= here
+
+
+@given(
+    kind=kinds(),
+    power=st.integers(0, 900 * W),
+    unit=st.sampled_from(SizeUnit),
+    size=st.integers(1, 9),
+    unit_cores=st.integers(1, 16),
+)
+def test_a_job_has_the_power_it_is_predicted_to_draw_at_the_least_level_that_gives_it(
+    kind: NodeKind, power: int, unit: SizeUnit, size: int, unit_cores: int
+) -> None:
+    spec = replace(
+        job_spec(), unit=unit, size_min=size, size_max=size, unit_cores=min(unit_cores, kind.cores)
+    )
+    level_uw = drawing_uw(spec, kind, power)
+    cores = size * {SizeUnit.NODES: kind.cores, SizeUnit.CORES: 1}.get(unit, spec.unit_cores)
+    enough = Fraction(cores * (level_uw - kind.floor_uw), kind.cores) >= power
+    assert enough or level_uw == kind.most_uw
+    less_uw = level_uw - 1
+    if less_uw >= kind.floor_uw:
+        assert Fraction(cores * (less_uw - kind.floor_uw), kind.cores) < power
 
 
 @given(kind=kinds(), level=LEVELS, cores=st.integers(1, 256))

@@ -30,6 +30,7 @@ from wattfold.coordinator.core.job import (
 )
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import GIVEN_BACK, Duty, NodeSpec
+from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
 S, W = 1_000_000_000, 1_000_000
@@ -481,6 +482,11 @@ def events() -> st.SearchStrategy[ev.Event]:
     st.register_type_strategy(float, st.floats(allow_nan=False))
     profiles = st.sampled_from(sorted(APPLICATIONS.values(), key=lambda p: p.app))
     st.register_type_strategy(PassProfile, profiles)
+    share = st.floats(0, 1)
+    curves = st.builds(
+        GpuCurve, static_w=st.floats(0, 99), full_w=st.floats(100, 999), knee=share, beta=share
+    )
+    st.register_type_strategy(GpuCurve, curves)
     for kind in (JobId, NodeId, ZoneName):
         st.register_type_strategy(kind, names)
     st.register_type_strategy(Epoch, st.integers(0, 9))

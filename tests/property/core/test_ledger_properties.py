@@ -1,4 +1,4 @@
-"""The ledger's charge bounds what a zone may draw, whatever becomes of the caps sent to it."""
+"""The ledger's charge bounds what zones may draw, whatever becomes of the caps sent to them."""
 
 from __future__ import annotations
 
@@ -9,41 +9,50 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.ledger import PowerLedger
 
+ZONES = (ZoneName("package-0"), ZoneName("gpu-a"))
+Caps = dict[ZoneName, int]
+drawn_caps = st.dictionaries(st.sampled_from(ZONES), st.integers(5, 90), min_size=1)
+
 
 class AnyLedger(RuleBasedStateMachine):
-    """One zone that obeys, late or not at all: it never holds more than it is charged with."""
+    """Zones of one node that obey, late or not at all: they never hold more than is charged."""
 
-    ZONE, NODE = ZoneName("z"), NodeId("n")
+    NODE = NodeId("n")
 
     def __init__(self) -> None:
         super().__init__()
         self.ledger = PowerLedger(budget_uw=100)
-        self.ledger.open(self.NODE, 10, {self.ZONE: 20})
+        self.caps: Caps = dict.fromkeys(ZONES, 20)
+        self.ledger.open(self.NODE, 10, dict(self.caps))
         self.now = 0
-        self.cap = 20
-        self.lately: list[tuple[int, int]] = []
-        self.flying: list[int] = []
-        self.lost: list[tuple[int, int]] = []
+        self.lately: list[tuple[int, ZoneName, int]] = []
+        self.flying: list[Caps] = []
+        self.lost: list[tuple[int, Caps]] = []
 
-    def hold(self, cap: int) -> None:
-        if cap < self.cap:
-            self.lately.append((self.now + 5, self.cap))
-        self.cap = cap
+    def hold(self, caps: Caps) -> None:
+        for zone, cap in caps.items():
+            if cap < self.caps[zone]:
+                self.lately.append((self.now + 5, zone, self.caps[zone]))
+            self.caps[zone] = cap
+
+    def told(self) -> None:
+        for zone, cap in self.caps.items():
+            self.ledger.confirm(self.NODE, zone, cap, self.now + 5, self.now)
 
     @precondition(lambda self: not self.flying)
-    @rule(cap=st.integers(5, 90))
-    def send(self, cap: int) -> None:
-        if self.ledger.may_raise(self.NODE, {self.ZONE: cap}):
+    @rule(caps=drawn_caps)
+    def send(self, caps: Caps) -> None:
+        if self.ledger.may_raise(self.NODE, caps):
             before = self.ledger.committed_uw
-            self.ledger.send(self.NODE, {self.ZONE: cap})
+            self.ledger.send(self.NODE, caps)
             assert self.ledger.committed_uw >= before, "sending frees nothing"
-            self.flying.append(cap)
+            self.flying.append(caps)
 
     @precondition(lambda self: self.flying)
     @rule()
     def answered(self) -> None:
         self.hold(self.flying.pop())
-        self.ledger.confirm(self.NODE, self.ZONE, self.cap, self.now + 5, self.now)
+        self.told()
 
     @precondition(lambda self: self.flying)
     @rule()
@@ -54,14 +63,14 @@ class AnyLedger(RuleBasedStateMachine):
     @precondition(lambda self: self.lost)
     @rule()
     def arrives_late(self) -> None:
-        until, cap = self.lost.pop()
+        until, caps = self.lost.pop()
         if self.now <= until:
-            self.hold(cap)
+            self.hold(caps)
 
     @precondition(lambda self: not self.flying)
     @rule()
     def read(self) -> None:
-        self.ledger.confirm(self.NODE, self.ZONE, self.cap, self.now + 5, self.now)
+        self.told()
 
     @rule(span=st.integers(1, 12))
     def wait(self, span: int) -> None:
@@ -70,8 +79,11 @@ class AnyLedger(RuleBasedStateMachine):
 
     @invariant()
     def the_charge_bounds_the_truth(self) -> None:
-        drawn = max([self.cap, *(cap for until, cap in self.lately if until > self.now)])
-        assert drawn + 10 <= self.ledger.committed_uw <= 100
+        drawn = 10
+        for zone, held in self.caps.items():
+            lately = [cap for until, one, cap in self.lately if one == zone and until > self.now]
+            drawn += max([held, *lately])
+        assert drawn <= self.ledger.committed_uw <= 100
 
 
 AnyLedger.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

@@ -235,6 +235,8 @@ def test_the_budget_holds_with_any_levels_and_faults(seed: int) -> None:
         cluster.clock.later(at_s * S, partial(change, (floor_w + rng.randint(0, 90)) * W))
     cluster.clock.later(6 * S, partial(cluster.cut, NodeId("n0"), 9 * S))
     cluster.clock.later(12 * S, partial(cluster.kill_coordinator, 2 * S))
+    dead = NodeId(f"n{rng.randint(1, 3)}")
+    cluster.clock.later(rng.randint(4, 18) * S, partial(cluster.kill_agent, dead, 3 * S))
     cluster.run(25 * S)
     sent = [a for a in cluster.actions if isinstance(a, act.SetCaps)]
     asked_for = {name.partition("-")[0] for a in sent for name, _ in a.caps}

@@ -67,6 +67,12 @@ def test_so_it_does_with_jobs_that_are_restarted_at_other_sizes(seed: int, count
     continued_as_made_anew(policy, RestartedJobs(random.Random(seed), counted))
 
 
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_equipartition_does_where_changes_cost_something(seed: int) -> None:
+    continued_as_made_anew(Equipartition(), RestartedJobs(random.Random(seed), False))
+
+
 class RestartedJobs(World):
     """Some jobs get another size by a restart, those on whole nodes among them."""
 
@@ -75,7 +81,7 @@ class RestartedJobs(World):
         view = self.views[JobId(f"j{self.submitted}")]
         if view.spec.kind.resized and self.rng.random() < 0.7:
             spec = replace(view.spec, mode=ResizeMode.RESTART)
-            self.put(replace(view, spec=spec, restart_ns=self.rng.choice([0, 5, 60]) * S))
+            self.put(replace(view, spec=spec, resize_ns=self.rng.choice([0, 5, 60]) * S))
 
     def take(self, plan: Plan) -> None:
         super().take(plan)

@@ -98,9 +98,9 @@ def test_the_inventory_has_what_the_configuration_says(gpu_agent):
 def test_a_job_sees_its_gpus_and_no_others(gpu_agent):
     env = {"CUDA_VISIBLE_DEVICES": "0,1,2"}
     gpu_agent.launch("both", ["sh", "-c", SEEN], ONE, gpus=["1", "0"], env=env)
-    assert shown(gpu_agent, "both") == "1,0|1,0|1,0"
+    assert shown(gpu_agent, "both") == "1,0|all|1,0"
     gpu_agent.launch("none", ["sh", "-c", SEEN], ONE, env=env)
-    assert shown(gpu_agent, "none") == "||"
+    assert shown(gpu_agent, "none") == "|all|"
 
 
 def test_where_there_are_no_gpus_nothing_is_said_of_them(plain_agent):

@@ -41,17 +41,26 @@ def build(variable, folder):
 
 
 @contextmanager
-def running(built, folder, *arguments):
+def running(built, folder, *arguments, rebuild=()):
     """blocks, on 4 PEs until the end of the block; its pid and its output."""
     out, stop = folder / "out", folder / "stop"
-    start = [sys.executable, "-m", "wattfold.shims.charm_start", "--", "./charmrun", "+p4"]
+    start = [
+        sys.executable,
+        "-m",
+        "wattfold.shims.charm_start",
+        *rebuild,
+        "--",
+        "./charmrun",
+        "+p4",
+    ]
     with out.open("w") as file:
         process = subprocess.Popen(
             [*start, "./blocks", str(stop), *arguments],
             cwd=built,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"PYTHONPATH": ":".join(p for p in sys.path if p)},
+            env=os.environ
+            | {"PYTHONPATH": ":".join(p for p in sys.path if p), "WATTFOLD_LAUNCH_CPUS": "4"},
         )
     try:
         until(lambda: counts(out), START_S)
@@ -96,11 +105,8 @@ def follow(pid, out):
 
 def test_a_program_that_restarts_has_as_many_pes_as_the_map(tmp_path):
     build(RESTARTING, tmp_path)
-    nodes = tmp_path / "nodes"
-    nodes.write_text("group main\n" + "host 127.0.0.1\n" * 4)
-    # ++local would hand the CCS socket down to the processes that are restarted.
-    shell = ("++nodelist", str(nodes), "++remote-shell", str(FOLDER / "local_shell"))
-    with running(tmp_path, tmp_path, *shell, "+balancer", "RecBipartLB") as (pid, out):
+    balancer = ("+balancer", "RecBipartLB")
+    with running(tmp_path, tmp_path, *balancer, rebuild=("--rebuild",)) as (pid, out):
         for pe_map in (b"\1\1\0\0", b"\1\1\1\1"):
             outcome = asyncio.run(set_processor_map("j", lambda: family(pid), pe_map, DEADLINE_NS))
             assert outcome.way is MapWay.RESTART

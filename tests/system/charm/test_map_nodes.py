@@ -147,6 +147,12 @@ def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite
     site.client.cancel(guest)
     job.on(3)
     assert "Unknown CCS handler" not in job.text()
+    # From three nodes to one, and to three again: what that has cost was told and learnt.
+    (cost,) = site.client.list_profiles(site.job(job.id).spec.app).profiles[0].resize_costs
+    assert cost.changes == 2
+    assert 0 < cost.stalled_ns <= cost.took_ns
+    assert cost.moved_bytes > 0
+    assert "stalls it for about" in site.wattfold("show", job.id).stdout
 
 
 def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveSite) -> None:

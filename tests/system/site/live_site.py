@@ -110,10 +110,14 @@ def site_plan(
     coordinator: str = "",
     parm: str = "",
     agent: str = "",
+    unlike: Sequence[str] = (),
     throttle: str = "auto",
     restore_on_stop: bool = False,
 ) -> SitePlan:
-    """Nodes that share this machine's cores in time; all with emulated zones."""
+    """Nodes that share this machine's cores in time; all with emulated zones.
+
+    ``unlike``: settings of single nodes beside those of all.
+    """
     plans = [
         NodePlan(
             node_id=f"n{index}",
@@ -124,7 +128,7 @@ def site_plan(
                 package=PACKAGE_W,
                 dram=DRAM_W,
                 share=cpu_share,
-                more=agent,
+                more="\n".join((agent, *unlike[index : index + 1])),
                 throttle=throttle,
             ),
         )

@@ -98,6 +98,10 @@ def test_an_mpi_job_changes_its_nodes_and_comes_to_the_same(
     job = finish(site, job_id, tmp_path / "gate")
     assert [before.why for before in job.attempts] == ["3 -> 1 nodes", "1 -> 2 nodes"]
     assert job.restart_s == 0, "of one that is over nothing is expected"
+    (profile,) = site.client.list_profiles(job.spec.app).profiles
+    (cost,) = profile.resize_costs
+    assert (cost.mode, cost.changes) == (common_pb2.RESIZE_MODE_RESTART, 2)
+    assert cost.moved_bytes > 0, "its snapshot"
 
 
 def test_it_does_so_while_agents_and_the_coordinator_are_killed(

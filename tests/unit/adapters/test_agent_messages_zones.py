@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.agent_messages import (
     MessageError,
     node_spec,
     not_held,
+    process,
     readings_of_inventory,
+    sample,
     tells_more,
 )
+from wattfold.coordinator.adapters.observations import GpuSample
 from wattfold.coordinator.core.node import NodeSpec, ZoneKind
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -35,6 +38,29 @@ def spec(**gpu: object) -> NodeSpec:
 def test_a_gpu_is_a_zone_of_the_node() -> None:
     (zone,) = spec(can_cap=True, cap_uw_min=200 * W, floor_uw=200 * W).zones
     assert (zone.name, zone.kind, zone.can_cap) == (GPU, ZoneKind.GPU, True)
+
+
+def test_the_model_of_its_gpus_and_how_they_are_held_come_with_a_node() -> None:
+    message = inventory()
+    assert (spec().gpu_model, spec().gpu_access) == ("", "")
+    message.gpu_model, message.gpu_access = "V100", pb.GPU_ACCESS_CGROUP_V2
+    found = node_spec(message, NodeId("n0"))
+    assert (found.gpu_model, found.gpu_access) == ("V100", "cgroup v2")
+    message.gpu_model = "a model"
+    with pytest.raises(MessageError, match="'a model', is not a word"):
+        node_spec(message, NodeId("n0"))
+
+
+def test_what_jobs_use_of_gpus_is_read() -> None:
+    use = pb.GpuUse(gpu="GPU-a", energy_uj=5 * W, power_uw=90 * W, busy_percent=120)
+    job = pb.JobUsage(job_id="j", gpu_uses=[use], gpu_energy_uj=7 * W)
+    found = sample(pb.Telemetry(jobs=[job]), spec(), 0).jobs[JobId("j")]
+    assert found.gpu_energy_uj == 7 * W
+    assert found.gpus == (
+        GpuSample(gpu="GPU-a", energy_uj=5 * W, power_uw=90 * W, busy_percent=100),
+    )
+    ended = process(pb.ProcessInfo(job_id="j", gpu_energy_uj=8 * W))
+    assert ended.gpu_energy_uj == 8 * W
 
 
 def test_a_gpu_that_may_draw_anything_is_refused() -> None:

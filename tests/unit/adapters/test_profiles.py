@@ -12,7 +12,9 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters import codec, profiles
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.job import ResizeMode
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.resize_cost import learn_stall
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
@@ -112,6 +114,36 @@ def test_both_in_one_message() -> None:
 def test_what_makes_no_sense_is_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         profiles.events_from(pb.Profile(app="app", **fields))
+
+
+def resized(state: State, app: str, mode: ResizeMode, moved_bytes: int = -1) -> None:
+    one = replace(job_spec(mode=mode), app=app)
+    learn_stall(state.restarts, one, stall_ns=31, took_ns=77, moved_bytes=moved_bytes)
+
+
+def test_what_changes_of_size_have_cost_is_shown_by_ways() -> None:
+    state = stored(MODEL)
+    resized(state, "app", ResizeMode.MAP, 4096)
+    resized(state, "app", ResizeMode.RESTART)
+    (profile,) = shown(state)
+    by_map, by_restart = profile.resize_costs
+    assert (by_map.mode, by_map.unit) == (common.RESIZE_MODE_MAP, pb.SIZE_UNIT_CORES)
+    assert (by_map.changes, by_map.stalled_ns, by_map.took_ns) == (1, 31, 77)
+    assert by_map.moved_bytes == 4096
+    assert by_restart.mode == common.RESIZE_MODE_RESTART
+    assert not by_restart.HasField("moved_bytes")
+
+
+def test_an_application_of_which_nothing_else_is_known_is_shown_and_forgotten() -> None:
+    state = stored(MODEL)
+    resized(state, "charm", ResizeMode.MAP)
+    assert [profile.app for profile in shown(state)] == ["app", "charm"]
+    (profile,) = shown(state, "charm")
+    assert (profile.source, profile.t1_s) == ("resizes", 0)
+    answer = profiles.dropped(state, pb.DropProfileRequest(app="charm", learnt_only=True))
+    assert answer.resize_costs
+    with pytest.raises(LookupError):
+        profiles.dropped(state, pb.DropProfileRequest(app="other"))
 
 
 def test_a_certificate_survives_the_journal() -> None:

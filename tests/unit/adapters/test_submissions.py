@@ -54,6 +54,7 @@ def test_what_lets_a_job_be_started_again() -> None:
         {"snapshot_dir": "d"},
         {"snapshot_signal": 10},
         {"snapshot_grace_ns": 1},
+        {"epochs": 90},
     ):
         spec = job_spec(message(**asked))
         assert spec.restarts
@@ -68,6 +69,17 @@ def test_attempts_and_snapshots_within_reason() -> None:
     assert "signal 99" in complaint(snapshot_signal=99)
     assert "grace time of 3601 s is above 3600 s" in complaint(snapshot_grace_ns=3601 * 10**9)
     assert "at most 4096 characters" in complaint(snapshot_dir="x" * 4097)
+
+
+def test_units_that_go_on_from_a_snapshot_are_put_back_and_others_must_be_resizable() -> None:
+    restart = {"mode": common_pb2.RESIZE_MODE_RESTART}
+    units = {"unit": pb.SIZE_UNIT_UNITS, "unit_cores": 1, "gpus": 1}
+    assert job_spec(message(**restart, **units)).preemptable
+    assert not job_spec(message(**units)).preemptable
+    moldable = {"kind": pb.JOB_KIND_MOLDABLE, "size_max": 4}
+    assert job_spec(message(**restart, **units, **moldable)).mode is ResizeMode.RESTART
+    assert "keeps its size" in complaint(**restart, **moldable)
+    assert "at most 10000000 are taken" in complaint(epochs=2**31)
 
 
 def test_everything_comes_back() -> None:
@@ -175,6 +187,12 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
             {"mode": common_pb2.RESIZE_MODE_MAP, "unit": pb.SIZE_UNIT_NODES},
             "a rigid job keeps its nodes: mode map over nodes is for malleable jobs, give a range "
             "of sizes such as --nodes 1-4",
+        ),
+        (
+            OVER_NODES | {"mode": common_pb2.RESIZE_MODE_REBUILD},
+            "a Charm++ program that restarts at another size numbers its PEs anew, so what is left "
+            "on a node that it gives back cannot be told: mode rebuild is for jobs on --cores, "
+            "over nodes use --resize map or restart",
         ),
         (
             OVER_NODES | {"tasks_per_node": 2},
@@ -374,6 +392,9 @@ def test_levels_are_taken_and_told() -> None:
     assert asked.levels == Levels(dram_uw=9 * W, gpu_uw=70 * W)
     told = spec_message(asked, Clock())
     assert (told.dram_cap_uw, told.gpu_cap_uw) == (9 * W, 70 * W)
+    predicted = job_spec(message(predicted_uw=93 * W))
+    assert predicted.predicted_uw == 93 * W
+    assert spec_message(predicted, Clock()).predicted_uw == 93 * W
     assert job_spec(message()).levels is PLAIN
     assert complaint(gpu_cap_uw=70 * W) == (
         "a GPU cap of 70.000 W is for jobs with GPUs of their own: ask for --gpus"

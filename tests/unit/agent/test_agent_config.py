@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from wattfold.nodeagent.adapters.config import ConfigError, load
+from wattfold.nodeagent.adapters.config import load
+from wattfold.nodeagent.adapters.config_error import ConfigError
 
 CPU = min(os.sched_getaffinity(0))
 

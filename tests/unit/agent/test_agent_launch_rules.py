@@ -80,6 +80,13 @@ def test_the_environment_is_completed():
     assert env["WATTFOLD_RANK"] == "1"
 
 
+def test_a_training_is_told_its_epochs_and_no_other_those_of_one():
+    outer = dataclasses.replace(ORDER, env={"WATTFOLD_EPOCHS": "7"})
+    assert "WATTFOLD_EPOCHS" not in job_environment(outer, SHIM)
+    training = dataclasses.replace(outer, epochs=90)
+    assert job_environment(training, SHIM)["WATTFOLD_EPOCHS"] == "90"
+
+
 @pytest.mark.parametrize(
     ("given", "name", "value"),
     [

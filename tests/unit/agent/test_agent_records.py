@@ -26,9 +26,11 @@ def test_what_was_accounted_survives():
     job = a_job()
     job.residual = ResidualMeter(total_ns=70, by_cpu=Counter({3: 50, 5: 20}))
     job.core_ns, job.idle_energy_uj, job.voluntary_switches = 11, 12, 13
+    job.gpu_used_uj = {"GPU-a": 14, "GPU-b": 15}
     back = from_record("a", json.loads(json.dumps(to_record(job))))
     assert back.residual == ResidualMeter(total_ns=70, by_cpu=Counter({3: 50, 5: 20}))
     assert (back.core_ns, back.idle_energy_uj, back.voluntary_switches) == (11, 12, 13)
+    assert (back.gpu_used_uj, back.gpu_energy_uj) == ({"GPU-a": 14, "GPU-b": 15}, 29)
 
 
 def test_a_record_of_an_earlier_version_is_taken():

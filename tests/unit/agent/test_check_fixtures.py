@@ -5,7 +5,8 @@ import json
 import pytest
 
 from wattfold.nodeagent import check
-from wattfold.nodeagent.adapters.config import ConfigError, load
+from wattfold.nodeagent.adapters.config import load
+from wattfold.nodeagent.adapters.config_error import ConfigError
 from wattfold.nodeagent.core.findings import Status
 from wattfold.nodeagent.emulation.fixtures import load_fixture, shipped
 

@@ -208,6 +208,37 @@ async def test_shrink_and_grow_are_acknowledged_when_the_objects_are_there() -> 
 
 
 @acting
+async def test_what_a_new_map_has_cost_is_told_and_else_how_long_it_took() -> None:
+    stand = Stand()
+    stand.begin()
+    told = await stand.tell("1100")
+    assert (told.stalled_ns, told.moved_bytes) == (told.took_ns, -1)
+    stand.program.seen = replace(stand.program.seen, stalled_ns=77, moved_bytes=4096)
+    told = await stand.tell("1111")
+    assert (told.stalled_ns, told.moved_bytes) == (77, 4096)
+    # Other cores, as many as before: the map stays.
+    told = await stand.tell("1111")
+    assert told.acknowledged
+    assert (told.stalled_ns, told.moved_bytes) == (-1, -1)
+    stand.follow.stop()
+
+
+@acting
+async def test_a_map_that_came_late_is_told_of_when_it_is_asked_for_again() -> None:
+    stand = Stand()
+    stand.program.steps = False
+    stand.begin()
+    told = await stand.tell("1100", deadline_s=0.02)
+    assert (told.acknowledged, told.stalled_ns) == (False, -1)
+    stand.program.seen = replace(stand.program.seen, stalled_ns=77, moved_bytes=4096)
+    stand.program.steps = True
+    told = await stand.tell("1100")
+    assert (told.acknowledged, told.stalled_ns, told.moved_bytes) == (True, 77, 4096)
+    assert told.took_ns >= 20_000_000, "since the order, not since it was asked for again"
+    stand.follow.stop()
+
+
+@acting
 async def test_a_program_that_is_not_up_is_not_waited_for_and_followed_later() -> None:
     stand = Stand()
     stand.program.up = False

@@ -64,3 +64,12 @@ def test_what_cannot_be_looked_at_is_not_known(
     for name in "abc":
         (tmp_path / name).write_text("")
     assert digest(str(tmp_path)) == UNKNOWN
+
+
+def test_the_bytes_of_all_files_are_added_up(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 100)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b").write_bytes(b"x" * 23)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert asyncio.run(snapshot_folder.size_bytes(str(tmp_path))) == 123
+    assert asyncio.run(snapshot_folder.size_bytes(str(tmp_path / "none"))) == 0

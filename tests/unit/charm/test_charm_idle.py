@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 
 from wattfold.shims import charm_idle
 from wattfold.shims.charm_idle import (
@@ -44,6 +45,21 @@ def test_a_socket_that_nobody_reads_is_dropped_and_the_others_stay():
         assert doze.sockets == {one.fileno(), read.fileno()}
         doze.nap()
         assert doze.sockets == {read.fileno()}
+
+
+def test_a_socket_that_is_read_stays_however_many_naps_it_ends():
+    one, other = udp_pair()
+    with one, other:
+        doze = Doze([one.fileno()])
+        for _ in range(2 * UNSERVED_NAPS):
+            # Each message comes while it is asleep, and the layer reads it then.
+            later = threading.Timer(0.001, other.send, [b"message"])
+            later.start()
+            doze.next_ms = NAP_MS_MAX
+            doze.nap()
+            later.join()
+            one.recv(100)
+        assert doze.sockets == {one.fileno()}
 
 
 def test_without_the_layer_that_polls_nothing_is_changed(monkeypatch):

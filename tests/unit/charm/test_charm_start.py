@@ -49,6 +49,35 @@ def test_port_and_key_reach_both_the_program_and_its_environment():
     assert key not in " ".join(arguments)
 
 
+def test_a_program_that_restarts_itself_has_its_processes_started_on_this_node():
+    tell = """
+import json, sys
+told = {name: sys.argv[sys.argv.index(name) + 1] for name in ("++nodelist", "++remote-shell")}
+print(json.dumps([open(told["++nodelist"]).read(), told["++remote-shell"].split()]))
+"""
+    command = [sys.executable, "-m", "wattfold.shims.charm_start", "--rebuild", "--"]
+    environment = os.environ | {"WATTFOLD_LAUNCH_CPUS": "3"}
+    done = subprocess.run(
+        [*command, sys.executable, "-c", tell],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    nodes, shell = json.loads(done.stdout)
+    assert nodes == "group main\n" + 3 * "host 127.0.0.1\n"
+    # As charmrun does: options and a host, the command last and its script on the input.
+    said = subprocess.run(
+        [*shell, "127.0.0.1", "-l", "somebody", "/bin/sh -s"],
+        input="echo $((40 + 2))",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "42\n"
+    assert subprocess.run(shell, capture_output=True, check=False).returncode == EXIT_USAGE
+
+
 def test_every_start_has_its_own_key():
     assert start()[3] != start()[3]
 

@@ -2,12 +2,14 @@
 
 import platform
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wattfold.contract.processor_map import (
+    COST,
     MapError,
     MapOrder,
     MapRefusedError,
@@ -16,7 +18,7 @@ from wattfold.contract.processor_map import (
     parse_state,
     refusal,
 )
-from wattfold.shims.charm_map import MapKeeper, Place, Seat, balance, node_of_job
+from wattfold.shims.charm_map import Departures, MapKeeper, Place, Seat, balance, node_of_job
 
 MAPS = st.lists(st.sampled_from([0, 1]), min_size=1, max_size=12).filter(any).map(bytes)
 NUMBERS = st.integers(0, 2**22)
@@ -42,8 +44,13 @@ def test_a_state_is_read_as_it_was_written(pe_map, wanted, in_force, data):
         objects=data.draw(row),
         pids=data.draw(row),
         nodes=data.draw(st.just(()) | pes_on(len(pe_map))),
+        stalled_ns=data.draw(st.just(-1) | NUMBERS),
+        moved_bytes=data.draw(st.just(-1) | NUMBERS),
     )
-    assert parse_state(state.text()) == state
+    assert parse_state(state.text(cost=True)) == state
+    # Who does not ask for the cost may be of before there was one.
+    assert b"=" not in state.text()
+    assert parse_state(state.text()) == replace(state, stalled_ns=-1, moved_bytes=-1)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +66,9 @@ def test_a_state_is_read_as_it_was_written(pe_map, wanted, in_force, data):
         b"WFMAP1 1 1 1 1 3 1,2",
         b"WFMAP1 1 1 1 1 3 1 1",
         b"WFMAP1 1 1 2 1 3",
+        b"WFMAP1 1 1 1 1 3 stalled=x",
+        b"WFMAP1 1 1 1 1 3 moved=-1",
+        b"WFMAP1 stalled=1 moved=1",
         b"WFMAP1 1 1 0 1 3",
         b"WFMAP1 1 99999999999999999999999 1 1 3",
     ],
@@ -104,6 +114,38 @@ def test_the_last_map_before_a_step_counts_and_none_is_called_applied_early():
     assert (state.wanted, state.in_force, state.map) == (8, 7, b"\1\0")
     assert (state.objects, state.pids) == ((2, 0), (11, 0))
     assert keeper.pending
+
+
+def test_what_a_map_has_cost_is_told_who_asks_until_the_next_one():
+    keeper = MapKeeper(1)
+    keeper.applied(keeper.wanted, [place(0, 11)], stalled_ns=31, moved_bytes=4096)
+    asked, unasked = parse_state(keeper.answer(COST)), parse_state(keeper.answer(b""))
+    assert (asked.stalled_ns, asked.moved_bytes) == (31, 4096)
+    assert (unasked.stalled_ns, unasked.moved_bytes) == (-1, -1)
+    keeper.applied(keeper.wanted, [place(0, 11)])
+    assert keeper.answer(COST) == keeper.say()
+
+
+class FakeCharm:
+    """Packs up what leaves, as the runtime does."""
+
+    def arrayElemLeave(self, array, index):  # noqa: N802 - charm4py's name
+        return b"x" * (array + index)
+
+
+def test_bytes_of_chares_that_leave_are_counted():
+    charm, departures = FakeCharm(), Departures()
+    departures.watch(charm)
+    assert departures.total == 0
+    assert charm.arrayElemLeave(40, 2) == b"x" * 42
+    assert charm.arrayElemLeave(0, 8) == b"x" * 8
+    assert departures.total == 50
+
+
+def test_where_they_cannot_be_seen_that_is_said():
+    departures = Departures()
+    departures.watch(object())
+    assert departures.total == -1
 
 
 def test_a_wrong_map_changes_nothing():

@@ -16,11 +16,16 @@ from pathlib import Path
 import grpc
 
 from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
+from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
 
 NOW_S = 1_700_000_000.0
 W = 1_000_000
+
+
+V100_RESNET = GpuCurve(static_w=39, full_w=237, knee=0.84, beta=0.26)
+"""What a limit makes of an epoch here, which takes a minute on one GPU."""
 
 
 def node(node_id: str, cpus: str = "0-3", **fields: object) -> pb.Node:
@@ -82,6 +87,8 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         self.reservations: dict[str, pb.Reservation] = {}
         self.jobs_in_the_way: list[str] = []
         self.finish_at_once = False
+        self.epochs_are_told = True
+        self.upside_down = False
         self.looks = 0
         self.fail: Callable[[str], tuple[grpc.StatusCode, str] | None] = lambda method: None
         self._token = token
@@ -351,6 +358,11 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         job.state = state
         job.exit_code = exit_code
         seconds = run_seconds(job)
+        if job.spec.epochs and state == pb.JOB_STATE_COMPLETED and self.epochs_are_told:
+            limit_w = (job.spec.gpu_cap_uw or 250 * W) / W
+            job.epochs_saved, job.epochs_timed = job.spec.epochs, job.spec.epochs - 1
+            slower = V100_RESNET.slowdown(limit_w)
+            job.epoch_s = 60 / job.size * (1 / slower if self.upside_down else slower)
         job.ended_at_s = job.started_at_s + seconds if job.started_at_s else job.submitted_at_s
         job.energy_uj = round(0.9 * (job.cap_uw or 60 * W) * seconds)
         del job.shares[:]

@@ -154,6 +154,40 @@ def test_profiles_show_certificates(wattfold: Command, fake: FakeCoordinator) ->
     assert "T1" not in bare
 
 
+@pytest.mark.parametrize(("certified", "mode"), [(True, "team"), (False, "mask")])
+def test_on_its_cores_a_program_is_resized_as_far_as_it_is_certified(
+    wattfold: Command, fake: FakeCoordinator, certified: bool, mode: str
+) -> None:
+    if certified:
+        put(fake, certificate())
+    assert wattfold("submit", "--cores", "1-4", "--resize", "cores", "true").exit_code == 0
+    assert spec_of(fake).mode == common.ResizeMode.Value(f"RESIZE_MODE_{mode.upper()}")
+
+
+def test_profiles_show_what_changes_of_size_have_cost(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    ways = ((common.RESIZE_MODE_MAP, 31_000_000, 4 << 20), (common.RESIZE_MODE_MASK, 0, None))
+    costs = [
+        pb.ResizeCost(
+            mode=mode,
+            unit=pb.SIZE_UNIT_CORES,
+            changes=3,
+            stalled_ns=stalled_ns,
+            moved_bytes=moved,
+            took_ns=90_000_000,
+        )
+        for mode, stalled_ns, moved in ways
+    ]
+    fake.profiles["rod"] = pb.Profile(app="rod", source="resizes", resize_costs=costs)
+    header, line = wattfold("profiles").stdout.splitlines()
+    assert "RESIZES" in header
+    assert "map 31 ms, cores 0" in line
+    table = wattfold("profiles", "rod").stdout.splitlines()
+    assert table[1].split() == ["map", "cores", "3", "31", "ms", "-", "4.0", "MiB", "90", "ms"]
+    assert table[2].split() == ["cores", "cores", "3", "0", "-", "-", "90", "ms"]
+
+
 def test_odd_evidence_is_shown_as_far_as_it_goes(wattfold: Command, fake: FakeCoordinator) -> None:
     put(fake, {"mode": "team", "sizes": 4, "argv": "x", "acknowledged": "many", "made_at_s": 1e300})
     shown = wattfold("profiles", "true")

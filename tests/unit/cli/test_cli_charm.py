@@ -34,9 +34,9 @@ def program(path: Path, content: bytes) -> str:
     return f"./{path.name}"
 
 
-def argv(fake: FakeCoordinator) -> list[str]:
+def argv(fake: FakeCoordinator, mode: int = common.RESIZE_MODE_MAP) -> list[str]:
     spec = fake.submissions[-1].spec
-    assert spec.mode == common.RESIZE_MODE_MAP
+    assert spec.mode == mode
     return list(spec.argv)
 
 
@@ -93,8 +93,47 @@ def test_a_compiled_program_that_takes_no_maps_is_refused_with_what_it_lacks(
     assert result.exit_code
     assert "./rod takes no processor map: link it with -module WattfoldLB" in result.stderr
     # By its restarts it can change its PEs on one node.
+    rod = program(folder / "rod", b"set_bitmap MetisLB")
     assert wattfold("submit", "--cores", "1-4", "--resize", "map", "--", run, rod).exit_code == 0
-    assert argv(fake) == [*START, "--", run, "++local", rod]
+    assert argv(fake) == [*START, "--rebuild", "--", run, rod, "+balancer", "MetisLB"]
+
+
+REBUILD = ("submit", "--cores", "1-4", "--resize", "rebuild", "--")
+
+
+def test_a_program_that_restarts_itself_is_started_by_a_shell_of_this_node(
+    wattfold: Command, fake: FakeCoordinator, folder: Path
+) -> None:
+    run, rod = program(folder / "charmrun", b""), program(folder / "rod", b"set_bitmap RecBipartLB")
+    assert wattfold(*REBUILD, run, rod, "400").exit_code == 0
+    given = [*START, "--rebuild", "--", run, rod, "400", "+balancer", "RecBipartLB"]
+    assert argv(fake, common.RESIZE_MODE_REBUILD) == given
+    assert wattfold(*REBUILD, run, rod, "+balancer", "Mine").exit_code == 0
+    assert argv(fake, common.RESIZE_MODE_REBUILD)[-2:] == ["+balancer", "Mine"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "why"),
+    [
+        (b"getmap_wattfold", (), "rod cannot restart itself at another size: it has no set_bitmap"),
+        (b"set_bitmap", (), "no balancer that was linked leaves processors on order"),
+        (b"set_bitmap MetisLB", ("++local",), "leave it out"),
+    ],
+)
+def test_what_a_build_lacks_for_a_restart_of_its_own_is_told(
+    wattfold: Command, folder: Path, content: bytes, words: tuple[str, ...], why: str
+) -> None:
+    run, rod = program(folder / "charmrun", b""), program(folder / "rod", content)
+    result = wattfold(*REBUILD, run, *words, rod)
+    assert result.exit_code
+    assert why in " ".join(result.stderr.split())
+
+
+def test_the_charm_of_charm4py_cannot_restart_itself(wattfold: Command, folder: Path) -> None:
+    rod = program(folder / "rod.py", b"follow_map")
+    result = wattfold(*REBUILD, rod)
+    assert result.exit_code
+    assert "built without --enable-shrinkexpand" in " ".join(result.stderr.split())
 
 
 def test_other_commands_stay_as_they_are(

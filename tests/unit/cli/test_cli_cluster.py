@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W, node
 
@@ -35,6 +36,9 @@ def test_power(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.power.committed_uw = 300 * W
     assert "150%" in wattfold("power").stdout
     assert "by levels" not in text
+    assert "emulated" not in text
+    fake.power.emulated_nodes, fake.power.known_nodes = 1, 2
+    assert "1 of 2 nodes: no power of theirs is real" in wattfold("power").stdout
     fake.power.levelled_jobs, fake.power.dram_beyond_uw = 2, -12 * W
     assert "DRAM -12.0 W (2 jobs)" in wattfold("power").stdout
     fake.power.gpu_beyond_uw = -300 * W
@@ -121,3 +125,20 @@ def test_nodes_tell_memory_gpus_and_features(wattfold: Command, fake: FakeCoordi
     line = wattfold("nodes").stdout.splitlines()[1]
     assert "memory 3.0 GiB of 8.0 GiB free by cgroup v2" in line
     assert "GPUs 1 of 2 free, features big" in line
+
+
+@pytest.mark.parametrize(
+    ("model", "access", "told"),
+    [
+        ("V100", "cgroup v2", "V100 GPUs 1 of 2 free, held by cgroup v2"),
+        ("V100", "told", "V100 GPUs 1 of 2 free, not held"),
+        ("", "", "GPUs 1 of 2 free)"),
+    ],
+)
+def test_nodes_tell_what_their_gpus_are_and_how_they_are_held(
+    wattfold: Command, fake: FakeCoordinator, model: str, access: str, told: str
+) -> None:
+    first = node("n4", gpus=["0", "1"], free_gpus=["0"], gpu_model=model, gpu_access=access)
+    fake.nodes.append(first)
+    assert told in wattfold("nodes").stdout.splitlines()[-1]
+    assert wattfold.json("nodes")["nodes"][-1].get("gpu_model", "") == model

@@ -191,6 +191,11 @@ def test_show_tells_what_a_job_left_on_cores_it_has_lost(
         "core_ns": 60_000_000_000,
         "energy_uj": 1_500 * W,
         "idle_energy_uj": 20 * W,
+        "gpu_energy_uj": 30_000 * W,
+        "gpus": [
+            pb.JobGpu(node_id="n1", gpu="GPU-a", power_uw=150 * W, busy_percent=97),
+            pb.JobGpu(node_id="n1", gpu="GPU-b", power_uw=40 * W, memory_bytes=3 << 30),
+        ],
     }
     fake.add(job("r", pb.JOB_STATE_RUNNING, **fields))
     text = wattfold("show", "r").stdout
@@ -201,7 +206,9 @@ def test_show_tells_what_a_job_left_on_cores_it_has_lost(
         "12, 4 runnable; 3.0s waited for cores",
         "12.0 MiB, at most 3.0 GiB",
         "17 voluntary, 23 involuntary",
-        "1.50 kJ and 20.0 J idle share",
+        "1.50 kJ and 20.0 J idle share, 30.00 kJ of its GPUs",
+        "GPU-a of n1: 150.0 W, 97 % busy\n",
+        "GPU-b of n1: 40.0 W, 3.0 GiB in use\n",
         "1m00s",
     ):
         assert part in text

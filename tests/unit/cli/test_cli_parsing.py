@@ -107,7 +107,8 @@ def test_no_memory(text: str) -> None:
 def test_times() -> None:
     assert parsing.parse_time_s("+1h30m", 1000.0) == 1000.0 + 5400
     assert parsing.parse_time_s("2027-01-31T18:00:00+00:00", 0.0) == 1_801_418_400.0
-    for text in ("", "tomorrow", "+", "1h", "2027-13-01"):
+    assert parsing.parse_time_s("2h", 1000.0) == 1000.0 + 7200
+    for text in ("", "tomorrow", "+", "1", "2027-13-01"):
         with pytest.raises(ValueError, match="not a"):
             parsing.parse_time_s(text, 0.0)
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from unit.cli.command import Command
+from unit.experiments.measured_sample import GOOD
 
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.simulation.experiments.equipartition.measured import store
 
 EQUIPARTITION = "wattfold.coordinator.simulation.experiments.equipartition"
 
@@ -85,6 +87,14 @@ def test_equipartition_is_run_judged_and_resumed(
     assert document["cases_stored"] == 24
     pictures = [path for path in document["files"] if path.endswith(".png")]
     assert [Path(path).read_bytes()[1:4] for path in pictures] == [b"PNG", b"PNG"]
+    # With what was measured on real programs before, as one file that stays.
+    store(GOOD, tmp_path / "out" / "measured.json")
+    document = wattfold.json(*arguments, "--all")
+    names = [experiment["name"] for experiment in document["experiments"]]
+    assert names == ["cluster", "simulation", "resize-time", "residual", "sharing"]
+    report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "Measured on A, 2 cores" in report
+    assert "to shrink 128 -> 64 processors takes 86 ms" in report
 
 
 def test_equipartition_of_an_impossible_program_is_refused(

@@ -29,15 +29,19 @@ def test_a_window_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path) -
     assert result.exit_code == 0, result.output
     assert "2441.3" in result.output
     assert "QUICK" in result.output
-    assert "9 cases, 0 of them from before" in result.output
+    assert "10 cases, 0 of them from before" in result.output
     assert (tmp_path / "out" / "pressed" / "waits.png").is_file()
     document = wattfold.json(*arguments)
-    assert document["cases_stored"] == 9
+    assert document["cases_stored"] == 10
     assert [family["name"] for family in document["experiments"]] == ["pressed", "budget"]
     found = document["experiments"][0]["instances"]
     assert {one["jobs"] for one in found} == {JOBS}
     assert len({one["wqt"] for one in found}) > 1
     assert str(tmp_path / "out" / "report.md") in document["files"]
+    limited = document["experiments"][1]["instances"]
+    assert [one["policy"] for one in limited][-1] == "constraint predicted"
+    unmodelled = wattfold.json(*arguments, "--no-cp")
+    assert unmodelled["cases_stored"] == 9
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def test_every_option_arrives(wattfold: Command, fake: FakeCoordinator, tmp_path
         *("submit", "--nodes", "2-4", "--kind", "evolving", "--mode", "team", "--time", "1h30m"),
         *("--name", "n", "--app", "a", "--priority", "2.5", "--cwd", str(tmp_path)),
         *("--output", "o", "--error", "e", "--exclusive", "--cap", "45.5", "--hold"),
-        *("--dram-cap", "11", "--gpu-cap", "0.2kW"),
+        *("--dram-cap", "11", "--gpu-cap", "0.2kW", "--predicted-power", "93"),
         *("--idempotency-key", "k", "--export", "none", "--env", "X=1", "--", "true"),
     )
     assert result.exit_code == 0, result.output
@@ -58,6 +59,7 @@ def test_every_option_arrives(wattfold: Command, fake: FakeCoordinator, tmp_path
     assert (spec.stdout_path, spec.stderr_path) == ("o", "e")
     assert (spec.exclusive, spec.cap_uw) == (True, 45_500_000)
     assert (spec.dram_cap_uw, spec.gpu_cap_uw) == (11_000_000, 200_000_000)
+    assert spec.predicted_uw == 93_000_000
     assert spec.env["X"] == "1"
     assert fake.submissions[-1].held
     assert fake.submissions[-1].idempotency_key == "k"
@@ -78,6 +80,28 @@ def test_units_with_what_each_of_them_asks_for(wattfold: Command, fake: FakeCoor
         pb.UNIT_SPREAD_ANY,
         pb.JOB_KIND_RIGID,
     )
+
+
+def test_a_training_on_gpus_is_of_units_on_one_node(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    line = ("--gpus", "1", "--due", "2h", "--weight", "3", "--resize", "restart")
+    assert wattfold("submit", *line, "--", "python3", "train.py").exit_code == 0
+    spec = spec_of(fake)
+    assert (spec.unit, spec.size_min, spec.size_max) == (pb.SIZE_UNIT_UNITS, 1, 1)
+    assert (spec.unit_cores, spec.gpus, spec.spread) == (1, 1, pb.UNIT_SPREAD_TOGETHER)
+    assert (spec.kind, spec.mode) == (pb.JOB_KIND_RIGID, common.RESIZE_MODE_RESTART)
+    assert (spec.weight, spec.epochs) == (3, 0)
+    assert spec.due_at_s == pytest.approx(time.time() + 7200, abs=60)
+    assert wattfold("submit", "--units", "1-4", *line, "--epochs", "90", "true").exit_code == 0
+    spec = spec_of(fake)
+    assert (spec.size_min, spec.size_max, spec.epochs) == (1, 4, 90)
+    assert (spec.kind, spec.spread) == (pb.JOB_KIND_MOLDABLE, pb.UNIT_SPREAD_TOGETHER)
+    # Without a snapshot to go on from, GPUs are asked for as ever.
+    assert wattfold("submit", "--gpus", "1", "true").exit_code == 0
+    assert spec_of(fake).unit == pb.SIZE_UNIT_CORES
+    assert wattfold("submit", "--cores", "2", *line, "true").exit_code == 0
+    assert spec_of(fake).unit == pb.SIZE_UNIT_CORES
 
 
 @pytest.mark.parametrize(

@@ -320,10 +320,13 @@ def test_what_attempts_have_used_is_kept() -> None:
     stage.after(5)
     requeue(stage)
     for node in ("n0", "n1"):
-        used = ended("a", 0, attempt=1, cpu_ns=3, core_ns=5, energy_uj=7, idle_energy_uj=2)
+        used = ended(
+            "a", 0, attempt=1, cpu_ns=3, core_ns=5, energy_uj=7, idle_energy_uj=2, gpu_energy_uj=4
+        )
         stage.send(ev.ProcessEnded(node_id=NodeId(node), process=used))
     (first,) = stage.job("a").attempts
     assert (first.cpu_ns, first.core_ns, first.energy_uj, first.idle_energy_uj) == (6, 10, 14, 4)
+    assert first.gpu_energy_uj == 8
     assert first.ended_ns - first.started_ns == 5 * S
 
 

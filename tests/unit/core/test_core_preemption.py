@@ -100,6 +100,28 @@ def test_not_where_the_queue_does_not_pre_empt_any_more() -> None:
     assert stage.job("a").state is JobState.RUNNING
 
 
+def test_a_training_job_is_pre_empted_for_nobody_in_particular() -> None:
+    stage = site(epochs=30)
+    target = stage.job("a").target
+    assert target is not None
+    assert any(isinstance(one, act.Terminate) for one in preempt(stage, "a", "", target))
+    job = stage.job("a")
+    assert (job.state, job.yields_to) == (JobState.ENDING, "")
+    assert not stage.job("h").preempts
+    stage.process_ended("n0", "a", 143)
+    assert (job.state, job.attempt) == (JobState.PENDING, 2)
+    plan = Plan(assignments=(target,))
+    stage.need_plan()
+    stage.send(ev.PlanProposed(plan=plan, round=planning_round(stage.core.state.solving)))
+    assert job.state is JobState.STARTING, "it waits for nobody"
+
+
+def test_other_jobs_are_not_pre_empted_for_nobody() -> None:
+    stage = site()
+    assert not any(isinstance(one, act.Terminate) for one in preempt(stage, "a", ""))
+    assert "it is no training job" in stage.job("a").reason
+
+
 def test_a_pre_empted_job_does_not_start_before_the_one_it_made_way_for() -> None:
     stage = site()
     preempt(stage)

@@ -12,7 +12,7 @@ from unit.core.stage import Stage, job_spec, launch, mask, on
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.job import JobKind, ResizeMode
+from wattfold.coordinator.core.job import MAPPED, JobKind, ResizeMode
 from wattfold.coordinator.core.processor_map import map_of
 
 MAP = job_spec(mode=ResizeMode.MAP)
@@ -37,7 +37,7 @@ def test_the_map_is_a_function_of_the_number_of_cores(
         assert all(a >= b for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.parametrize("mode", [mode for mode in ResizeMode if mode is not ResizeMode.MAP])
+@pytest.mark.parametrize("mode", [mode for mode in ResizeMode if mode not in MAPPED])
 def test_jobs_of_other_modes_have_none(mode: ResizeMode) -> None:
     assert map_of(replace(MAP, mode=mode), CpuSet.of(range(2)), 4) == b""
 

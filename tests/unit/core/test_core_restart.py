@@ -16,7 +16,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Saving
 from wattfold.coordinator.core.events import NodeOrder
 from wattfold.coordinator.core.job import Job, JobState, ResizeMode
-from wattfold.coordinator.core.restart_cost import UNSEEN_NS
+from wattfold.coordinator.core.resize_cost import UNSEEN_NS
 
 RESTART = ResizeMode.RESTART
 
@@ -53,9 +53,11 @@ def to(stage: Stage, *places: str, **fields: Any) -> list[act.Action]:
     return stage.plan(*others, on("a", *places, cap_w=30, **fields))
 
 
-def ends(stage: Stage, node: str, saving: Saving = Saving.SAVED, code: int = 0) -> list[act.Action]:
+def ends(
+    stage: Stage, node: str, saving: Saving = Saving.SAVED, code: int = 0, **told: Any
+) -> list[act.Action]:
     """The process of job a on a node has ended; what it did about its snapshot."""
-    process = ended("a", code, attempt=stage.attempt("a"), saving=saving)
+    process = ended("a", code, attempt=stage.attempt("a"), saving=saving, **told)
     return stage.send(ev.ProcessEnded(node_id=NodeId(node), process=process))
 
 
@@ -369,9 +371,9 @@ def test_the_cost_is_learnt_for_the_application() -> None:
 
     def expected_s() -> float:
         (view,) = stage.core.snapshot(stage.now_ns).jobs
-        return view.restart_ns / S
+        return view.resize_ns / S
 
-    assert expected_s() == UNSEEN_NS / S
+    assert expected_s() == UNSEEN_NS[RESTART] / S
     for number, seconds in enumerate((8, 16)):
         to(stage, f"n{number + 1}")
         stage.after(seconds - 1)
@@ -380,7 +382,23 @@ def test_the_cost_is_learnt_for_the_application() -> None:
         stage.launched(f"n{number + 1}", "a")
     assert expected_s() == 12
     stage.send(ev.ProfileDropped(app="app"))
-    assert expected_s() == UNSEEN_NS / S
+    assert expected_s() == UNSEEN_NS[RESTART] / S
+
+
+def test_what_moves_by_a_restart_is_the_snapshot() -> None:
+    stage = site("n0", "n1")
+    to(stage, "n2")
+    for node in ("n0", "n1"):
+        ends(stage, node, snapshot_bytes=4096)
+    stage.launched("n2", "a")
+    (cost,) = stage.core.state.restarts.values()
+    assert (cost.count, cost.moved_bytes, cost.moved_count) == (1, 4096, 1)
+    # One that cannot be looked at says nothing of the bytes.
+    to(stage, "n0")
+    ends(stage, "n2")
+    stage.launched("n0", "a")
+    (cost,) = stage.core.state.restarts.values()
+    assert (cost.count, cost.moved_bytes, cost.moved_count) == (2, 4096, 1)
 
 
 def test_what_the_program_does_again_is_part_of_it() -> None:
@@ -396,7 +414,7 @@ def test_what_the_program_does_again_is_part_of_it() -> None:
     stage.send(ev.ProgressReported(job_id=JobId("a"), done=0.2))
     (view,) = stage.core.snapshot(stage.now_ns).jobs
     # Four seconds without the job, and then in three seconds to 9 s before where it was.
-    assert view.restart_ns / S == pytest.approx(4 + 9 + 3)
+    assert view.resize_ns / S == pytest.approx(4 + 9 + 3)
 
 
 def test_an_ordered_size_is_the_only_one_policies_see() -> None:

@@ -31,11 +31,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log(tmp_path, *rows, name="curie.swf.gz")
     starts = "".join(f"{number},{number * 300}\n" for number in range(1, 9))
     (tmp_path / "starts.csv.gz").write_text(f"job_id,start\n{starts}")
-    [budget] = re.findall(r"^```csv\n(.*?)^```", PAGE, re.S | re.M)
-    (tmp_path / "budget.csv").write_text(budget)
+    tables = re.findall(r"^```csv\n(.*?)^```", PAGE, re.S | re.M)
+    for table, name in zip(tables, ("jobs.csv", "times.csv", "budget.csv"), strict=True):
+        (tmp_path / name).write_text(table)
     machine = re.findall(r"^```toml\n(.*?)^```", PAGE, re.S | re.M)
-    assert len(machine) == 2
-    (tmp_path / "machine.toml").write_text("\n".join(machine))
+    assert len(machine) == 3
+    (gpus,) = (text for text in machine if "gpu_model" in text)
+    others = [text for text in machine if text != gpus]
+    (tmp_path / "machine.toml").write_text("\n".join(others))
+    (tmp_path / "gpus.toml").write_text(gpus)
 
 
 @pytest.mark.usefixtures("files")
@@ -49,13 +53,12 @@ def test_the_commands_of_the_page_work(words: list[str]) -> None:
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 10
+    assert len(COMMANDS) == 11
 
 
 def test_the_page_names_every_column_and_option() -> None:
-    columns = (
-        csv_header(row_columns((), Extra(parts=True, attempts=True))).decode().strip().split(",")
-    )
+    extra = Extra(parts=True, attempts=True, training=True)
+    columns = csv_header(row_columns((), extra)).decode().strip().split(",")
     columns += ["queued", "running", "nodes_busy", "committed_w", "drawn_w", "budget_w"]
     assert [name for name in columns if f"`{name}`" not in PAGE] == []
     params = [*simulate.params, *compare.params]

@@ -118,7 +118,7 @@ def test_predicted_powers_add_up_over_jobs_that_run_at_once(plan: Plan) -> None:
 def test_the_model_runs_where_few_wait_and_everywhere_if_asked(plan: Plan) -> None:
     assert CP in plan.policies(PRESSED, TEST_1.name)
     assert CP not in plan.policies(PRESSED, WINDOWS[-1].name)
-    everywhere = replace(plan, cp_everywhere=True)
+    everywhere = replace(plan, cp=True)
     assert everywhere.policies(WEEK, "1") == POLICIES
     labels = {case.label for family in FAMILIES for case in plan.cases(family)}
     assert len(labels) == sum(len(plan.cases(family)) for family in FAMILIES)

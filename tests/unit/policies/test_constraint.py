@@ -23,7 +23,7 @@ from unit.policies.snapshots import (
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.queue import Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.spread import Spread
@@ -151,6 +151,58 @@ def test_power_that_is_short_is_shared_by_lower_caps() -> None:
     assert all(16 < cap_w < 45 for cap_w in levels_w)
     one_cap = Constraint(rules=Rules(caps=1))
     assert len(started(plan(seen, one_cap), seen)) == 1
+
+
+def predicted(view: JobView, watts: float) -> JobView:
+    return replace(view, spec=replace(view.spec, predicted_uw=round(watts * 1e6)))
+
+
+def test_a_job_has_no_higher_cap_than_it_is_predicted_to_need() -> None:
+    """Above its floor of 16 W a node draws 29 W at most; the budget feeds one such and 13 W."""
+    nodes = [node("n0"), node("n1")]
+    jobs = [whole("a", 1, 1000), whole("b", 1, 1000)]
+    one_cap = Constraint(rules=Rules(caps=1))
+    seen = snapshot(nodes, jobs, budget_w=52 + 42)
+    assert len(started(plan(seen, one_cap), seen)) == 1
+    modest = [jobs[0], predicted(jobs[1], 10)]
+    seen = snapshot(nodes, modest, budget_w=52 + 42)
+    # In sixteenths of what it could draw: 7 are above 11 W, 6 above 10 W.
+    assert caps_w(plan(seen, one_cap)) == {"a": 45, "b": 16 + 29 * 7 / 16}
+    tight = Constraint(rules=Rules(caps=1, power_margin=0.0))
+    assert caps_w(plan(seen, tight)) == {"a": 45, "b": 16 + 29 * 6 / 16}
+    # It is expected to lose no time by that, and more than there is nobody gets.
+    assert {a.expected_total_s for a in plan(seen, one_cap).assignments} == {1000.0}
+    greedy = snapshot(nodes, [predicted(jobs[0], 1000)], budget_w=52 + 42)
+    assert caps_w(plan(greedy, one_cap)) == {"a": 45}
+
+
+def test_units_share_what_is_predicted_of_the_job() -> None:
+    """Three units of two cores draw 9 W, as much as half a node each that draws 6 W in all.
+
+    At full power they could never be fed.
+    """
+    asks = predicted(units("a", 3, 2), 9)
+    seen = snapshot([node("n0"), node("n1")], [asks], budget_w=52 + 40)
+    tight = Constraint(rules=Rules(caps=1, power_margin=0.0))
+    assert caps_w(plan(seen, tight)) == {"a": 16 + 29 * 4 / 16}
+    blind = plan(replace(seen, jobs=(units("a", 3, 2),)), tight)
+    assert [one.never for one in blind.waiting] == [True]
+
+
+def test_a_budget_that_is_announced_is_planned_with() -> None:
+    """Half an hour from now only one node is fed: who runs longer does not begin on the other."""
+    nodes, jobs = [node("n0"), node("n1")], [whole("a", 1, 1000), whole("b", 1, 3000)]
+    one_cap = Constraint(rules=Rules(caps=1))
+    seen = snapshot(nodes, [*jobs, whole("c", 1, 4000)], budget_w=52 + 60)
+    assert sizes(plan(seen, one_cap)) == {"a": 1, "b": 1}
+    falls = replace(seen, ahead=(BudgetAhead(900 * S, seen.budget_uw - 30 * 10**6),))
+    found = plan(falls, one_cap)
+    assert len(sizes(found)) == 1
+    rises = BudgetAhead(2000 * S, seen.budget_uw)
+    found = plan(replace(falls, ahead=(*falls.ahead, rises)), one_cap)
+    assert len(sizes(found)) == 1
+    # When there is power again, not when the first has ended.
+    assert 2000 in starts_s(found).values()
 
 
 def test_who_runs_on_is_planned_around_and_jobs_on_their_way_out_are_nearly_gone() -> None:

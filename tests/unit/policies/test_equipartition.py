@@ -79,6 +79,36 @@ def test_a_job_that_cannot_change_keeps_its_size() -> None:
     assert sizes(planned(snapshot([node("n0", 8)], jobs, now_s=2))) == {"a": 6, "b": 2}
 
 
+def dear(view: JobView, cost_s: float) -> JobView:
+    return replace(view, resize_ns=round(cost_s * S))
+
+
+@pytest.mark.parametrize(
+    ("cost_s", "policy", "grown"),
+    [(5, Equipartition(), 8), (80, Equipartition(), 4), (80, Equipartition(weigh_costs=False), 8)],
+)
+def test_a_job_grows_only_where_that_saves_more_than_it_costs(
+    cost_s: float, policy: Equipartition, grown: int
+) -> None:
+    # On all eight cores it would have taken 100 s, of which half is done.
+    one = running("a", 1, 8, "n0:0-3", time_s=100, done=0.5)
+    seen = snapshot([node("n0", 8)], [dear(one, cost_s)], now_s=2)
+    assert sizes(planned(seen, policy)) == {"a": grown}
+
+
+def test_what_is_not_worth_a_change_goes_to_the_others() -> None:
+    jobs = [
+        dear(running("a", 1, 12, "n0:0-3", time_s=100, done=0.99), 50),
+        dear(running("b", 1, 12, "n0:4-7", time_s=100), 1),
+    ]
+    assert sizes(planned(snapshot([node("n0", 12)], jobs, now_s=2))) == {"a": 4, "b": 8}
+
+
+def test_it_gives_up_what_others_need_whatever_that_costs() -> None:
+    jobs = [dear(running("a", 1, 8, "n0:0-7", time_s=100), 1000), job("b", 1, 8, submitted_s=1)]
+    assert sizes(planned(snapshot([node("n0", 8)], jobs, now_s=2))) == {"a": 4, "b": 4}
+
+
 def restartable(view: JobView) -> JobView:
     return replace(view, nodes_may_change=True)
 

@@ -107,6 +107,13 @@ def test_a_resized_job_is_locked_for_a_while_and_then_looked_at_again() -> None:
     assert (sizes(free), free.revisit_ns) == ({"a": 4}, 1600 * 10**9)
 
 
+@pytest.mark.parametrize(("cost_s", "size"), [(0.1, 4), (500.0, 2)])
+def test_a_change_that_costs_more_than_it_gains_is_not_made(cost_s: float, size: int) -> None:
+    one = job("a", current=held("a", "n0:0-1"), started_s=0, time_s=100, mode=ResizeMode.MAP)
+    seen = snapshot([node("n0")], [replace(one, resize_ns=round(cost_s * 1e9))], now_s=10)
+    assert sizes(plan(seen)) == {"a": size}
+
+
 def test_a_rigid_job_has_one_size() -> None:
     out = plan(snapshot([node("n0")], [job("a", 3, 3, kind=JobKind.RIGID)]))
     assert sizes(out) == {"a": 3}

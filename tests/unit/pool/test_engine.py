@@ -97,7 +97,7 @@ def test_a_restart_costs_each_job_its_time_and_no_links():
     assert seconds(record.columns.end_ns) == pytest.approx([150 + 75, 50 + 75 + 120], rel=1e-6)
     # Whoever asks may reckon with it.
     assert script.jobs is not None
-    assert script.jobs.ask(0).restart_s == 75.0
+    assert script.jobs.ask(0).resize_s == 75.0
     free = simulate(jobs, MACHINE, Script(*steps), FULL, restart_ns=0)
     assert free.columns.stalled_ns.tolist() == [0, 0]
     assert free.columns.resizes.tolist() == [1, 1]
@@ -107,7 +107,7 @@ def test_by_links_no_job_is_known_to_start_again():
     script = Script((0, [(0, 4, 60 * W)]))
     simulate(table((0, 4, 100), app="LeanMD"), MACHINE, script, FULL)
     assert script.jobs is not None
-    assert script.jobs.ask(0).restart_s == 0.0
+    assert script.jobs.ask(0).resize_s == 0.0
 
 
 def test_a_cap_change_changes_speed_and_draw():

@@ -247,10 +247,45 @@ def test_starts_that_are_told_are_compared_with_those_that_come() -> None:
     assert record.told_ns is not None
     assert record.told_ns[0] == -1
     assert seconds(record.told_ns)[1:] == [100, 200]
-    assert metrics_of(record).start_error_s_mean == 50
+    measured = metrics_of(record)
+    assert (measured.start_error_s_mean, measured.start_error_s_median) == (50, 50)
+    assert measured.start_kept_share == 1.0
+    later = replace(record, told_ns=record.told_ns - np.array([0, 100, 111]) * S)
+    # 50 and 61 s after what they are told then.
+    assert metrics_of(later).start_kept_share == 0.5
     early = run(jobs, FifoEasy(backfill=False), machine(nodes(3, 8)))
     assert early.told_ns is None
     assert metrics_of(early).start_error_s_mean == 0
+
+
+class Sees(EasyUniform):
+    """Notes what is announced of the budget, in seconds and watts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "seen", {})
+
+    def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
+        ahead = [(one.from_ns // S, one.budget_uw // W) for one in snapshot.ahead]
+        self.seen[now_ns // S] = ahead
+        return super().propose(snapshot, now_ns, deadline_s)
+
+
+def test_policies_know_what_is_announced_of_the_budget() -> None:
+    jobs, on, policy = table((0, 1, 90), (50, 1, 90), (100, 1, 90)), machine(nodes(2, 8)), Sees()
+    least_w = on.full_uw // W - 10
+    steps = [(0, least_w, 0), (80, least_w + 5, 40), (95, least_w, 10), (900, least_w, 0)]
+    budget = Budget(
+        steps=tuple(
+            BudgetStep(at_ns=at_s * S, budget_uw=budget_w * W, notice_ns=notice_s * S)
+            for at_s, budget_w, notice_s in steps
+        )
+    )
+    simulate(jobs, on, NamedPolicyScheduler(jobs, on, policy, "sees", budget), budget)
+    seen = policy.seen
+    assert (seen[0], seen[50], seen[100]) == ([], [(80, least_w + 5)], [])
+    # Both of the budget are in the future, of which one is announced.
+    assert (seen[80], seen[90]) == ([], [(95, least_w)])
 
 
 @pytest.mark.parametrize("policy", [FifoEasy(), EasyUniform()], ids=["standing", "anew"])

@@ -54,11 +54,20 @@ def test_waits_are_measured_by_what_queues_say() -> None:
     )
     jobs = replace(made.jobs, waits=waits)
     run = metrics_of(
-        replace(made, jobs=jobs, decisions=4, deciding_ns=2 * NS_PER_S, longest_decision_ns=10**9)
+        replace(
+            made,
+            jobs=jobs,
+            decisions=4,
+            deciding_ns=2 * NS_PER_S,
+            longest_decision_ns=NS_PER_S,
+            deciding_cpu_ns=NS_PER_S,
+            longest_decision_cpu_ns=NS_PER_S // 2,
+        )
     )
     assert run.weighted_wait == 90 / 60
     assert (run.jobs_late, run.lateness_s_total) == (1, 10)
     assert (run.decision_s_mean, run.decision_s_max) == (0.5, 1)
+    assert (run.decision_cpu_s_mean, run.decision_cpu_s_max) == (0.25, 0.5)
 
 
 def test_without_waits_of_queues_nothing_is_told_of_them() -> None:

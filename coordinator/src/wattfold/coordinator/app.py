@@ -35,6 +35,7 @@ from wattfold.coordinator.adapters.api import CoordinatorApi
 from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.adapters.epochs import EpochReporter
 from wattfold.coordinator.adapters.journal import Journal, JournalError
 from wattfold.coordinator.adapters.learning import Lesson, ProgressLearner, fit_lesson
 from wattfold.coordinator.adapters.logs import start_logging
@@ -170,7 +171,7 @@ async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: i
     origin = journal.get_meta("origin_s")
     clock = Clock(float(origin) if origin else None, journal.last_time_ns)
     journal.put_meta("origin_s", repr(clock.origin_s))
-    core = _core(config, journal)
+    core = _core(config, journal, clock.origin_s)
     service = Service(core, journal, clock)
     seen = Observations(peak_uw=int(journal.get_meta("measured_peak_uw") or 0))
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -218,11 +219,13 @@ def _identity(journal: Journal) -> str:
     return found
 
 
-def _core(config: Config, journal: Journal) -> CoordinatorCore:
+def _core(config: Config, journal: Journal, origin_s: float) -> CoordinatorCore:
     """A core brought back from the journal."""
     core = CoordinatorCore(
         budget_uw=0,
-        settings=CoreSettings(dram_cap_uw=config.dram_cap_uw, predict=config.predict),
+        settings=CoreSettings(
+            dram_cap_uw=config.dram_cap_uw, predict=config.predict, origin_s=origin_s
+        ),
     )
     count = replay(journal, core)
     if count:
@@ -276,7 +279,7 @@ async def _wire(
     learner = ProgressLearner(service, lambda lesson: _fit(fitting, lesson))
     stack.push_async_callback(learner.close)
 
-    wishes = WishReporter(service)
+    wishes, epochs = WishReporter(service), EpochReporter(service)
     alarms = AlarmLog()
 
     def sampled(sample: NodeSample) -> None:
@@ -284,6 +287,7 @@ async def _wire(
         alarms.take(sample)
         learner.take(sample)
         wishes.take(sample)
+        epochs.take(sample)
         for listener in service.listeners:
             listener()
 

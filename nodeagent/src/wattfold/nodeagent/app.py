@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,17 +18,20 @@ import grpc
 from wattfold.contract.topology import Topology
 from wattfold.nodeagent import check, logs, restore
 from wattfold.nodeagent.adapters import host, service_manager, wire
-from wattfold.nodeagent.adapters.config import Config, ConfigError, load
+from wattfold.nodeagent.adapters.config import Config, load
+from wattfold.nodeagent.adapters.config_error import ConfigError
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choose_masks
+from wattfold.nodeagent.adapters.emulated_gpus import EmulatedGpus
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
+from wattfold.nodeagent.adapters.gpu_access import choose_access
+from wattfold.nodeagent.adapters.gpu_search import Gpus, find_gpus
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
 from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.job_groups import choose_groups
 from wattfold.nodeagent.adapters.memory_limits import choose_memory_limits
 from wattfold.nodeagent.adapters.msr import MsrRanges
-from wattfold.nodeagent.adapters.nvml import find_gpus
-from wattfold.nodeagent.adapters.powercap import PowercapZone, discover
+from wattfold.nodeagent.adapters.powercap import discover
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
 from wattfold.nodeagent.adapters.step_folders import StepFolders, remote_shell
@@ -39,6 +41,7 @@ from wattfold.nodeagent.adapters.tree_process import TreeProcess
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.errors import Refused
+from wattfold.nodeagent.core.gpus import NodeGpu, common_model
 from wattfold.nodeagent.service.accounting import Accounting, AccountingRules
 from wattfold.nodeagent.service.guarding import Guarding
 from wattfold.nodeagent.service.jobs import NodeJobs
@@ -104,7 +107,7 @@ async def run(config: Config) -> None:
     files: ZoneFiles = RealFiles(config.powercap_root, stamped=emulation is not None)
     if not emulation and not machine:
         files = with_hsmp(files)
-    gpus = find_gpus() if config.gpus else None
+    gpus = find_gpus().in_threads() if config.gpus else None
     if gpus:
         files = gpus.joined_to(files)
     zones = discover(
@@ -119,6 +122,8 @@ async def run(config: Config) -> None:
     if not power.zones:
         logs.warning("no_power_zones", root=config.powercap_root)
     power.start()
+    node_gpus = _node_gpus(config, gpus)
+    access = choose_access(config.cgroup_root, config.group, config.gpu.access, node_gpus)
     ports = JobPorts(
         store=store,
         masks=masks,
@@ -133,7 +138,9 @@ async def run(config: Config) -> None:
         remote_shell=remote_shell(),
         topology=Topology.of(host.topology(config.cpus)),
         memory=memory,
-        gpus=config.gpu_ids or _found_gpus(zones),
+        gpus=node_gpus,
+        gpu_names=config.gpu.names,
+        gpu_access=access,
     )
     jobs = NodeJobs(config.cpus, ports, config.run_dir / "shims", changes.notify)
     jobs.start()
@@ -145,13 +152,16 @@ async def run(config: Config) -> None:
         cpus=len(config.cpus),
         alarm=config.residual_alarm,
     )
-    accounting = Accounting(jobs, power, clock, rules, changes.notify)
+    accounting = Accounting(jobs, power, clock, rules, changes.notify, node_gpus)
     accounting.adopted()
     jobs.masks.before_change = accounting.mask_changes
     jobs.before_end = lambda: accounting.sample(force=True)
     steps = StepListener(ports.steps.hand_over)
     inventory = _inventory(config, boot_id, masks, emulation)
-    inventory.gpus.extend(ports.gpus)
+    inventory.gpus.extend(gpu.id for gpu in node_gpus)
+    if node_gpus:
+        inventory.gpu_access = wire.GPU_ACCESS[access.mechanism]
+    inventory.gpu_model = config.gpu.model or common_model(node_gpus)
     inventory.memory_mechanism = wire.MEMORY[memory.mechanism]
     if config.steps_listen:
         inventory.steps_address = _listen_for_steps(steps, config.steps_listen)
@@ -176,14 +186,15 @@ async def run(config: Config) -> None:
     jobs.stop()
     accounting.close()
     await _leave_safe(config, power, guarding, emulation)
-    if gpus and gpus.files:
-        gpus.files.close()
+    if gpus:
+        gpus.close()
     if machine:
         machine.stop()
     masks.close()
     clock.close()
     groups.close()
     memory.close()
+    access.close()
     _remove_socket(config.listen)
     store.close()
 
@@ -224,7 +235,9 @@ async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulati
 
     def writes() -> list[tuple[Path, str]]:
         caps_uw = (power.floor_uw(ZoneKind.PACKAGE), power.floor_uw(ZoneKind.DRAM))
-        return [*power.floor_writes(), *firmware.floor_writes(*caps_uw)]
+        # All emulated GPUs are alike.
+        gpu_uw = power.floor_uw(ZoneKind.GPU) // max(1, power.count(ZoneKind.GPU))
+        return [*power.floor_writes(), *firmware.floor_writes(*caps_uw, gpu_uw)]
 
     firmware.jobs_changed = guarding.refresh
     await guarding.start(writes)
@@ -264,14 +277,17 @@ def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
         config.cgroup_root, config.group, given.throttle, config.state_dir / "jobs"
     )
     tree = EmulatedTree(config.powercap_root, given.zones)
-    firmware = EmulatedFirmware(tree, model, throttle, clock)
+    spec = config.gpu.emulated
+    gpus = EmulatedGpus(config.powercap_root, spec) if spec else None
+    firmware = EmulatedFirmware(tree, model, throttle, clock, gpus)
     return _Emulation(firmware=firmware, model=model, throttle=throttle)
 
 
-def _found_gpus(zones: Iterable[PowercapZone]) -> tuple[str, ...]:
-    """Ids of the GPUs that have a zone, as programs are told them."""
-    found = (zone.name for zone in zones if zone.kind is ZoneKind.GPU)
-    return tuple(f"GPU-{name.removeprefix('gpu-')}" for name in found)
+def _node_gpus(config: Config, found: Gpus | None) -> tuple[NodeGpu, ...]:
+    """The GPUs jobs may have: emulated ones, those listed, else those that were found."""
+    if config.gpu.emulated is not None:
+        return config.gpu.emulated.gpus()
+    return config.gpu.listed or (found.gpus() if found else ())
 
 
 def _emulated_machine(config: Config) -> TreeProcess | None:

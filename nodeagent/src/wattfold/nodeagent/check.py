@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wattfold.nodeagent.adapters import host_findings
-from wattfold.nodeagent.adapters.config import Config, ConfigError, add_flags, load_flags
+from wattfold.nodeagent.adapters.config import Config, add_flags, load_flags
+from wattfold.nodeagent.adapters.config_error import ConfigError
+from wattfold.nodeagent.adapters.gpu_search import Gpus, find_gpus
 from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.msr import MsrRanges
-from wattfold.nodeagent.adapters.nvml import Gpus, find_gpus
 from wattfold.nodeagent.adapters.powercap_files import RealFiles
 from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
 from wattfold.nodeagent.core import findings, gpu_findings
@@ -31,7 +32,9 @@ EXIT_ABLE = 0
 EXIT_LIMITED = 1
 EXIT_USAGE = 2
 _COLUMNS = 80
-_NEEDED = frozenset({"core masks", "ends of jobs", "throttle", "state folder", "run folder"})
+_NEEDED = frozenset(
+    {"core masks", "ends of jobs", "throttle", "access to GPUs", "state folder", "run folder"}
+)
 """Where the agent does not start with less."""
 
 
@@ -81,16 +84,20 @@ def examine(config: Config, host: Path = Path("/"), gpus: Gpus | None = None) ->
     ``host``: the root of the file system that explains a missing tree; ``gpus``: those of this
     machine, looked for if not given.
     """
+    if config.gpus and gpus is None:
+        gpus = find_gpus(host)
+    there = config.gpu.listed or (gpus.gpus() if gpus else ())
+    if config.gpu.emulated is not None:
+        there = config.gpu.emulated.gpus()
+    power = _emulated(config) if config.emulation else _power(config, host, gpus)
     around = (
         host_findings.core_masks(config),
         host_findings.job_ends(config),
         *host_findings.throttle(config),
+        *host_findings.gpu_access(config, there),
         *host_findings.folders(config),
         *host_findings.shim(config),
     )
-    if config.gpus and gpus is None:
-        gpus = find_gpus(host)
-    power = _emulated() if config.emulation else _power(config, host, gpus)
     about = [host_findings.account(), *_fixture_findings(config)]
     starting = findings.worst(
         f.status for f in around if f.subject in _NEEDED and f.status is Status.NO
@@ -124,7 +131,13 @@ def _fixture_findings(config: Config) -> list[Finding]:
     return [Finding(subject="machine", status=Status.OK, finding=what)]
 
 
-def _emulated() -> _Power:
+def _emulated(config: Config) -> _Power:
+    gpus = config.gpu.emulated
+    about_gpus: tuple[Finding, ...] = ()
+    if gpus is not None:
+        model = gpus.model
+        told = gpu_findings.emulated(model.name, gpus.count, model.least_w, model.most_w)
+        about_gpus = (told,)
     return _Power(
         capping=Status.LIMITED,
         measuring=Status.LIMITED,
@@ -136,6 +149,7 @@ def _emulated() -> _Power:
                 " machine is capped or measured",
                 remedy="leave out emulate to see what its real zones can do",
             ),
+            *about_gpus,
         ),
         zones=(),
     )

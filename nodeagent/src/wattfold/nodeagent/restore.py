@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import w_from_uw
 from wattfold.nodeagent.adapters import host
-from wattfold.nodeagent.adapters.config import Config, ConfigError, add_flags, load_flags
+from wattfold.nodeagent.adapters.config import Config, add_flags, load_flags
+from wattfold.nodeagent.adapters.config_error import ConfigError
+from wattfold.nodeagent.adapters.gpu_search import find_gpus
 from wattfold.nodeagent.adapters.hsmp import with_hsmp
 from wattfold.nodeagent.adapters.msr import MsrRanges
-from wattfold.nodeagent.adapters.nvml import find_gpus
 from wattfold.nodeagent.adapters.powercap import discover
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore

@@ -23,7 +23,8 @@ LAYER_VARIABLE = "NETSTART"
 """Set by charmrun for processes of this layer."""
 
 UNSERVED_NAPS = 50
-"""A socket that ended so many naps in a row is one that the layer itself does not read."""
+"""A socket that had something to read at the begin of so many naps in a row, when the layer has
+just had its turn, is one that it does not read."""
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _kept: list[object] = []
@@ -68,8 +69,13 @@ class Doze:
 
     def nap(self, most_ms: int = NAP_MS_MAX) -> None:
         """Waits for a message; at most for twice as long as the last time, if none came then."""
-        ready = {number for number, _ in self._poll.poll(min(self.next_ms, most_ms))}
+        ready = {number for number, _ in self._poll.poll(0)}
+        self._drop_unserved(ready)
+        if not ready:
+            ready = {number for number, _ in self._poll.poll(min(self.next_ms, most_ms))}
         self.next_ms = NAP_MS_MIN if ready else min(2 * self.next_ms, NAP_MS_MAX)
+
+    def _drop_unserved(self, ready: set[int]) -> None:
         for number in list(self.sockets):
             self._in_a_row[number] = self._in_a_row[number] + 1 if number in ready else 0
             if self._in_a_row[number] >= UNSERVED_NAPS:

@@ -24,12 +24,14 @@ import ctypes
 import functools
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wattfold.contract.processor_map import (
+    COST,
     MARKER,
     SET_HANDLER,
     STATE_HANDLER,
@@ -81,6 +83,7 @@ class MapKeeper:
         self._nodes = tuple(nodes) if any(nodes) else ()
         self._objects = (0,) * pes
         self._in_force = self.wanted
+        self._stalled_ns = self._moved_bytes = -1
 
     @property
     def pending(self) -> bool:
@@ -95,8 +98,12 @@ class MapKeeper:
             return refusal(str(error))
         return self.say()
 
-    def say(self) -> bytes:
-        """The state, for whoever asks."""
+    def answer(self, data: bytes) -> bytes:
+        """The state, for whoever asks; with what the map has cost, if that was asked for."""
+        return self.say(cost=data == COST)
+
+    def say(self, *, cost: bool = False) -> bytes:
+        """The state."""
         return MapState(
             wanted=self.wanted.id,
             in_force=self._in_force.id,
@@ -104,10 +111,20 @@ class MapKeeper:
             objects=self._objects,
             pids=tuple(self._pids),
             nodes=self._nodes,
-        ).text()
+            stalled_ns=self._stalled_ns,
+            moved_bytes=self._moved_bytes,
+        ).text(cost=cost)
 
-    def applied(self, order: MapOrder, places: Sequence[Place]) -> None:
-        """A map is in force, with the objects in these places."""
+    def applied(
+        self,
+        order: MapOrder,
+        places: Sequence[Place],
+        *,
+        stalled_ns: int = -1,
+        moved_bytes: int = -1,
+    ) -> None:
+        """A map is in force, with the objects in these places; what it has cost, -1 = not known."""
+        self._stalled_ns, self._moved_bytes = stalled_ns, moved_bytes
         here = platform.node()
         counts = [0] * self._pes
         for place in places:
@@ -146,13 +163,21 @@ class Placement:
     """Chares of a program, moved to the PEs of the map. Made by ``follow_map``, on PE 0."""
 
     def __init__(
-        self, arrays: Sequence[Any], keeper: MapKeeper, shim: Shim | None = None, steps: float = 0
+        self,
+        arrays: Sequence[Any],
+        keeper: MapKeeper,
+        shim: Shim | None = None,
+        steps: float = 0,
+        departed: Callable[[], int] = lambda: -1,
     ) -> None:
+        """``departed``: bytes of chares that have left any PE so far; -1 = not known."""
         self._arrays = list(arrays)
         self._keeper = keeper
         self._shim: Shim = shim or NoShim()
         self._steps = steps
         self._done = 0.0
+        self._departed = departed
+        self._bytes_before = 0
 
     def update(self, done: float | None = None) -> bool:
         """Moves the chares if there is a new map, and waits for it; whether it was so.
@@ -165,7 +190,7 @@ class Placement:
             self._shim.progress(min(self._done, self._steps), self._steps)
         if not self._keeper.pending:
             return False
-        order = self._keeper.wanted
+        order, began_ns = self._keeper.wanted, time.perf_counter_ns()
         places = self._places()
         targets = balance([place.pe for place in places], order.map)
         for number, array in enumerate(self._arrays):
@@ -176,7 +201,9 @@ class Placement:
             }
             if moves:
                 array.wattfold_move(moves)
-        self._settle(order, targets)
+        found = self._settled(targets)
+        stalled_ns = time.perf_counter_ns() - began_ns
+        self._keeper.applied(order, found, stalled_ns=stalled_ns, moved_bytes=self._moved())
         return True
 
     def count(self) -> None:
@@ -185,15 +212,21 @@ class Placement:
         if not self._keeper.pending:
             self._keeper.applied(order, self._places())
 
-    def _settle(self, order: MapOrder, targets: list[int]) -> None:
-        """Waits until the chares are where they were sent; those that cannot move are counted."""
+    def _moved(self) -> int:
+        """Bytes of chares that have left a PE since this was asked last; -1 = not known."""
+        total = self._departed()
+        moved, self._bytes_before = total - self._bytes_before, max(total, 0)
+        return moved if total >= 0 else -1
+
+    def _settled(self, targets: list[int]) -> list[Place]:
+        """Where the chares are, once they are where they were sent, or cannot move."""
         found: list[Place] = []
         for _ in range(_ROUNDS_MAX):
             # Every question travels behind the moves: this waits for messages, it does not spin.
             found = self._places()
             if [place.pe for place in found] == targets:
                 break
-        self._keeper.applied(order, found)
+        return found
 
     def _places(self) -> list[Place]:
         return [
@@ -212,14 +245,16 @@ def follow_map(arrays: Sequence[Any], steps: float = 0) -> Placement:
     charm = _charm()
     if charm.myPe() != 0:
         raise RuntimeError(f"a map is followed from PE 0, this is PE {charm.myPe()}")
-    seats = _Group(_stations()).attend([array.aid for array in arrays], ret=True).get()
+    stations = _Group(_stations())
+    seats = stations.attend([array.aid for array in arrays], ret=True).get()
     keeper = MapKeeper(charm.numPes(), [Seat(pe=p, pid=i, host=h, node=n) for p, i, h, n in seats])
-    placement = Placement(arrays, keeper, connect(), steps)
+    departed = functools.partial(_departed, stations)
+    placement = Placement(arrays, keeper, connect(), steps, departed)
     # Before anybody can ask: a state without objects would be believed.
     placement.count()
     library = _library()
     _register(library, SET_HANDLER, keeper.order)
-    _register(library, STATE_HANDLER, lambda _: keeper.say())
+    _register(library, STATE_HANDLER, keeper.answer)
     _registered.append(os.memfd_create(MARKER, os.MFD_CLOEXEC))
     return placement
 
@@ -260,9 +295,40 @@ def _stations() -> Any:
     class Station(Chare):
         def attend(self, arrays: list[Any]) -> tuple[int, int, str, int]:
             _sleep_without_chares(arrays)
+            self.departures = Departures()
+            self.departures.watch(_charm())
             return _charm().myPe(), os.getpid(), platform.node(), node_of_job(os.environ)
 
+        def departed(self) -> int:
+            return self.departures.total
+
     return register(Station)
+
+
+class Departures:
+    """Bytes of chares that have left this PE; ``total`` -1 where they cannot be seen."""
+
+    def __init__(self) -> None:
+        self.total = -1
+
+    def watch(self, charm: Any) -> None:
+        """Counts from now on what the runtime packs up."""
+        pack = getattr(charm, "arrayElemLeave", None)
+        if pack is None:
+            return
+        self.total = 0
+
+        def counted(array: Any, index: Any) -> bytes:
+            data: bytes = pack(array, index)
+            self.total += len(data)
+            return data
+
+        charm.arrayElemLeave = counted
+
+
+def _departed(stations: Any) -> int:
+    totals = stations.departed(ret=True).get()
+    return sum(totals) if min(totals) >= 0 else -1
 
 
 def _Group(kind: Any) -> Any:  # noqa: N802 - the name of what it makes

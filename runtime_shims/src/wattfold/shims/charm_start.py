@@ -2,10 +2,14 @@
 
     python -m wattfold.shims.charm_start --charm4py program.py arguments
     python -m wattfold.shims.charm_start -- ./charmrun ++local ./program arguments
+    python -m wattfold.shims.charm_start --rebuild -- ./charmrun ./program arguments
 
 The program gets one PE for each core the job can ever have (``WATTFOLD_LAUNCH_CPUS``, over several
 nodes ``WATTFOLD_PES``; outside of a job, for each CPU it may use), unless the command says ``+pN``
 itself. ``--charm4py`` runs a Python program under the charmrun of charm4py, on all its nodes.
+``--rebuild`` is for one that restarts itself at another size on this node (built with
+``--enable-shrinkexpand``): its processes are started by a shell here, as with ``++local`` those
+that are started anew would inherit the socket of the server.
 
 Left to itself Charm++ listens on all interfaces and asks nobody for a key. Here a port is chosen, a
 key is made, and both are put where the agent looks (the environment, which other accounts cannot
@@ -28,9 +32,10 @@ from wattfold.contract.processor_map import KEY_VARIABLE, PORT_VARIABLE
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 127
 PES_VARIABLES = ("WATTFOLD_PES", "WATTFOLD_LAUNCH_CPUS")
-CHARM4PY = "--charm4py"
+CHARM4PY, REBUILD = "--charm4py", "--rebuild"
+LOCAL_SHELL = "wattfold.shims.charm_shell"
 _USAGE = """usage: python -m wattfold.shims.charm_start --charm4py PROGRAM.py ARGUMENTS...
-       python -m wattfold.shims.charm_start -- COMMAND..."""
+       python -m wattfold.shims.charm_start [--rebuild] -- COMMAND..."""
 _PES = re.compile(r"\+p(\d+)$|\+\+?(?:p|n|np|processPer\w+|auto-provision|autoProvision)$")
 
 
@@ -47,9 +52,14 @@ def free_port() -> int:
 
 
 def key_file(key: str) -> str:
-    """Path of a file in memory that says so; open in this process and those it becomes."""
-    number = os.memfd_create("wattfold-ccs", 0)
-    os.write(number, f"0 {key}\n".encode())
+    """Path of a file in memory that says so."""
+    return memory_file("wattfold-ccs", f"0 {key}\n")
+
+
+def memory_file(name: str, text: str) -> str:
+    """Path of a file that is open in this process and those it becomes, and nowhere on a disk."""
+    number = os.memfd_create(name, 0)
+    os.write(number, text.encode())
     # Processes of the program open it anew: by its number here it would be another file there.
     return f"/proc/{os.getpid()}/fd/{number}"
 
@@ -57,6 +67,12 @@ def key_file(key: str) -> str:
 def ccs_arguments(port: int, auth_path: str) -> list[str]:
     """What charmrun, or a program that is its own charmrun, has to be told."""
     return ["++server", "++server-port", str(port), "++server-auth", auth_path]
+
+
+def local_arguments(pes: int) -> list[str]:
+    """What makes charmrun start so many processes on this node, now and after each restart."""
+    nodes = memory_file("wattfold-nodes", "group main\n" + "host 127.0.0.1\n" * pes)
+    return ["++nodelist", nodes, "++remote-shell", f"{sys.executable} -m {LOCAL_SHELL}"]
 
 
 def pes_wanted(environment: Mapping[str, str]) -> int | None:
@@ -89,6 +105,14 @@ def _command(arguments: Sequence[str]) -> list[str]:
         here = [] if os.environ.get(PES_VARIABLES[0]) else ["++local"]
         charmrun = [sys.executable, "-m", "charmrun.start", *here, *pes]
         return [*charmrun, *program] if program else []
+    if arguments[:1] == [REBUILD]:
+        command = _plain(arguments[1:])
+        pes_max = pes_wanted(os.environ) or len(os.sched_getaffinity(0))
+        return [*command, *local_arguments(pes_max)] if command else []
+    return _plain(arguments)
+
+
+def _plain(arguments: Sequence[str]) -> list[str]:
     return list(arguments[1:] if arguments[:1] == ["--"] else arguments)
 
 

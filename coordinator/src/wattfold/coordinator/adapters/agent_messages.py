@@ -15,6 +15,7 @@ from wattfold.contract.units import UW_PER_W, w_from_uw
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.observations import (
     CoreResidual,
+    GpuSample,
     JobSample,
     MapSample,
     NodeSample,
@@ -40,6 +41,8 @@ MODES = {
     ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
     ResizeMode.TEAM: common_pb2.RESIZE_MODE_TEAM,
     ResizeMode.MAP: common_pb2.RESIZE_MODE_MAP,
+    # How a program takes its map is found out by asking it.
+    ResizeMode.REBUILD: common_pb2.RESIZE_MODE_MAP,
     # Each attempt keeps the cores it was started with.
     ResizeMode.RESTART: common_pb2.RESIZE_MODE_FIXED,
 }
@@ -48,6 +51,11 @@ _SAVINGS = {
     pb.SAVING_SAVED: Saving.SAVED,
     pb.SAVING_UNSAVED: Saving.UNSAVED,
     pb.SAVING_KILLED: Saving.KILLED,
+}
+_GPU_ACCESS = {
+    pb.GPU_ACCESS_CGROUP_V1: "cgroup v1",
+    pb.GPU_ACCESS_CGROUP_V2: "cgroup v2",
+    pb.GPU_ACCESS_TOLD: "told",
 }
 _CHARGED = {
     pb.ZONE_KIND_PACKAGE: ZoneKind.PACKAGE,
@@ -87,6 +95,8 @@ def node_spec(message: pb.Inventory, expected: NodeId, address: str = "") -> Nod
         gpus=_named(message.gpus, "GPU"),
         features=_named(message.features, "feature"),
         memory_mechanism=_memory(message),
+        gpu_model=_gpu_model(message),
+        gpu_access=_GPU_ACCESS.get(message.gpu_access, ""),
     )
 
 
@@ -95,6 +105,12 @@ def _named(names: Iterable[str], what: str) -> tuple[str, ...]:
     if len(found) > NAMES_MAX or len(set(found)) < len(found) or not all(map(valid_name, found)):
         raise MessageError(f"{what}s it offers are not up to {NAMES_MAX} unlike names: {found[:5]}")
     return found
+
+
+def _gpu_model(message: pb.Inventory) -> str:
+    if message.gpu_model and not valid_name(message.gpu_model):
+        raise MessageError(f"the model of its GPUs, {message.gpu_model!r}, is not a word")
+    return message.gpu_model
 
 
 def _memory(message: pb.Inventory) -> str:
@@ -251,7 +267,12 @@ def process(message: pb.ProcessInfo) -> ev.ProcessReading:
         attempt=message.attempt,
         suspended=message.suspended,
         saving=_SAVINGS.get(message.saving, Saving.UNKNOWN),
+        snapshot_bytes=message.snapshot_bytes,
+        epochs_saved=message.epochs_saved if message.HasField("epochs_saved") else -1,
+        epochs_timed=message.epochs_timed,
+        epoch_mean_ns=message.epoch_mean_ns,
         resident=message.resident,
+        gpu_energy_uj=message.gpu_energy_uj,
     )
 
 
@@ -358,9 +379,23 @@ def _job_sample(job: pb.JobUsage) -> JobSample:
         phase=job.phase if job.phase.isascii() and job.phase.isprintable() else "",
         cores_wanted=min(job.cores_wanted, MAX_CPU + 1),
         shim_message=job.shim_message,
+        epochs_saved=job.epochs_saved if job.HasField("epochs_saved") else -1,
+        epoch_ns=job.epoch_ns,
         processes_left=job.processes_left,
         stray_cpus=str(_cpus(job.stray_cpus)),
         stray_repairs=job.stray_repairs,
+        gpu_energy_uj=job.gpu_energy_uj,
+        gpus=tuple(_gpu(gpu) for gpu in job.gpu_uses),
+    )
+
+
+def _gpu(use: pb.GpuUse) -> GpuSample:
+    return GpuSample(
+        gpu=use.gpu,
+        energy_uj=use.energy_uj,
+        power_uw=use.power_uw,
+        busy_percent=min(use.busy_percent, 100) if use.HasField("busy_percent") else None,
+        memory_bytes=use.memory_bytes if use.HasField("memory_bytes") else None,
     )
 
 
@@ -460,6 +495,7 @@ def launch_request(
         snapshot_dir=snapshot_dir(spec, action.job_id),
         resident=action.resident,
         pes=action.pes,
+        epochs=spec.epochs,
     )
 
 

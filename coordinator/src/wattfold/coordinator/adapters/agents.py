@@ -345,6 +345,9 @@ class AgentLink:
                 resident=action.resident,
                 processor_map=action.processor_map,
                 map_applied=mapped and messages.has_map(answer, action),
+                took_ns=answer.acknowledged_in_ns,
+                stalled_ns=answer.stalled_ns if answer.HasField("stalled_ns") else -1,
+                moved_bytes=answer.moved_bytes if answer.HasField("moved_bytes") else -1,
             )
             if mapped:
                 messages.log_map(log, action, answer)

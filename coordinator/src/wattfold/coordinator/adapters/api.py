@@ -323,7 +323,9 @@ class CoordinatorApi(NodeRequests):
         except ValueError as error:
             await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         event = ev.ProfileDropped(
-            app=request.app, model=bool(answer.models), certificate=answer.certificate
+            app=request.app,
+            model=bool(answer.models) or answer.resize_costs,
+            certificate=answer.certificate,
         )
         await self._request(event, context)
         return answer

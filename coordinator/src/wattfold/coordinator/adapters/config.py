@@ -31,7 +31,7 @@ from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import Place, PolicySetting
+from wattfold.coordinator.policies.descriptions import Place, PolicySetting, SettingError
 from wattfold.coordinator.policies.node_selection.selector import Strategy
 from wattfold.coordinator.policies.parm import Parm
 
@@ -217,7 +217,7 @@ def _build(source: _Source, raw: dict[str, Any], flags: dict[str, Any]) -> Confi
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     return Config(
-        policy=_policy(checked.get("policy", "parm-wse"), policies),
+        policy=_policy(source, checked.get("policy", "parm-wse"), policies),
         nodes=_placed(
             source, placement, _nodes(source, raw.get("node", []), checked.get("nodes", []))
         ),
@@ -317,10 +317,14 @@ def _settings(known: tuple[PolicySetting, ...]) -> dict[str, Setting]:
     }
 
 
-def _policy(name: str, tables: dict[str, dict[str, Any]]) -> Policy:
+def _policy(source: _Source, name: str, tables: dict[str, dict[str, Any]]) -> Policy:
     entry = registry.find(name)
     assert entry is not None, "the name was checked"
-    return entry.service(tables.get(entry.family.name, {}))
+    table = entry.family.name
+    try:
+        return entry.service(tables.get(table, {}))
+    except SettingError as error:
+        raise ConfigError(f"{source.at(table)}: [{table}] {error}") from None
 
 
 def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:

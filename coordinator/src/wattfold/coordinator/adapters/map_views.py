@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.observations import JobSample, MapSample
-from wattfold.coordinator.core.job import Job, ResizeMode
+from wattfold.coordinator.core.job import MAPPED, Job
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import ProcessorElement
 
 
 def add_map(message: pb.Job, job: Job, samples: list[tuple[NodeId, JobSample]]) -> None:
     """Adds what is known of the map of a running job of mode map, where its program was started."""
-    if job.spec.mode is not ResizeMode.MAP:
+    if job.spec.mode not in MAPPED:
         return
     first = next(iter(job.ranks), "")
     for node_id, sample in samples:

@@ -32,6 +32,7 @@ def add_amounts(message: pb.Node, state: State, node: Node, spec: NodeSpec) -> N
     """Memory, GPUs and features of a node, and what of them no job has."""
     message.memory_bytes, message.memory_mechanism = spec.memory_bytes, spec.memory_mechanism
     message.gpus.extend(spec.gpus)
+    message.gpu_model, message.gpu_access = spec.gpu_model, spec.gpu_access
     message.features.extend(node.all_features)
     if node.takes_jobs:
         free = free_amounts(state, node, spec)

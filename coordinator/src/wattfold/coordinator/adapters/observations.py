@@ -65,6 +65,20 @@ class MapSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSample:
+    """A GPU of a job: energy since the job has it, and what its driver told last.
+
+    None: the driver does not tell. ``memory_bytes`` is of the device, in use by anybody.
+    """
+
+    gpu: str
+    energy_uj: int
+    power_uw: int
+    busy_percent: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """Use of a job on one node since its launch.
 
@@ -72,6 +86,8 @@ class JobSample:
     them, not in ``energy_uj``. ``excess_runnable_ns`` is the time integral of the threads ready to
     run above the number of cores. ``processes_left`` after the end of its first one are being
     killed. ``stray_cpus``: cores outside its mask that its threads have set themselves to.
+    ``epochs_saved`` of a training are in its snapshot, -1 = not told; ``epoch_ns`` is what the last
+    one took, 0 = that says nothing.
     """
 
     cpu_ns: int
@@ -100,6 +116,10 @@ class JobSample:
     processes_left: int = 0
     stray_cpus: str = ""
     stray_repairs: int = 0
+    epochs_saved: int = -1
+    epoch_ns: int = 0
+    gpu_energy_uj: int = 0
+    gpus: tuple[GpuSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,11 @@ def _with_requests(
             n for n in able if name in (n.features if features is None else features[n.node_id])
         ]
         if not able:
-            raise InvalidRequestError(f"no node has the feature {name!r}{_beside(spec, name)}")
+            gpus = sorted({node.gpu_model for node in nodes if node.gpu_model})
+            there = f"; the GPUs there are: {', '.join(gpus)}" if spec.gpus and gpus else ""
+            raise InvalidRequestError(
+                f"no node has the feature {name!r}{_beside(spec, name)}{there}"
+            )
     wanted, on, one = spec.unit_amounts, "on a node", "one"
     if spec.unit is SizeUnit.UNITS:
         on, one = "for each unit", "a node"

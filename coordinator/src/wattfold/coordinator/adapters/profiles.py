@@ -1,23 +1,34 @@
-"""What is known of applications, as messages and back: models of run times, and certificates.
+"""What is known of applications, as messages and back: models of run times, certificates, and what
+changes of size have cost.
 
-The two are stored apart, so that a new one of either leaves the other as it is. A message carries
-both; one without a model is a certificate alone. What a certificate says beside its mode is for the
+They are stored apart, so that a new one of any leaves the others as they are. A message carries
+all; one may be without a model. What a certificate says beside its mode is for the
 command that made it: here it is only checked to be a document of a bounded size.
 """
 
 from __future__ import annotations
 
 import json
+import math
 
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.submissions import MODES, UNITS
+from wattfold.coordinator.core.epoch_times import (
+    NOTHING_SEEN,
+    TIMES_MAX,
+    SeenCurve,
+    SeenEpochs,
+)
 from wattfold.coordinator.core.events import (
+    EpochTimesStored,
     MeasuredPoint,
     ProfileStored,
     ProgramCertified,
 )
 from wattfold.coordinator.core.job import ResizeMode
-from wattfold.coordinator.core.state import State, StoredCertificate, StoredProfile
+from wattfold.coordinator.core.resize_cost import ResizeCost, app_of, known_of
+from wattfold.coordinator.core.state import State, StoredProfile
+from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
@@ -26,8 +37,13 @@ POINTS_MAX = 10_000
 EVIDENCE_MAX = 1 << 18
 LEARNT = "progress"
 """Source of a profile that was learnt from jobs."""
+MODEL_MAX = 63
+EPOCHS = "epochs"
+"""Source of a profile of which only the times of epochs are known."""
 CERTIFIED = "certified"
 """Source of a profile that is a certificate alone."""
+RESIZED = "resizes"
+"""Source of one that says what changes of size have cost, and nothing else."""
 
 _UNITS = {unit: number for number, unit in UNITS.items() if number}
 _MODES = {mode: number for number, mode in MODES.items() if number}
@@ -35,23 +51,50 @@ _MODES = {mode: number for number, mode in MODES.items() if number}
 
 def profile_messages(state: State, clock: Clock, app: str = "") -> list[pb.Profile]:
     """All that is known, or what is known of one application."""
-    messages = []
-    for entry in state.profiles.values():
-        if not app or entry.profile.app == app:
-            certificate = state.certificates.get(entry.profile.app)
-            messages.append(_with(profile_message(entry, clock), certificate))
-    modelled = {entry.profile.app for entry in state.profiles.values()}
+    messages = [profile_message(entry, clock) for entry in state.profiles.values()]
+    modelled = {message.app for message in messages}
     for name, certificate in state.certificates.items():
-        if name not in modelled and (not app or name == app):
+        if name not in modelled:
             stored_s = clock.wall_s(certificate.stored_ns)
-            bare = pb.Profile(app=name, source=CERTIFIED, updated_at_s=stored_s)
-            messages.append(_with(bare, certificate))
-    return messages
+            messages.append(pb.Profile(app=name, source=CERTIFIED, updated_at_s=stored_s))
+    _add_epochs(messages, state, clock)
+    known = {message.app for message in messages}
+    resized = dict.fromkeys(app_of(key) for key in state.restarts)
+    messages += [pb.Profile(app=name, source=RESIZED) for name in resized if name not in known]
+    return [_with(message, state) for message in messages if app in ("", message.app)]
 
 
-def events_from(message: pb.Profile) -> list[ProfileStored | ProgramCertified]:
+def _add_epochs(messages: list[pb.Profile], state: State, clock: Clock) -> None:
+    """Adds what is known of epochs; an application may have that alone."""
+    there = {message.app for message in messages}
+    for name, known in state.epoch_times.items():
+        if name not in there:
+            stored_s = clock.wall_s(known.stored_ns)
+            messages.append(pb.Profile(app=name, source=EPOCHS, updated_at_s=stored_s))
+    for message in messages:
+        seen = state.epoch_times.get(message.app, NOTHING_SEEN)
+        for one in seen.times:
+            message.epoch_times.add(
+                gpu_model=one.gpu_model, gpus=one.gpus, seconds=one.seconds, count=one.count
+            )
+        for curve in seen.curves:
+            message.gpu_curves.add(
+                gpu_model=curve.gpu_model,
+                static_w=curve.curve.static_w,
+                full_w=curve.curve.full_w,
+                knee=curve.curve.knee,
+                beta=curve.curve.beta,
+                rms_error=curve.rms_error,
+            )
+
+
+def events_from(
+    message: pb.Profile,
+) -> list[ProfileStored | ProgramCertified | EpochTimesStored]:
     """What a profile sent by a client changes. Raises ValueError for one that makes no sense."""
-    events: list[ProfileStored | ProgramCertified] = []
+    events: list[ProfileStored | ProgramCertified | EpochTimesStored] = []
+    if message.epoch_times or message.gpu_curves:
+        events.append(epochs_from(message))
     has_model = bool(message.t1_s or message.average_parallelism or message.points)
     if message.certificate or message.mode:
         events.append(certified_from(message))
@@ -64,7 +107,9 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
     """What a request makes forgotten. Raises LookupError, and ValueError for a measured profile."""
     known = [e for e in state.profiles.values() if e.profile.app == request.app]
     certified = request.certificate and request.app in state.certificates
-    if not known and not certified:
+    epochs = ["epochs"] if request.app in state.epoch_times else []
+    costs = bool(known_of(state.restarts, request.app))
+    if not (known or certified or epochs or costs):
         raise LookupError(f"nothing is known of {request.app!r}; see `wattfold profiles`")
     measured = [entry for entry in known if entry.source != LEARNT]
     if request.learnt_only and measured:
@@ -73,8 +118,47 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
             f"{request.app}` forgets it"
         )
     return pb.DropProfileResponse(
-        models=[SizeUnit(entry.profile.unit).value for entry in known], certificate=certified
+        models=[*(SizeUnit(entry.profile.unit).value for entry in known), *epochs],
+        certificate=certified,
+        resize_costs=costs,
     )
+
+
+def epochs_from(message: pb.Profile) -> EpochTimesStored:
+    """The times of epochs in a profile. Raises ValueError."""
+    if len(message.epoch_times) > TIMES_MAX or len(message.gpu_curves) > TIMES_MAX:
+        raise ValueError(f"more than {TIMES_MAX} times of epochs, or curves, are not kept")
+    for one in message.epoch_times:
+        if not (one.gpus >= 1 and math.isfinite(one.seconds) and one.seconds > 0):
+            raise ValueError(f"{one.seconds} s of an epoch on {one.gpus} GPUs cannot be")
+    return EpochTimesStored(
+        app=message.app,
+        times=tuple(
+            SeenEpochs(
+                gpu_model=_model(one.gpu_model),
+                gpus=one.gpus,
+                seconds=one.seconds,
+                count=max(one.count, 1),
+            )
+            for one in message.epoch_times
+        ),
+        curves=tuple(
+            SeenCurve(
+                gpu_model=_model(one.gpu_model),
+                curve=GpuCurve(
+                    static_w=one.static_w, full_w=one.full_w, knee=one.knee, beta=one.beta
+                ),
+                rms_error=one.rms_error,
+            )
+            for one in message.gpu_curves
+        ),
+    )
+
+
+def _model(name: str) -> str:
+    if len(name) > MODEL_MAX or not name.isprintable():
+        raise ValueError(f"GPU model {name[:40]!r}: at most {MODEL_MAX} printable characters")
+    return name
 
 
 def certified_from(message: pb.Profile) -> ProgramCertified:
@@ -101,11 +185,27 @@ def _mode_word(mode: int) -> str:
     return common_pb2.ResizeMode.Name(mode) if mode in known else str(mode)
 
 
-def _with(message: pb.Profile, certificate: StoredCertificate | None) -> pb.Profile:
+def _with(message: pb.Profile, state: State) -> pb.Profile:
+    """A profile with what is known of its application beside the model."""
+    for unit, mode, key in known_of(state.restarts, message.app):
+        message.resize_costs.append(_cost_message(unit, mode, state.restarts[key]))
+    certificate = state.certificates.get(message.app)
     if certificate is not None:
         message.mode = _MODES[certificate.certified.mode]
         message.certificate = certificate.certified.evidence
     return message
+
+
+def _cost_message(unit: SizeUnit, mode: ResizeMode, cost: ResizeCost) -> pb.ResizeCost:
+    return pb.ResizeCost(
+        mode=_MODES[mode],
+        unit=_UNITS[unit],
+        changes=cost.count,
+        stalled_ns=cost.stall_ns,
+        again_ns=cost.again_ns,
+        moved_bytes=cost.moved_bytes if cost.moved_count else None,
+        took_ns=cost.took_ns,
+    )
 
 
 def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:

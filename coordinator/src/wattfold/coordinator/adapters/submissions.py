@@ -15,7 +15,14 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX
-from wattfold.coordinator.core.job import CoreSharing, JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import (
+    MAPPED,
+    CoreSharing,
+    JobKind,
+    JobSpec,
+    ResizeMode,
+    SizeUnit,
+)
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.spread import Spread
 from wattfold.v1 import common_pb2
@@ -27,6 +34,7 @@ PRIORITY_MAX = 1000.0
 MODE_SOURCE_MAX = 400
 FEATURES_MAX = 32
 PATH_MAX = 4096
+EPOCHS_MAX = 10_000_000
 GRACE_NS_MAX = 3_600_000_000_000
 """Agents take no longer one."""
 
@@ -56,6 +64,7 @@ MODES = {
     common_pb2.RESIZE_MODE_TEAM: ResizeMode.TEAM,
     common_pb2.RESIZE_MODE_MAP: ResizeMode.MAP,
     common_pb2.RESIZE_MODE_RESTART: ResizeMode.RESTART,
+    common_pb2.RESIZE_MODE_REBUILD: ResizeMode.REBUILD,
 }
 SHARINGS = {
     pb.CORE_SHARING_UNSPECIFIED: CoreSharing.AS_KIND,
@@ -126,9 +135,10 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
             f"{tasks} tasks on a node need a core each; the least size is {low}"
         )
     mode = MODES[message.mode]
-    if mode is ResizeMode.MAP:
-        _check_map(message, kind, unit, tasks)
-    if mode is ResizeMode.RESTART and not kind.resized:
+    if mode in MAPPED:
+        _check_map(message, mode, kind, unit, tasks)
+    unmoved = unit is not SizeUnit.UNITS and not kind.resized
+    if mode is ResizeMode.RESTART and unmoved:
         raise InvalidRequestError(
             f"a {kind.value} job keeps its size: mode restart is for malleable jobs, give a range "
             "of sizes such as --nodes 1-4"
@@ -151,6 +161,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         mode=mode,
         exclusive=message.exclusive,
         cap_uw=message.cap_uw,
+        predicted_uw=message.predicted_uw,
         tasks_per_node=tasks,
         # charmrun starts the others of its nodes.
         own_launcher=message.own_launcher or (mode is ResizeMode.MAP and unit is SizeUnit.NODES),
@@ -167,22 +178,38 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         snapshot_signal=_end_signal(message.snapshot_signal),
         snapshot_grace_ns=_end_grace_ns(message.snapshot_grace_ns),
         reservation=message.reservation,
-        preemptable=message.preemptable,
+        # Its units stay where they start: at another size, or elsewhere, it is put back for others.
+        preemptable=message.preemptable or (mode is ResizeMode.RESTART and unit is SizeUnit.UNITS),
         levels=_levels(message),
         sharing=sharing,
         unit_cores=message.unit_cores,
         spread=spread,
+        epochs=_epochs(message),
     )
 
 
-def _check_map(message: pb.JobSpec, kind: JobKind, unit: SizeUnit, tasks: int) -> None:
+def _epochs(message: pb.JobSpec) -> int:
+    if message.epochs > EPOCHS_MAX:
+        raise InvalidRequestError(f"{message.epochs} epochs, at most {EPOCHS_MAX} are taken")
+    return message.epochs
+
+
+def _check_map(
+    message: pb.JobSpec, mode: ResizeMode, kind: JobKind, unit: SizeUnit, tasks: int
+) -> None:
     """Raises InvalidRequestError for what a Charm++ job with a processor map cannot have."""
     if tasks > 1:
         raise InvalidRequestError(
-            "a job of mode map has a PE for each of its cores: leave --tasks-per-node out"
+            f"a job of mode {mode.value} has a PE for each of its cores: leave --tasks-per-node out"
         )
     if unit is SizeUnit.CORES:
         return
+    if mode is ResizeMode.REBUILD:
+        raise InvalidRequestError(
+            "a Charm++ program that restarts at another size numbers its PEs anew, so what is left "
+            "on a node that it gives back cannot be told: mode rebuild is for jobs on --cores, "
+            "over nodes use --resize map or restart"
+        )
     if unit is not SizeUnit.NODES:
         raise InvalidRequestError(
             "mode map is for jobs on cores of one node or on whole nodes: give --cores or --nodes"
@@ -289,6 +316,7 @@ def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
 def _restartable(message: pb.JobSpec) -> bool:
     asked = (message.snapshot_dir, message.snapshot_signal, message.snapshot_grace_ns)
     able = message.restartable or message.preemptable or message.requeue_max > 0
+    able = able or message.epochs > 0
     return able or any(asked)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.contract.units import w_from_uw
+from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.level_effects import add_levels
@@ -18,12 +18,13 @@ from wattfold.coordinator.adapters.node_views import (
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, SHARINGS, SPREADS, UNITS
 from wattfold.coordinator.core.attempt import Attempt
-from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd
+from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd, ResizeMode
 from wattfold.coordinator.core.node import Node, NodeState
-from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.resize_cost import expected_ns
+from wattfold.coordinator.core.restart import charged
 from wattfold.coordinator.core.snapshot import serial_of
 from wattfold.coordinator.core.speeds import NOT_MEASURED
-from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.state import State
 from wattfold.coordinator.models.amdahl import half_speed
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
@@ -68,6 +69,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         mode_source=spec.mode_source,
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
+        predicted_uw=spec.predicted_uw,
         dram_cap_uw=spec.levels.dram_uw,
         gpu_cap_uw=spec.levels.gpu_uw,
         limit_ns=spec.limit_ns,
@@ -88,6 +90,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         snapshot_dir=spec.snapshot_dir,
         snapshot_signal=spec.snapshot_signal,
         snapshot_grace_ns=spec.snapshot_grace_ns,
+        epochs=spec.epochs,
     )
 
 
@@ -107,8 +110,8 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     ends = [rank.end for rank in job.ranks.values() if rank.end]
     # Of an earlier attempt, a node that was given up may have told last.
     alive = job.ranks.keys() - over
-    running = [s for node_id, s in seen.samples_of_job(job.job_id) if node_id in alive]
-    uses: list[RankEnd | JobSample | Attempt] = [*job.attempts, *ends, *running]
+    running = [(node_id, s) for node_id, s in seen.samples_of_job(job.job_id) if node_id in alive]
+    uses: list[RankEnd | JobSample | Attempt] = [*job.attempts, *ends, *(s for _, s in running)]
     total_s = job.target.expected_total_s if job.target else 0.0
     message = pb.Job(
         job_id=job.job_id,
@@ -125,6 +128,7 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         resizes=job.resizes,
         energy_uj=sum(use.energy_uj for use in uses),
         idle_energy_uj=sum(use.idle_energy_uj for use in uses),
+        gpu_energy_uj=sum(use.gpu_energy_uj for use in uses),
         cpu_ns=sum(use.cpu_ns for use in uses),
         core_ns=sum(use.core_ns for use in uses),
         residual_cpu_ns=sum(use.residual_cpu_ns for use in uses),
@@ -154,6 +158,9 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         next_size=_next_size(job),
         expected_start_at_s=_expected_start_s(job, clock),
         start_promised=job.state is JobState.PENDING and job.start_promised,
+        epochs_saved=job.epochs_saved,
+        epoch_s=(max((s.epoch_ns for _, s in running), default=0) or job.epoch_mean_ns) / 1e9,
+        epochs_timed=job.epochs_timed,
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
@@ -177,15 +184,18 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
         )
     for node_id, found in seen.samples_of_job(job.job_id):
         message.residual.extend(residuals(node_id, job.job_id, found))
+    for node_id, sample in running:
+        _add_gpus(message, node_id, sample)
     return message
 
 
 def add_resizing(message: pb.Job, state: State, job: Job) -> None:
-    """What a restart at another size is expected to cost a job that may have one, and what it loses
-    on fewer cores, where that was seen."""
-    if job.restarted and not job.final:
-        key = profile_key(job.spec.app, job.spec.unit.value)
-        message.restart_s = expected_ns(state.restarts, key) / 1e9
+    """What another size, or a restart at all, is expected to cost a job to which it may happen, and
+    what it loses on fewer cores, where that was seen."""
+    if job.resizable and not job.final:
+        message.resize_s = expected_ns(state.restarts, job.spec) / NS_PER_S
+    if charged(job) and not job.final:
+        message.restart_s = expected_ns(state.restarts, job.spec, ResizeMode.RESTART) / NS_PER_S
     serial_ppm = serial_of(state, job)
     if serial_ppm != NOT_MEASURED:
         message.half_speed = half_speed(serial_ppm)
@@ -215,7 +225,21 @@ def _attempt(attempt: Attempt, clock: Clock) -> pb.JobAttempt:
         energy_uj=attempt.energy_uj,
         idle_energy_uj=attempt.idle_energy_uj,
         residual_cpu_ns=attempt.residual_cpu_ns,
+        gpu_energy_uj=attempt.gpu_energy_uj,
     )
+
+
+def _add_gpus(message: pb.Job, node_id: NodeId, sample: JobSample) -> None:
+    """What the drivers tell of the GPUs it has on a node."""
+    for gpu in sample.gpus:
+        message.gpus.add(
+            node_id=node_id,
+            gpu=gpu.gpu,
+            energy_uj=gpu.energy_uj,
+            power_uw=gpu.power_uw,
+            busy_percent=gpu.busy_percent,
+            memory_bytes=gpu.memory_bytes,
+        )
 
 
 def notes(job: Job, samples: list[tuple[NodeId, JobSample]]) -> str:
@@ -348,6 +372,9 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
         energy_uj=seen.energy_uj,
         policy=policy,
     )
+    known = [node.spec for node in state.nodes.values() if node.spec is not None]
+    message.known_nodes = len(known)
+    message.emulated_nodes = sum(spec.emulated for spec in known)
     add_outside(message, state)
     add_levels(message, state)
     return message

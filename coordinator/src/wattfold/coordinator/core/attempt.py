@@ -46,6 +46,7 @@ class Attempt:
     energy_uj: int = 0
     idle_energy_uj: int = 0
     residual_cpu_ns: int = 0
+    gpu_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

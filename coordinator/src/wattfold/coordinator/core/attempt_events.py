@@ -36,6 +36,7 @@ def requeue(state: State, job: Job, order: Requeue, now_ns: int) -> list[act.Act
     if requeue_refusal(job):
         return []
     job.requeue, job.reason = order, f"to be requeued: {order.why}"
+    job.told_off_ns = now_ns if job.state is JobState.RUNNING else -1
     job.advance_progress(now_ns)
     return begin_ending(state, job, now_ns)
 

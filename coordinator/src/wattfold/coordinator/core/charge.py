@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.job import Assignment, Share
+from wattfold.coordinator.core.job import Assignment, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.node import Node, NodeKind, NodeSpec, Zone, ZoneKind
 
@@ -58,6 +58,16 @@ def reached_uw(kind: NodeKind, cores: int, cap_uw: int) -> int:
     """The inverse of `share_uw`: the level of jobs that hold ``cores`` cores under a cap."""
     above_uw = (cap_uw - kind.floor_uw) * kind.cores // cores
     return min(kind.floor_uw + above_uw, kind.most_uw)
+
+
+def drawing_uw(spec: JobSpec, kind: NodeKind, power_uw: int) -> int:
+    """The level at which a job on such nodes has so much above their floors, at its greatest size.
+
+    Rounded up, and within what the packages can hold.
+    """
+    cores_of = {SizeUnit.NODES: kind.cores, SizeUnit.UNITS: spec.unit_cores, SizeUnit.CORES: 1}
+    cores = max(spec.size_max * cores_of[spec.unit], 1)
+    return held_uw(kind, kind.floor_uw - (-power_uw * kind.cores // cores))
 
 
 def assigned_uw(assignment: Assignment, nodes: Iterable[NodeSpec], dram_cap_uw: int = 0) -> int:

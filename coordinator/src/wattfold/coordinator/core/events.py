@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.core.attempt import Saving
+from wattfold.coordinator.core.epoch_times import SeenCurve, SeenEpochs
 from wattfold.coordinator.core.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.coordinator.core.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
@@ -212,6 +213,15 @@ class ProfileDropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochTimesStored:
+    """What an epoch of an application takes was measured on purpose, on these GPUs."""
+
+    app: str
+    times: tuple[SeenEpochs, ...] = ()
+    curves: tuple[SeenCurve, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramCertified:
     """It was found out by trying how a program may be resized; ``evidence`` is JSON.
 
@@ -261,8 +271,16 @@ class ProcessReading:
     attempt: int = 0
     suspended: bool = False
     saving: Saving = Saving.UNKNOWN
+    snapshot_bytes: int = 0
+    """Of one that was told to save: how much there is in its snapshot folder; 0 = not known."""
     resident: bool = False
     """It holds no core of the node."""
+    epochs_saved: int = -1
+    """Of a training: epochs in its snapshot; -1 = not told."""
+    epochs_timed: int = 0
+    epoch_mean_ns: int = 0
+    """What so many of them, of this attempt, took in the mean."""
+    gpu_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,6 +381,13 @@ class MaskConfirmed:
     processor_map: bytes = b""
     map_applied: bool = False
     """Whether the map that was sent is in force, with no object outside of it."""
+    took_ns: int = 0
+    """From telling the program until it had followed; 0 = it was not told, or has not."""
+    stalled_ns: int = -1
+    """How long it got nowhere while its objects moved to a map that is new to it; -1 = there was
+    none."""
+    moved_bytes: int = -1
+    """Bytes of these objects; -1 = it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -444,6 +469,17 @@ class ProgressReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochsTold:
+    """A running training has so many epochs in its snapshot; the last took ``epoch_ns``, 0 = that
+    says nothing (the first of a start, or one that was interrupted)."""
+
+    job_id: JobId
+    attempt: int
+    saved: int
+    epoch_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedMeasured:
     """A running job was seen to work at a speed, on so many cores; told again as more was seen."""
 
@@ -516,6 +552,7 @@ Event = (
     | JobResizeRequested
     | ProfileStored
     | ProfileDropped
+    | EpochTimesStored
     | ProgramCertified
     | NodeConnected
     | NodeSilent
@@ -533,6 +570,7 @@ Event = (
     | LaunchFailed
     | ProcessEnded
     | ProgressReported
+    | EpochsTold
     | SpeedMeasured
     | SizeWanted
     | PlanProposed
@@ -541,5 +579,12 @@ Event = (
     | TimePassed
 )
 
-TRANSIENT = (LeaseRenewed, LeaseUnconfirmed, TimePassed, ProgressReported, SpeedMeasured)
+TRANSIENT = (
+    LeaseRenewed,
+    LeaseUnconfirmed,
+    TimePassed,
+    ProgressReported,
+    EpochsTold,
+    SpeedMeasured,
+)
 """Nobody waits for these to be on disk; the journal still has them, in order, with the next one."""

@@ -32,14 +32,19 @@ class JobKind(enum.Enum):
 
 
 class ResizeMode(enum.Enum):
-    """What follows a resize: nothing, the cores, also the number of threads, the objects, or a
-    start from its snapshot at another size."""
+    """What follows a resize: nothing, the cores, also the number of threads, the objects, a restart
+    by the program's own runtime, or a start from its snapshot at another size."""
 
     FIXED = "fixed"
     MASK = "mask"
     TEAM = "team"
     MAP = "map"
+    REBUILD = "rebuild"
     RESTART = "restart"
+
+
+MAPPED = frozenset({ResizeMode.MAP, ResizeMode.REBUILD})
+"""A Charm++ program is told its processor map; after a rebuild the PEs outside of it are gone."""
 
 
 class CoreSharing(enum.Enum):
@@ -116,7 +121,7 @@ class JobSpec:
     ``memory_bytes``, ``gpus`` and ``features`` are of every node it is on, the first two of each of
     its units where sizes count units, of ``unit_cores`` cores; without memory asked for
     it is held to none. ``due_ns`` is when its user wants it done, -1 = no matter; ``weight`` what
-    that is worth beside others. No policy goes by these two yet.
+    that is worth beside others, to policies that go by it.
     What only a start needs and nobody else may see, its environment, is not part of it.
     """
 
@@ -167,6 +172,9 @@ class JobSpec:
     spread: Spread = Spread.ANY
     among: tuple[NodeId, ...] = ()
     """The nodes on which it may be; empty = any."""
+    predicted_uw: int = 0
+    """What all of it is predicted to draw at its greatest size and full speed, above what idle
+    nodes do; 0 = not known. A prediction: what it may draw is up to caps."""
     epochs: int = 0
     """Those of a training job, all of them; 0 = it is none, or does not say."""
 
@@ -300,7 +308,8 @@ class Assignment:
 class RankEnd:
     """How the process of a job on one node ended, and what it used.
 
-    ``core_ns`` are cores held times time; the idle share of its energy is not in ``energy_uj``.
+    ``core_ns`` are cores held times time; the idle share of its energy, and that of its GPUs, is
+    not in ``energy_uj``.
     """
 
     exit_code: int
@@ -312,6 +321,8 @@ class RankEnd:
     core_ns: int = 0
     idle_energy_uj: int = 0
     saving: Saving = Saving.UNKNOWN
+    snapshot_bytes: int = 0
+    gpu_energy_uj: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -415,6 +426,8 @@ class Job:
     owed: float = -1.0
     """The share done when it was ended for another size, until its program tells how far it is
     since; -1 = nothing is waited for."""
+    moving_bytes: int = 0
+    """Of the snapshot that it goes on from at another size; 0 = not known."""
     ran_ns: int = 0
     """How long it ran at other sizes since it last waited: counts for its time limit."""
     known: Known = NOTHING_KNOWN
@@ -423,6 +436,22 @@ class Job:
     """Nodes it has processes on, and may hold while it runs; empty = those of its target."""
     speeds: tuple[SeenSpeed, ...] = ()
     """How fast it was seen to work at the sizes it has had."""
+    epochs_saved: int = 0
+    """Of a training: those in its snapshot, from which its next attempt goes on."""
+    epochs_timed: int = 0
+    """Epochs of the present attempt of which the time is known, and that in the mean."""
+    epoch_mean_ns: int = 0
+    told_off_ns: int = -1
+    """Since when its attempt is on its way back to the queue, by order."""
+    left_ns: int = 0
+    """How long the attempt before took to save and to end when it was told to; 0 = it was not."""
+    placed_ns: int = -1
+    """Since when the present attempt is to start."""
+
+    @property
+    def saved_share(self) -> float:
+        """The share of its work in its snapshot, of a training that has told; else 0."""
+        return self.epochs_saved / self.spec.epochs if self.spec.epochs else 0.0
 
     @property
     def final(self) -> bool:
@@ -501,6 +530,7 @@ MAX_DONE = 0.99
 __all__ = [
     "FINAL_STATES",
     "KEEPS_STATES",
+    "MAPPED",
     "MAX_DONE",
     "PLACED_STATES",
     "UNKNOWN_UID",

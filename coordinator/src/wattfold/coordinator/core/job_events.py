@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, foresight, reach, requeue, restart
+from wattfold.coordinator.core import (
+    adoption,
+    foresight,
+    reach,
+    requeue,
+    restart,
+    training_events,
+)
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Ender, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState, Rank, RankEnd
 from wattfold.coordinator.core.node import Node
 from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.resize_cost import learn_stall
 from wattfold.coordinator.core.speeds import with_speed
 from wattfold.coordinator.core.state import State
 
@@ -244,6 +252,7 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
         rank.retry_ns = now_ns + state.settings.retry_ns
         job.reason = f"its threads do not leave CPUs {kept} of {rank.node_id}"
     rank.held, rank.moving_to, rank.confined = asked | kept, None, event.confined
+    _learn_cost(state, job, event)
     if job.reach:
         reach.confirmed(
             state,
@@ -255,6 +264,19 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
             now_ns=now_ns,
         )
     return []
+
+
+def _learn_cost(state: State, job: Job, event: ev.MaskConfirmed) -> None:
+    """What this change has cost the job. On cores alone a program works on until it follows."""
+    if event.took_ns <= 0 or (job.spec.mode in MAPPED and event.stalled_ns < 0):
+        return
+    learn_stall(
+        state.restarts,
+        job.spec,
+        stall_ns=max(event.stalled_ns, 0),
+        took_ns=event.took_ns,
+        moved_bytes=event.moved_bytes,
+    )
 
 
 def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Action]:
@@ -338,8 +360,12 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
         core_ns=reading.core_ns,
         idle_energy_uj=reading.idle_energy_uj,
         saving=reading.saving,
+        snapshot_bytes=reading.snapshot_bytes,
+        gpu_energy_uj=reading.gpu_energy_uj,
     )
     rank.end = _judged(job, rank, end)
+    if reading.epochs_saved >= 0:
+        training_events.epochs_left(state, job, reading, now_ns)
     if job.requeue is not None and job.spec.own_launcher and rank is next(iter(job.ranks.values())):
         # The launcher has saved and ended: its step hosts need not wait for their grace time.
         for other in job.ranks.values():
@@ -442,8 +468,7 @@ def _requeued(state: State, job: Job, lost: RankEnd | None, now_ns: int) -> bool
             return False
         restart.go_on(state, job, now_ns)
     elif job.requeue is not None:
-        order = job.requeue
-        requeue.back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
+        restart.wait_again(state, job, now_ns)
     elif lost is not None and requeue.follows_loss(job):
         why = lost.message or "its process vanished"
         requeue.back_to_queue(state, job, now_ns, why=why, lost=True, held=False)

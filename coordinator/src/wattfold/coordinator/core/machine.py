@@ -21,6 +21,7 @@ from wattfold.coordinator.core import (
     node_orders,
     preemption,
     reservation_events,
+    training_events,
 )
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.adoption import unstarted
@@ -28,12 +29,13 @@ from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.following import firm, restarts
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.invariants import Rota, check_invariants, check_part
-from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.job import Assignment, Job, JobState
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.node import Node, NodeState
 from wattfold.coordinator.core.plan import Snapshot, Waiting
 from wattfold.coordinator.core.promise import Promise
 from wattfold.coordinator.core.reconcile import reconcile
+from wattfold.coordinator.core.resize_cost import known_of
 from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.core.state import (
     CoreSettings,
@@ -275,6 +277,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         if job is not None and unstarted(job):
             job.state, job.target, job.reason = JobState.STARTING, assignment, ""
             job.expected_start_ns, job.reach = 0, assignment.reach
+            job.placed_ns = now_ns
             if job.promise is not None:
                 nodes = tuple(share.node_id for share in assignment.shares)
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
@@ -358,8 +361,13 @@ def _dropped(state: State, event: ev.ProfileDropped, now_ns: int) -> list[act.Ac
     for key in keys if event.model else ():
         del state.profiles[key]
         state.plan_needed = "profile changed"
-    for unit in SizeUnit if event.model else ():
-        state.restarts.pop(profile_key(event.app, unit.value), None)
+    if event.model and state.epoch_times.pop(event.app, None) is not None:
+        state.plan_needed = "profile changed"
+        for job in state.index.open.values():
+            if job.spec.app == event.app:
+                state.index.touch_job(job)
+    for *_, key in known_of(state.restarts, event.app) if event.model else ():
+        del state.restarts[key]
     return []
 
 
@@ -388,6 +396,8 @@ _HANDLERS: dict[type, Handler] = {
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,
+    ev.EpochTimesStored: training_events.epoch_times_stored,
+    ev.EpochsTold: training_events.epochs_told,
     ev.PlanProposed: _proposed,
     ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,

@@ -103,6 +103,8 @@ class NodeSpec:
     memory_mechanism: str = ""
     gpu_model: str = ""
     """What all its GPUs are, in one word people use (V100); empty = not known, or unlike ones."""
+    gpu_access: str = ""
+    """How jobs are kept from the GPUs of others; empty = it has none, or its agent does not say."""
 
     packages: tuple[Zone, ...] = field(init=False, compare=False, repr=False)
     """The zones a policy chooses caps for. Derived, as are the sums: policies ask all the time."""
@@ -230,9 +232,12 @@ class Node:
 
     @property
     def all_features(self) -> tuple[str, ...]:
-        """Those of its agent and those of the configuration, sorted."""
+        """Those of its agent and of the configuration, sorted; the model of its GPUs is one."""
         own = self.spec.features if self.spec else ()
-        return tuple(sorted({*own, *self.features})) if own or self.features else ()
+        model = (self.spec.gpu_model,) if self.spec and self.spec.gpu_model else ()
+        if not (own or model or self.features):
+            return ()
+        return tuple(sorted({*own, *model, *self.features}))
 
     @property
     def usable(self) -> bool:

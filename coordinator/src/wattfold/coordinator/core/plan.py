@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -68,10 +68,13 @@ class JobView:
     nodes_may_change: bool = False
     """It runs, and may get any number of nodes it was submitted for, within its ``reach`` if it has
     one. Else another size, or other nodes, make it start again from its snapshot, which takes it
-    about ``restart_ns``."""
+    about ``resize_ns``."""
     reach: tuple[NodeId, ...] = ()
     """Nodes it has processes on; it keeps the first, and may hold the others."""
     restart_ns: int = 0
+    """What being ended and started again is expected to cost it, where that may happen to it."""
+    resize_ns: int = 0
+    """What another size is expected to cost it by itself, as learnt from its application."""
     size_asked: int = 0
     """The one size somebody has ordered, which ``spec`` has as its least and greatest; 0 = none."""
     preemptable: bool = False
@@ -97,6 +100,13 @@ class JobView:
         return self.spec.greatest_size(self.wanted)
 
 
+class BudgetAhead(NamedTuple):
+    """A change of the budget that is known before it comes."""
+
+    from_ns: int
+    budget_uw: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state a round plans with. ``budget_uw`` less ``reserved_uw`` (nodes out of reach) is
@@ -118,6 +128,10 @@ class Snapshot:
     away_uw: int = 0
     """What of ``reserved_uw`` is theirs; ``away_held_uw`` of that is for the jobs there."""
     away_held_uw: int = 0
+    ahead: tuple[BudgetAhead, ...] = ()
+    """Changes of the budget that are announced, by time, all after now."""
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of the zero of ``now_ns``: for prices that change."""
 
     @property
     def spendable_uw(self) -> int:
@@ -144,6 +158,7 @@ class Waiting:
 class Preemption:
     """A running job that is to go back to the queue, so that one that waits can start.
 
+    ``for_job`` `NOBODY`: a training job that is to go on elsewhere, or later.
     ``grace_ns`` 0: what it was submitted with, or the usual grace time.
     """
 

@@ -2,6 +2,9 @@
 
 A job is pre-empted only where it was submitted for that, and only for a job of a queue that
 pre-empts its own. It does not start again before that one has: else the two would take turns.
+
+A training job goes on from its snapshot, and is pre-empted for nobody in particular as well: a
+policy that weighs all of them has it go on elsewhere, or later.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ def refusal(state: State, one: Preemption) -> str:
     job, waits = state.index.open.get(one.job_id), state.index.open.get(one.for_job)
     if job is None:
         return "it has ended"
+    if one.for_job == NOBODY:
+        return victim_refusal(job) if job.spec.epochs else "it is no training job (--epochs)"
     if waits is None or not _waits(waits):
         return f"job {one.for_job} does not wait any more"
     queue = state.queues.get(waits.spec.queue)
@@ -44,9 +49,12 @@ def carry_out(state: State, preemptions: Iterable[Preemption], now_ns: int) -> l
     out: list[act.Action] = []
     for one in preemptions:
         job, waits = state.index.open.get(one.job_id), state.index.open.get(one.for_job)
-        if job is None or waits is None or victim_refusal(job):
+        if job is None or victim_refusal(job):
             continue
-        job.yields_to, waits.preempts = one.for_job, True
+        if waits is not None:
+            job.yields_to, waits.preempts = one.for_job, True
+        elif one.for_job != NOBODY:
+            continue
         order = Requeue(
             why=one.reason,
             signal=job.spec.snapshot_signal,

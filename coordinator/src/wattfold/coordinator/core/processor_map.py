@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.processor_map import first_pes
-from wattfold.coordinator.core.job import JobSpec, ResizeMode
+from wattfold.coordinator.core.job import MAPPED, JobSpec
 
 
 def map_of(spec: JobSpec, cpus: CpuSet, launch_cpus: int) -> bytes:
@@ -20,6 +20,6 @@ def map_of(spec: JobSpec, cpus: CpuSet, launch_cpus: int) -> bytes:
     with (``launch_cpus`` 0, from a journal of an earlier version): then the agent, which knows,
     finds the map itself.
     """
-    if spec.mode is not ResizeMode.MAP or not cpus or len(cpus) > launch_cpus:
+    if spec.mode not in MAPPED or not cpus or len(cpus) > launch_cpus:
         return b""
     return first_pes(launch_cpus, len(cpus))

@@ -51,8 +51,11 @@ def back_to_queue(
     job.promise = None
     job.started_ns = job.resized_ns = job.over_since_ns = job.wanted_ns = -1
     job.suspended_ns, job.paused_ns = -1, 0
-    job.ordered_ns, job.ran_ns, job.saved, job.told, job.owed = -1, 0, 0.0, False, -1.0
-    job.done, job.done_at_ns, job.wanted, job.reach = 0.0, now_ns, 0, ()
+    job.ordered_ns, job.ran_ns, job.told, job.owed = -1, 0, False, -1.0
+    job.told_off_ns, job.left_ns, job.placed_ns = -1, 0, -1
+    job.epochs_timed = job.epoch_mean_ns = 0
+    job.done = job.saved = job.saved_share
+    job.done_at_ns, job.wanted, job.reach = now_ns, 0, ()
     state.index.news.append(job.job_id)
     state.plan_needed = "job requeued"
 
@@ -72,4 +75,5 @@ def _closed(job: Job, now_ns: int, why: str, *, lost: bool, resized: bool) -> At
         energy_uj=sum(end.energy_uj for end in ends),
         idle_energy_uj=sum(end.idle_energy_uj for end in ends),
         residual_cpu_ns=sum(end.residual_cpu_ns for end in ends),
+        gpu_energy_uj=sum(end.gpu_energy_uj for end in ends),
     )

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.following import lacks
-from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd, ResizeMode
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.requeue import back_to_queue
-from wattfold.coordinator.core.restart_cost import learnt
-from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.resize_cost import learn_again, learn_stall
+from wattfold.coordinator.core.state import State
 
 _ENDED_BY_ITSELF = (Saving.UNASKED, Saving.UNSAVED)
 
@@ -59,8 +59,12 @@ def go_on(state: State, job: Job, now_ns: int) -> None:
     assert following is not None
     assert order is not None
     share = job.done if _saved(ends) else job.saved
+    if job.spec.epochs:
+        share = job.saved_share  # It tells what its snapshot holds.
     told, ordered_ns, done = job.told, job.ordered_ns, job.done
     ran_ns = job.ran_ns + _ran_ns(job)
+    # One folder for all of its processes, as a rule; each tells of all that it sees there.
+    moving_bytes = max((end.snapshot_bytes for end in ends), default=0)
     why = order.why + _remark(ends)
     back_to_queue(state, job, now_ns, why=why, lost=False, held=False, resized=True)
     job.done = job.saved = share
@@ -71,6 +75,7 @@ def go_on(state: State, job: Job, now_ns: int) -> None:
         return
     job.state, job.target = JobState.STARTING, following
     job.ordered_ns, job.ran_ns, job.resized_ns = ordered_ns, ran_ns, now_ns
+    job.moving_bytes = moving_bytes
     job.reason = f"restarting: {why}"
     state.index.place(job)
 
@@ -115,11 +120,41 @@ def amount(job: Job, wanted: Assignment) -> str:
     return size_text(job.spec, wanted.size)
 
 
+def wait_again(state: State, job: Job, now_ns: int) -> None:
+    """Nothing of a job is alive that was ended to be put back into the queue: it waits again."""
+    order, told, done, since_ns = job.requeue, job.told, job.done, job.told_off_ns
+    assert order is not None
+    back_to_queue(state, job, now_ns, why=order.why, lost=False, held=order.held)
+    job.owed = done if told else -1.0
+    job.left_ns = now_ns - since_ns if since_ns >= 0 else 0
+
+
 def runs_again(state: State, job: Job, now_ns: int) -> None:
-    """All processes of a job run: what it has cost to get there, if it was for another size."""
+    """All processes of a job run: what it has cost to get there, if it was ended by order.
+
+    What a job waited in the queue in between is no cost of being restarted.
+    """
+    stall_ns = moved = -1
     if job.ordered_ns >= 0:
-        learnt(state.restarts, _key(job), stall_ns=now_ns - job.ordered_ns)
+        stall_ns, moved = now_ns - job.ordered_ns, job.moving_bytes or -1
         job.ordered_ns, job.resized_ns, job.reason = -1, now_ns, ""
+    elif job.left_ns and job.placed_ns >= 0:
+        stall_ns = job.left_ns + now_ns - job.placed_ns
+    if stall_ns >= 0:
+        learn_stall(
+            state.restarts,
+            job.spec,
+            ResizeMode.RESTART,
+            stall_ns=stall_ns,
+            took_ns=stall_ns,
+            moved_bytes=moved,
+        )
+    job.left_ns = 0
+
+
+def charged(job: Job) -> bool:
+    """Whether plans may end a job that goes on from its snapshot, and so have to count the cost."""
+    return job.restarted or job.spec.preemptable or (job.spec.restarts and job.spec.epochs > 0)
 
 
 def told_progress(state: State, job: Job, share: float, now_ns: int) -> None:
@@ -132,8 +167,4 @@ def told_progress(state: State, job: Job, share: float, now_ns: int) -> None:
     if total_s > 0 and job.started_ns >= 0:
         since_ns = now_ns - job.started_ns - job.suspended_for_ns(now_ns)
         again_ns = round((owed - share) * total_s * 1e9) + since_ns
-        learnt(state.restarts, _key(job), again_ns=max(again_ns, 0))
-
-
-def _key(job: Job) -> str:
-    return profile_key(job.spec.app, job.spec.unit.value)
+        learn_again(state.restarts, job.spec, max(again_ns, 0))

@@ -10,15 +10,17 @@ from wattfold.coordinator.core import foresight, preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
-from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, Share, SizeUnit
+from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, ResizeMode, Share, SizeUnit
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.outside import counted_uw
 from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.queue import NO_WAITS
-from wattfold.coordinator.core.restart_cost import expected_ns
+from wattfold.coordinator.core.resize_cost import expected_ns
+from wattfold.coordinator.core.restart import charged
 from wattfold.coordinator.core.speeds import NOT_MEASURED, measured_serial_ppm
-from wattfold.coordinator.core.state import State, profile_key
+from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.training_events import training_of
 
 _NO_CORES = CpuSet()
 
@@ -69,6 +71,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         away=tuple(away),
         away_uw=away_uw,
         away_held_uw=away_held_uw,
+        origin_s=state.settings.origin_s,
     )
 
 
@@ -218,9 +221,9 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     movable = job.state is JobState.RUNNING and all(
         node.takes_jobs and not node.dead_zones for node in nodes
     )
-    key = profile_key(job.spec.app, job.spec.unit.value)
     planned_ns, done = foresight.planned(state, job, now_ns)
     queue = state.queues.get(job.spec.queue)
+    restart_ns = expected_ns(state.restarts, job.spec, ResizeMode.RESTART) if charged(job) else 0
     return JobView(
         job_id=job.job_id,
         spec=job.planned_spec,
@@ -236,7 +239,8 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         movable=movable,
         nodes_may_change=movable and (bool(job.reach) or (job.restarted and not immovable(job))),
         reach=job.reach,
-        restart_ns=expected_ns(state.restarts, key) if job.restarted else 0,
+        resize_ns=expected_ns(state.restarts, job.spec) if job.resizable else 0,
+        restart_ns=restart_ns,
         size_asked=job.size_asked,
         preemptable=not waits and not preemption.victim_refusal(job),
         yields_to=job.yields_to if waits and preemption.yields(state, job) else NOBODY,
@@ -244,4 +248,5 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         planned_ns=planned_ns,
         waits=queue.waits if queue is not None else NO_WAITS,
         serial_ppm=serial_of(state, job),
+        training=training_of(state, job),
     )

@@ -9,6 +9,7 @@ from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.cap_sums import CapSums
 from wattfold.coordinator.core.charge import fixed_uw, given_back_uw
 from wattfold.coordinator.core.derived import Derived
+from wattfold.coordinator.core.epoch_times import AppEpochs
 from wattfold.coordinator.core.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.index import Index
 from wattfold.coordinator.core.job import Job
@@ -17,7 +18,7 @@ from wattfold.coordinator.core.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.plan import PlanningRound
 from wattfold.coordinator.core.queue import Queue
 from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.core.restart_cost import RestartCost
+from wattfold.coordinator.core.resize_cost import ResizeCost
 from wattfold.coordinator.models.forecast import USER, RunHistory
 from wattfold.coordinator.models.pass_model import PassProfile
 
@@ -40,6 +41,8 @@ class CoreSettings:
     what it touched."""
     predict: str = USER
     """How plans take run times, one of `models.forecast.METHODS`."""
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of the zero of coordinator time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +108,10 @@ class State:
     """Those that are not over."""
     begun: list[str] = field(default_factory=list)
     """The ones of which the begin was taken notice of."""
-    restarts: dict[str, RestartCost] = field(default_factory=dict)
-    """By `profile_key`: what it costs to restart such a job at another size."""
+    restarts: dict[str, ResizeCost] = field(default_factory=dict)
+    """By `resize_cost.cost_key`: what another size has cost such jobs, not by restarts alone."""
+    epoch_times: dict[str, AppEpochs] = field(default_factory=dict)
+    """By application: what an epoch takes on so many GPUs of a model."""
     history: RunHistory = field(default_factory=RunHistory)
     """How long jobs ran, by user and application."""
     derived: Derived = field(init=False, compare=False, repr=False)

@@ -76,6 +76,12 @@ class _Setup:
     metavar="SECONDS",
     help="kill -9 the coordinator so long after the start of each run, and start it again.",
 )
+@click.option(
+    "--charm/--no-charm",
+    default=True,
+    show_default=True,
+    help="End with a Charm++ job that gives a node back and takes it again.",
+)
 def main(
     examples: Path,
     shim: Path,
@@ -84,6 +90,7 @@ def main(
     scale: float,
     throttle: str,
     kill_coordinator: float,
+    charm: bool,
 ) -> None:
     """Runs the demonstration."""
     interruption = runner.Interruption()
@@ -120,6 +127,8 @@ def main(
             interruption=interruption,
         )
         _run_all(setup, console)
+        if charm and any(entry.program.name == "blocks" for entry in known):
+            _show_charm(setup, len(_POLICIES) + 2, console)
     except KeyboardInterrupt:
         console.print("\nInterrupted: everything was stopped and all limits are restored.")
         sys.exit(_INTERRUPTED)
@@ -139,9 +148,22 @@ def main(
         sys.exit(1)
 
 
+def _show_charm(setup: _Setup, step: int, console: Console) -> None:
+    """A Charm++ job changes its nodes, told line by line."""
+    # Only now: a demonstration without charm4py has no need of it.
+    from wattfold.coordinator.demo.charm_nodes import show
+
+    console.print(f"\n[bold]{step}. Charm++[/]: a job changes its nodes")
+
+    def tell(line: str) -> None:
+        console.print(f"   {line}", soft_wrap=True)
+
+    show(setup.out / "charm", setup.interruption, tell)
+
+
 def _clean(out: Path) -> None:
     """Takes an earlier run's files away, and nothing else."""
-    for name in ("work", *_POLICIES):
+    for name in ("work", "charm", *_POLICIES):
         shutil.rmtree(out / name, ignore_errors=True)
 
 

@@ -80,14 +80,7 @@ def emulated(throttle: str = "auto") -> Layout:
         share = HEADROOM / NODES
     nodes = []
     for index, cores in enumerate(slices):
-        settings = _EMULATED.format(
-            base=BASE_W,
-            floor=FLOOR_W,
-            package=PACKAGE_W,
-            dram=DRAM_W,
-            share=share,
-            throttle=throttle,
-        )
+        settings = emulated_zones(share, throttle)
         nodes.append(NodePlan(node_id=f"n{index}", cpus=cores, settings=settings))
     idle_w = NODES * (BASE_W + FLOOR_W + DRAM_W)
     return Layout(
@@ -96,6 +89,18 @@ def emulated(throttle: str = "auto") -> Layout:
         cpu_share=share,
         budget_w=round(idle_w + BUDGET_SHARE * NODES * (PACKAGE_W - FLOOR_W)),
         emulated=True,
+    )
+
+
+def emulated_zones(cpu_share: float, throttle: str = "auto") -> str:
+    """The lines of an agent's configuration for zones of a node that gets so much of its cores."""
+    return _EMULATED.format(
+        base=BASE_W,
+        floor=FLOOR_W,
+        package=PACKAGE_W,
+        dram=DRAM_W,
+        share=cpu_share,
+        throttle=throttle,
     )
 
 

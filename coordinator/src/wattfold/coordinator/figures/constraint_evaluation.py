@@ -11,11 +11,12 @@ from wattfold.coordinator.simulation.experiments.constraint.case import short
 from wattfold.coordinator.simulation.experiments.constraint.evaluation import Findings
 from wattfold.coordinator.simulation.experiments.constraint.report import found
 from wattfold.coordinator.simulation.experiments.constraint.settings import (
+    COLUMNS,
     CP,
     FIFO,
     LOOK,
     OURS,
-    POLICIES,
+    PREDICTED,
     WALLTIME,
 )
 
@@ -25,6 +26,7 @@ _COLORS = {
     WALLTIME: "#CC79A7",
     OURS: "#0072B2",
     CP: "#009E73",
+    PREDICTED: "#56B4E9",
 }
 _PANELS = (("wqt", "WQT", 1.0), ("nl", "NL, late jobs", 1.0), ("tr_s", "TR, h", 1 / 3600))
 _TIMES = (("ao_s", "mean decision, ms", 1e3), ("ao_max_s", "greatest decision, ms", 1e3))
@@ -45,7 +47,7 @@ def draw(findings: Findings, folder: Path) -> list[Path]:
                 _panel(axes, findings, measure, scale)
                 axes.set_ylabel(label)
             if found_axes[0, 0].containers:
-                found_axes[0, 0].legend(frameon=False, ncols=len(POLICIES), fontsize="small")
+                found_axes[0, 0].legend(frameon=False, ncols=len(COLUMNS), fontsize="small")
             save_figure(figure, path)
         written.append(path)
     return written
@@ -55,7 +57,7 @@ def _panel(axes: Axes, findings: Findings, measure: str, scale: float) -> None:
     """Bars of every policy by instance; what has no result has no bar."""
     instances = findings.plan.instances(findings.family)
     values = {(instance, policy): one[measure] for instance, policy, one in found(findings)}
-    shown = [name for name in POLICIES if any(policy == name for _, policy in values)]
+    shown = [name for name in COLUMNS if any(policy == name for _, policy in values)]
     width = 0.8 / max(len(shown), 1)
     for place, policy in enumerate(shown):
         at = [number for number, one in enumerate(instances) if (one, policy) in values]

@@ -15,9 +15,9 @@ from wattfold.coordinator.figures.simulation_style import (
     shortened,
 )
 from wattfold.coordinator.simulation.results.comparison import (
-    COMPARED,
     Compared,
     ComparedMeasure,
+    lines_of,
     ratio,
 )
 from wattfold.coordinator.simulation.results.scales import number, scale_for
@@ -33,12 +33,13 @@ def draw_policy_comparison(runs: Sequence[Compared], title: str = "") -> Figure:
     """The figure; each panel says whether less or more is better. Raises ValueError for no run."""
     if not runs:
         raise ValueError("a comparison needs at least one run")
-    rows = -(-len(COMPARED) // _PANELS_A_ROW)
+    lines = lines_of(runs)
+    rows = -(-len(lines) // _PANELS_A_ROW)
     with figure_of(0.9 + rows * (1.1 + 0.4 * len(runs)), title) as figure:
         axes = figure.subplots(rows, _PANELS_A_ROW, squeeze=False, sharey=True)
-        for panel, line in zip(axes.flat, COMPARED, strict=False):
+        for panel, line in zip(axes.flat, lines, strict=False):
             _draw(panel, runs, line)
-        for panel in axes.flat[len(COMPARED) :]:
+        for panel in axes.flat[len(lines) :]:
             panel.set_visible(False)
     return figure
 

@@ -276,7 +276,7 @@ def _least_error(
 
     # What the single measurements alone say T1 may be, at perfect scaling.
     low, high, starts = _box(plan, float(np.exp(np.mean(np.log(seconds * sizes)))))
-    return _profile_of(_best_of(error, starts, low, high), plan, app, unit)
+    return _profile_of(best_of(error, starts, low, high), plan, app, unit)
 
 
 def _box(plan: _Plan, work_s: float) -> tuple[Floats, Floats, list[Floats]]:
@@ -301,9 +301,10 @@ def _box(plan: _Plan, work_s: float) -> tuple[Floats, Floats, list[Floats]]:
     return low, np.asarray([axis[1] for axis in axes]), starts
 
 
-def _best_of(
+def best_of(
     error: Callable[[Floats], Floats], starts: Sequence[Floats], low: Floats, high: Floats
 ) -> Floats:
+    """The parameters of the least squared error from these starts, within bounds."""
     best: Floats | None = None
     least = np.inf
     for start in starts:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,13 @@ class ConservativeSearch(Search):
         self._promised, self._most, self._lag_ns = promised, most, lag_ns
         self._there = [without_leaving(node) for node in self._site.nodes]
         self._unlike = list({id(kind): kind for kind in self._kinds}.values())
-        # Jobs on their way out will be gone: who needs their nodes has a turn.
-        self._empty = Room(self._there, self._site.most_uw)
         self._needs: dict[Shape, Need] = {}
         self._reserved: dict[Shape, str] = {}
+
+    @cached_property
+    def _empty(self) -> Room:
+        """Jobs on their way out will be gone: who needs their nodes has a turn."""
+        return Room(self._there, self._site.most_uw)
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""

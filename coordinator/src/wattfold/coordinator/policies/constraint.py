@@ -24,10 +24,13 @@ from typing import cast
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.policies.constraint_problem import Ground, Rules
-from wattfold.coordinator.policies.constraint_search import ConstraintSearch, standing_ground
+from wattfold.coordinator.policies.constraint_search import (
+    ConstraintKnown,
+    ConstraintSearch,
+    standing_ground,
+)
 from wattfold.coordinator.policies.easy_search import Wish
 from wattfold.coordinator.policies.pbs import Pbs
-from wattfold.coordinator.policies.pbs_search import Known
 from wattfold.coordinator.policies.rounds import planned
 from wattfold.coordinator.policies.scheduler import (
     AssigningScheduler,
@@ -59,7 +62,7 @@ class ConstraintScheduler(AssigningScheduler):
         self._jobs: NamedJobs
         self._site: Site
         self._ground: Ground | None = None
-        self._known = Known()
+        self._known = ConstraintKnown()
         self._waiting: dict[int, tuple[float, int, int]] = {}
         """Jobs that wait, and their places in the queue."""
         self._running: dict[int, None] = {}
@@ -90,7 +93,7 @@ class ConstraintScheduler(AssigningScheduler):
         if others:
             self._ground = standing_ground(site.nodes)
         if others or site != self._site:
-            self._known = Known()
+            self._known = ConstraintKnown()
         self._site = site
 
     def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - `Jobs` has its time
@@ -116,6 +119,8 @@ class ConstraintScheduler(AssigningScheduler):
     def decide(self, now_ns: int) -> Sequence[Decision]:
         """The jobs that start."""
         assert self._ground is not None, "the site comes before the first decision"
+        if self._known.full:
+            self._known = ConstraintKnown()
         search = ConstraintSearch(
             ground=self._ground,
             known=self._known,

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.amounts import Amounts
-from wattfold.coordinator.core.charge import cores_uw, held_uw
+from wattfold.coordinator.core.charge import cores_uw, drawing_uw, held_uw
 from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.job_units import units_within
 from wattfold.coordinator.core.node import NodeKind, NodeSpec
@@ -24,6 +25,7 @@ from wattfold.coordinator.core.spread import Spread as UnitSpread
 from wattfold.coordinator.policies.easy_search import Candidate
 from wattfold.coordinator.policies.estimates import asked_ns, duration_ns, run_time_s
 from wattfold.coordinator.policies.placement import takes_whole_nodes
+from wattfold.coordinator.policies.slowdown_driven_speed import useful_uw
 from wattfold.coordinator.policies.stock import suits
 from wattfold.coordinator.solvers.lists.problem import (
     ENDLESS_NS,
@@ -39,6 +41,8 @@ from wattfold.coordinator.solvers.lists.problem import (
 PLACES = 1 << 20
 """Places of a node."""
 LEAST_WEIGHT = 1e-3
+LEVELS = 16
+"""Of the power above the floor of a node as many are told apart, where power is predicted."""
 SPREADS = {
     UnitSpread.ANY: Spread.ANY,
     UnitSpread.TOGETHER: Spread.TOGETHER,
@@ -54,6 +58,8 @@ class Rules:
     wait_ns: int = 86_400_000_000_000
     """The wait that jobs expect whose queue does not say."""
     ratios: str = "plan"
+    power_margin: float = 0.1
+    """So much more than is predicted of a job its cap leaves it, as a share."""
 
 
 class Ground:
@@ -134,20 +140,32 @@ def _amounts(view: NodeView) -> tuple[int, ...]:
     )
 
 
+class Entry(NamedTuple):
+    """A job of the queue as a problem has it."""
+
+    job: Job
+    levels: Sequence[int]
+    """That of each of its options."""
+    packed: int
+    """How many units, or nodes, or cores, one unit of the problem is."""
+
+
 class Builder:
-    """Turns jobs into those of a problem, with shapes and closings as they come."""
+    """Turns jobs into those of a problem, with shapes and closings as they come.
+
+    Serves one round after the other on the same site: jobs that are as they were are not turned
+    again. Shapes and closings of jobs that are gone do no harm to a problem.
+    """
 
     def __init__(self, ground: Ground, windows: Windows, rules: Rules, limited: bool) -> None:
-        self._ground, self._windows = ground, windows
+        self.ground, self._windows = ground, windows
         self._rules, self._limited = rules, limited
         self._shapes: dict[Shape, int] = {}
         self._closings: dict[Closing, int] = {}
         self._rights: dict[tuple[str, str, str], tuple[int, ...]] = {}
         self._powers: dict[tuple[object, ...], tuple[int, ...]] = {}
-        self.levels: list[list[int]] = []
-        """Of each job the level of each of its options."""
-        self.packed: list[int] = []
-        """Of each job how many units, or nodes, or cores, one unit of the problem is."""
+        self._entries: dict[int, tuple[Candidate, Entry]] = {}
+        """Those of the last round."""
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -159,26 +177,34 @@ class Builder:
         """Those that concern any of the jobs so far."""
         return tuple(self._closings)
 
-    def job(self, one: Candidate) -> Job:
-        """A job that waits."""
+    def entries(self, queue: Iterable[Candidate]) -> list[Entry]:
+        """The jobs that wait, in their order."""
+        before, after = self._entries, dict[int, tuple[Candidate, Entry]]()
+        for one in queue:
+            known = before.get(one.job)
+            if known is None or known[0] is not one:
+                known = one, self._entry(one)
+            after[one.job] = known
+        self._entries = after
+        return [entry for _, entry in after.values()]
+
+    def _entry(self, one: Candidate) -> Entry:
         view, spec = one.view, one.view.spec
         units, cores, amounts, spread, packed = self._asked(one)
         closings = self._closings_of(spec) if one.takes_ns else ()
-        nodes = self._ground.suiting(spec)
+        nodes = self.ground.suiting(spec)
         shape = Shape(units, amounts, spread, nodes, closings)
         levels = self._levels(one)
-        times = one.size if self._ground.counted else 1
+        times = one.size if self.ground.counted else 1
         options = [self._option(one, level_uw, cores, times) for level_uw in levels]
         kept = [
             number
             for number, option in enumerate(options)
             if number == 0 or not spec.limit_ns or option.duration_ns <= spec.limit_ns
         ]
-        self.levels.append([levels[number] for number in kept])
-        self.packed.append(packed)
         waits = view.waits
-        rank_ns = duration_ns(view, self._ground.kinds, one.size, one.cap_uw)
-        return Job(
+        rank_ns = duration_ns(view, self.ground.kinds, one.size, one.cap_uw)
+        job = Job(
             key=one.job,
             shape=self._shapes.setdefault(shape, len(self._shapes)),
             options=tuple(options[number] for number in kept),
@@ -188,11 +214,12 @@ class Builder:
             weight=max(spec.priority, LEAST_WEIGHT),
             rank_ns=max(rank_ns, 1),
         )
+        return Entry(job, [levels[number] for number in kept], packed)
 
     def _asked(self, one: Candidate) -> tuple[int, int, tuple[int, ...], Spread, int]:
         """Units, cores of one for its power (0 = all), amounts, spread, and what one stands for."""
         spec, size = one.view.spec, one.size
-        if self._ground.counted:
+        if self.ground.counted:
             return 1, 0, (size,), Spread.ANY, size
         alone = PLACES if takes_whole_nodes(spec) else 1
         beside = spec.memory_bytes, spec.gpus
@@ -205,7 +232,7 @@ class Builder:
             amounts = (spec.unit_cores, *beside, 1)
             return size, spec.unit_cores, amounts, SPREADS[spec.spread], 1
         # Its units have nodes to themselves, each node as many as the roomiest could hold.
-        holds = [_most_units(spec, view) for view in self._ground.views]
+        holds = [_most_units(spec, view) for view in self.ground.views]
         packed = max(min(size, max(holds, default=1)), 1)
         cores = packed * spec.unit_cores
         amounts = (cores, packed * spec.memory_bytes, packed * spec.gpus, PLACES)
@@ -216,13 +243,13 @@ class Builder:
         count = self._rules.caps
         if one.view.spec.cap_uw or not self._limited or count < 2:
             return [one.cap_uw]
-        least_uw = max(max(kind.least_uw, kind.floor_uw) for kind in self._ground.kinds)
+        least_uw = max(max(kind.least_uw, kind.floor_uw) for kind in self.ground.kinds)
         span_uw = max(one.cap_uw - least_uw, 0)
         return list(dict.fromkeys(one.cap_uw - span_uw * step // count for step in range(count)))
 
     def _option(self, one: Candidate, level_uw: int, cores: int, times: int) -> Option:
         """One level. A unit has so many cores (0 = all) of a node, of so many nodes."""
-        view, kinds = one.view, self._ground.kinds
+        view, kinds = one.view, self.ground.kinds
         by_word = self._rules.ratios == "order"
         lasts_ns = (asked_ns if by_word else duration_ns)(view, kinds, one.size, one.cap_uw)
         if level_uw != one.cap_uw:
@@ -239,7 +266,7 @@ class Builder:
         """Of one unit on each class of nodes, rounded up."""
         if not self._limited:
             return ()
-        ground, key = self._ground, (level_uw, cores, spec.levels)
+        ground, key = self.ground, (level_uw, cores, spec.levels)
         if key not in self._powers:
             self._powers[key] = tuple(
                 cores_uw(
@@ -257,22 +284,36 @@ class Builder:
     def _closings_of(self, spec: JobSpec) -> tuple[int, ...]:
         right = spec.user, spec.queue, spec.reservation
         if right not in self._rights:
-            spans = self._windows.spans(spec, self._ground.names)
+            spans = self._windows.spans(spec, self.ground.names)
             self._rights[right] = tuple(
                 sorted({self._closing(span.nodes, span.from_ns, span.to_ns) for span in spans})
             )
         return self._rights[right]
 
     def _closing(self, names: Iterable[NodeId], from_ns: int, to_ns: int) -> int:
-        numbers = self._ground.numbers
+        numbers = self.ground.numbers
         nodes = tuple(numbers[name] for name in names if name in numbers)
         closing = Closing(nodes, from_ns, min(to_ns, ENDLESS_NS))
         return self._closings.setdefault(closing, len(self._closings))
 
 
-def is_limited(ground: Ground, spendable_uw: int, waiting: Iterable[JobView]) -> bool:
-    """Whether jobs could ever draw more than they may."""
-    return spendable_uw < ground.full_uw or any(view.spec.levels for view in waiting)
+def full_level_uw(view: JobView, most_uw: int, kinds: Iterable[NodeKind], margin: float) -> int:
+    """The level at which a job loses no time, as far as is known.
+
+    It has room for what is predicted of it and ``margin`` of that more, and no more than its
+    profile says it draws. Levels are rounded up, so that jobs that ask for the same stay alike.
+    """
+    level_uw = useful_uw(view, most_uw)
+    if not view.spec.predicted_uw:
+        return level_uw
+    predicted_uw = round(view.spec.predicted_uw * (1.0 + margin))
+    needed_uw = (_stepped_uw(kind, drawing_uw(view.spec, kind, predicted_uw)) for kind in kinds)
+    return min(level_uw, max(needed_uw))
+
+
+def _stepped_uw(kind: NodeKind, level_uw: int) -> int:
+    step_uw = max((kind.most_uw - kind.floor_uw) // LEVELS, 1)
+    return kind.floor_uw - (kind.floor_uw - level_uw) // step_uw * step_uw
 
 
 def _most_units(spec: JobSpec, view: NodeView) -> int:

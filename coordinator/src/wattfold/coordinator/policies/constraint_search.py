@@ -7,20 +7,23 @@ committed; everybody else is told when the plan has them start, which is a forec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import Assignment, SizeUnit
+from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.policies.conservative_search import without_leaving
 from wattfold.coordinator.policies.constraint_problem import (
     Builder,
     CountedGround,
+    Entry,
     Ground,
     Rules,
-    is_limited,
+    full_level_uw,
 )
-from wattfold.coordinator.policies.easy_search import Candidate, Search
-from wattfold.coordinator.policies.pbs_search import Known
+from wattfold.coordinator.policies.easy_search import Candidate, Known, Search
 from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
 from wattfold.coordinator.policies.promises import LAG_NS, expected_end_ns
 from wattfold.coordinator.policies.scheduler import Decision, Found, Reason
@@ -29,7 +32,6 @@ from wattfold.coordinator.solvers.lists.problem import (
     NEVER,
     UNLIMITED_UW,
     Budget,
-    Plan,
     Problem,
     Running,
     Weights,
@@ -37,6 +39,14 @@ from wattfold.coordinator.solvers.lists.problem import (
 
 PLANNED = "starts when there is room for it, by the present plan"
 NOWHERE = "has no place in the present plan"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintKnown(Known):
+    """What is known beside: who builds problems."""
+
+    builders: dict[tuple[bool, bool], Builder] = field(default_factory=dict)
+    """By whether nodes are counted, and whether power is short."""
 
 
 class ConstraintSearch(Search):
@@ -49,44 +59,49 @@ class ConstraintSearch(Search):
         self,
         *,
         ground: Ground,
-        known: Known,
+        known: ConstraintKnown,
         rules: Rules,
         weights: Weights,
         effort: Effort,
         last: Sequence[int],
         **parts: Any,
     ) -> None:
-        super().__init__(sizes=known.sizes, **parts)
-        self._startable = known.startable
+        self._ground, self._rules, self._weights, self._effort = ground, rules, weights, effort
+        site = parts["site"]
+        spendable_uw = (site.spendable_uw, *(power_uw for _, power_uw in site.ahead))
+        self._short = min(spendable_uw) < ground.full_uw
+        super().__init__(known=known, **parts)
+        self._builders = known.builders
         self._last = last
         self.order: list[int] = []
         """What is the last order for the next round; empty where nothing was searched."""
-        self._ground, self._rules, self._weights, self._effort = ground, rules, weights, effort
-        # Jobs on their way out will be gone: who needs their nodes has a turn.
-        self._empty = Room(ground.views, self._site.most_uw)
         self._reserved: dict[Any, str] = {}
         self.given: dict[int, Assignment] = {}
         """What jobs that start get."""
         self.found = Found()
+
+    @cached_property
+    def _empty(self) -> Room:
+        """Jobs on their way out will be gone: who needs their nodes has a turn."""
+        return Room(self._ground.views, self._site.most_uw)
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in the order of the queue."""
         queue = [one for one in self._waiting if self._may_start(one)]
         if not queue:
             return self._decisions
-        self._ground = self._counted(queue) or self._ground
-        limited = is_limited(self._ground, self._site.spendable_uw, [one.view for one in queue])
-        budget_uw = self._site.spendable_uw + self._site.leaving_uw if limited else UNLIMITED_UW
-        builder = Builder(self._ground, self._windows, self._rules, limited=limited)
-        jobs = tuple(builder.job(one) for one in queue)
+        limited = self._short or any(one.view.spec.levels for one in queue)
+        builder = self._builder(counted=self._counted(queue), limited=limited)
+        self._ground = builder.ground
+        entries = builder.entries(queue)
         problem = Problem(
             now_ns=self._now_ns,
             nodes=tuple(self._ground.nodes),
             shapes=builder.shapes,
-            jobs=jobs,
+            jobs=tuple(entry.job for entry in entries),
             running=tuple(self._held()),
             closings=builder.closings,
-            budgets=(Budget(0, budget_uw),),
+            budgets=self._budgets() if limited else (Budget(0, UNLIMITED_UW),),
             weights=self._weights,
         )
         numbers = {one.job: index for index, one in enumerate(queue)}
@@ -97,20 +112,39 @@ class ConstraintSearch(Search):
         self.found = Found(solver=plan.maker, outcome="feasible", objective=plan.objective)
         for index, one in enumerate(queue):
             if plan.starts_ns[index] == self._now_ns:
-                self._begin(one, index, plan, problem, builder)
+                self._begin(one, entries[index], plan.options[index], plan.nodes[index])
             else:
                 self._tell(one, plan.starts_ns[index])
         return self._decisions
 
-    def _counted(self, queue: Sequence[Candidate]) -> Ground | None:
-        """The nodes as a number, where that says all there is to say of them."""
+    def _level_uw(self, view: JobView) -> int:
+        """Where power is short, no more than it needs."""
+        most_uw = super()._level_uw(view)
+        if view.spec.cap_uw or not self._short:
+            return most_uw
+        return full_level_uw(view, most_uw, self._ground.kinds, self._rules.power_margin)
+
+    def _budgets(self) -> tuple[Budget, ...]:
+        """What jobs may draw from now on, those on their way out included."""
+        site = self._site
+        steps = ((0, site.spendable_uw), *site.ahead)
+        return tuple(Budget(from_ns, power_uw + site.leaving_uw) for from_ns, power_uw in steps)
+
+    def _builder(self, *, counted: bool, limited: bool) -> Builder:
+        """Who builds the problem; the one of rounds before on the same site."""
+        if (counted, limited) not in self._builders:
+            ground = CountedGround(self._ground.views) if counted else self._ground
+            made = Builder(ground, self._windows, self._rules, limited=limited)
+            self._builders[counted, limited] = made
+        return self._builders[counted, limited]
+
+    def _counted(self, queue: Sequence[Candidate]) -> bool:
+        """Whether the number of nodes says all there is to say of them."""
         specs = [one.view.spec for one in queue] + [run.view.spec for run in self._running]
-        if self._site.kind is None or any(
-            spec.unit is not SizeUnit.NODES or spec.requests or spec.levels or not spec.alone
+        return self._site.kind is not None and all(
+            spec.unit is SizeUnit.NODES and spec.alone and not (spec.requests or spec.levels)
             for spec in specs
-        ):
-            return None
-        return CountedGround(self._ground.views)
+        )
 
     def _held(self) -> list[Running]:
         """What runs, and what is still there of jobs on their way out."""
@@ -129,20 +163,17 @@ class ConstraintSearch(Search):
             held.append(Running(parts, self._site.leaving_uw, now_ns + LAG_NS))
         return held
 
-    def _begin(
-        self, one: Candidate, index: int, plan: Plan, problem: Problem, builder: Builder
-    ) -> None:
-        """Starts a job on the nodes it has in the plan."""
-        view, option = one.view, plan.options[index]
-        level_uw = builder.levels[index][option]
-        among = self._named(one, plan.nodes[index], builder.packed[index])
+    def _begin(self, one: Candidate, entry: Entry, option: int, nodes: Sequence[int]) -> None:
+        """Starts a job at the level and on the nodes it has in the plan."""
+        view, level_uw = one.view, entry.levels[option]
+        among = self._named(one, nodes, entry.packed)
         room = self._room
         shares = room.find_fed(view.spec, one.size, level_uw, one.takes_ns, among)
         assert shares is not None, f"job {view.job_id} has no place on {among}"
         cap_uw = room.held_uw(shares, level_uw)
         power_uw = room.power_of(shares, cap_uw, view.spec.levels)
         room.take(shares, power_uw, takes_whole_nodes(view.spec))
-        lasts_ns = problem.jobs[index].options[option].duration_ns
+        lasts_ns = entry.job.options[option].duration_ns
         if level_uw == one.cap_uw:
             lasts_ns = self._duration_ns(view, shares, one.size, one.cap_uw)
         self.given[one.job] = Assignment(

@@ -16,7 +16,8 @@ its window stands in nobody's way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import count, groupby
 
@@ -40,13 +41,17 @@ _Caps = tuple[int, Levels]
 _Right = tuple[int, str, str, str] | None
 _Counted = tuple[SizeUnit, int, Spread]
 _Filters = tuple[tuple[str, ...], tuple[NodeId, ...]]
-Shape = tuple[_Counted, bool, int, _Caps, Amounts, _Filters, _Right]
+_Asked = tuple[_Counted, bool, int, _Caps, Amounts, _Filters, _Right]
+Shape = int
+"""What the place of a job depends on, as a number: jobs that agree in it fit together or not."""
 FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first in the queue"
 BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
 
 STARTS_MAX = 16
 """So many of a queue are told when they are expected to start."""
+REMEMBERED = 4096
+"""What is known of shapes is forgotten when there are so many."""
 LOOKS_MAX = 64
 """A search for these starts, beyond that of the first, tries so many times."""
 
@@ -124,16 +129,7 @@ class Candidate:
     cap_uw: int
     takes_ns: int
     """What a search for its place goes by (`Room.takes_ns`)."""
-
-    @property
-    def shape(self) -> Shape:
-        """What its place depends on: jobs that agree in it fit together or not at all."""
-        spec, right = self.view.spec, None
-        if self.takes_ns:
-            right = self.takes_ns, spec.reservation, spec.queue, spec.user
-        caps, amounts = (self.cap_uw, spec.levels), spec.unit_amounts
-        counted = spec.unit, spec.unit_cores, spec.spread
-        return counted, spec.exclusive, self.size, caps, amounts, spec.node_filters, right
+    shape: Shape
 
     def place(self, room: Room) -> tuple[Share, ...] | None:
         """Where it fits, None if nowhere."""
@@ -142,6 +138,22 @@ class Candidate:
     def kept(self, room: Room) -> str:
         """Which reservation keeps it from a place, empty if none does."""
         return room.kept(self.view.spec, self.size, self.cap_uw, self.takes_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is worked out for jobs and shapes of jobs, and holds as long as the site is the same."""
+
+    sizes: dict[tuple[object, ...], int] = field(default_factory=dict)
+    shapes: dict[_Asked, Shape] = field(default_factory=dict)
+    startable: dict[Shape, bool] = field(default_factory=dict)
+    candidates: dict[int, Candidate] = field(default_factory=dict)
+    """Those of the last round."""
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to begin anew."""
+        return len(self.shapes) >= REMEMBERED
 
 
 class Search:
@@ -159,9 +171,9 @@ class Search:
         waiting: Sequence[int],
         wish: Wish,
         now_ns: int,
-        sizes: dict[tuple[object, ...], int] | None = None,
+        known: Known | None = None,
     ) -> None:
-        """``sizes`` are those of rounds before on the same site, and are added to."""
+        """``known`` is of rounds before on the same site, and is added to."""
         self.reasons: list[Reason] = []
         self._site, self._wish, self._now_ns = site, wish, now_ns
         self._cap_uw = wish.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
@@ -171,22 +183,29 @@ class Search:
         self._preempted = {queue.name: queue.preempts for queue in site.queues}
         self._windows = Windows(site.reservations)
         self._room = Room(site.nodes, site.spendable_uw, self._windows, now_ns)
-        # What nodes out of reach hold will be there again: "never" does not count it as gone. So
-        # will those that are reserved.
-        self._empty = Room(site.nodes, site.most_uw)
         self._running: list[_Running] = []
         self._decisions: list[Decision] = []
-        self._startable: dict[Shape, bool] = {}
+        self._known = known if known is not None else Known()
         self._nowhere: set[Shape] = set()
-        self._sizes = sizes if sizes is not None else {}
         for job in running:
             view = jobs.view(job)
             assert view.current is not None
             began_ns = view.started_ns if view.started_ns >= 0 else now_ns
             current = view.current
             self._book(job, view, current.shares, current.size, current.cap_uw, began_ns)
-        self._waiting = [self._sized(job, jobs.view(job)) for job in waiting]
+        self._waiting = [self._candidate(job, jobs.view(job)) for job in waiting]
+        self._known.candidates.clear()
+        self._known.candidates.update((one.job, one) for one in self._waiting)
         self._waits = {one.view.job_id for one in self._waiting}
+
+    @cached_property
+    def _empty(self) -> Room:
+        """All there will ever be.
+
+        What nodes out of reach hold will be there again: "never" does not count it as gone. So will
+        those that are reserved.
+        """
+        return Room(self._site.nodes, self._site.most_uw)
 
     def decide(self) -> Sequence[Decision]:
         """The jobs that start, in order."""
@@ -203,16 +222,36 @@ class Search:
                 self._reserve_and_backfill(queue[0], queue[1:])
         return self._decisions
 
+    def _candidate(self, job: int, view: JobView) -> Candidate:
+        """A job of the queue; the one of the last round if nothing of it has changed."""
+        before = self._known.candidates.get(job)
+        return before if before is not None and before.view is view else self._sized(job, view)
+
     def _sized(self, job: int, view: JobView) -> Candidate:
-        cap_uw = view.spec.cap_uw or self._cap_uw
-        spec = view.spec
+        cap_uw, spec = self._level_uw(view), view.spec
         asked = spec.unit_amounts, spec.node_filters, spec.levels, spec.unit_cores, spec.spread
         key = spec.unit, spec.least_size, view.greatest_size, cap_uw, *asked
-        if key not in self._sizes:
-            self._sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
-        size = self._sizes[key]
+        sizes, shapes = self._known.sizes, self._known.shapes
+        if key not in sizes:
+            sizes[key] = size_of(view, self._site, self._wish.size, cap_uw)
+        size = sizes[key]
         takes_ns = self._room.takes_ns(view, max(size, 1), cap_uw)
-        return Candidate(job=job, view=view, size=size, cap_uw=cap_uw, takes_ns=takes_ns)
+        right = (takes_ns, spec.reservation, spec.queue, spec.user) if takes_ns else None
+        counted = spec.unit, spec.unit_cores, spec.spread
+        caps, amounts = (cap_uw, spec.levels), spec.unit_amounts
+        place = counted, spec.exclusive, size, caps, amounts, spec.node_filters, right
+        return Candidate(
+            job=job,
+            view=view,
+            size=size,
+            cap_uw=cap_uw,
+            takes_ns=takes_ns,
+            shape=shapes.setdefault(place, len(shapes)),
+        )
+
+    def _level_uw(self, view: JobView) -> int:
+        """The level a job is to have."""
+        return view.spec.cap_uw or self._cap_uw
 
     def _may_start(self, one: Candidate) -> bool:
         """Whether it could start on an empty machine; says why not."""
@@ -223,10 +262,10 @@ class Search:
             return True  # What is blocked is so for its sake.
         if one.view.spec.reservation:
             return self._may_start_inside(one)
-        shape = one.shape
-        if shape not in self._startable:
-            self._startable[shape] = one.size > 0 and one.place(self._empty) is not None
-        if self._startable[shape]:
+        startable = self._known.startable
+        if one.shape not in startable:
+            startable[one.shape] = one.size > 0 and one.place(self._empty) is not None
+        if startable[one.shape]:
             return True
         spec = one.view.spec
         blocked = any(node.blocked for node in self._site.nodes)

@@ -19,6 +19,9 @@ Beyond the paper:
 - *Units.* Jobs that count units start at their least size, on what others on cores leave of nodes
   over their least sizes, and keep it.
 - *A pause* (``interval_s``): a job that was resized less than this ago grows no more yet.
+- *What a change costs* (``costs = "weigh"``): a job that would save no more time on what it could
+  have beside its present size than the change stalls it, as learnt, does not grow; the others share
+  that. It gives up what others need all the same.
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ class Equipartition(Scheduled):
     due: bool = False
     by_priority: bool = False
     interval_ns: int = 0
+    weigh_costs: bool = True
 
     @property
     def name(self) -> str:
@@ -210,7 +214,7 @@ class EquipartitionScheduler(ChoosingScheduler):
         started = self._admit(ground)
         if self._settings.due:
             ground.meet(self._due(ground.sharers, now_ns))
-        sizes = ground.sizes(by_priority=self._settings.by_priority)
+        sizes = self._sizes(ground, now_ns)
         level_uw = ground.level_uw(sizes)
         self._revisit(held, now_ns)
         decisions: list[Decision] = []
@@ -228,6 +232,33 @@ class EquipartitionScheduler(ChoosingScheduler):
             self._leave(job)
             self._running[job] = None
         return decisions
+
+    def _sizes(self, ground: Ground, now_ns: int) -> list[int]:
+        """Equal parts; those for which their part is not worth a change keep what they have."""
+        while True:
+            sizes = ground.sizes(by_priority=self._settings.by_priority)
+            pairs = zip(ground.sharers, sizes, strict=True)
+            staying = [one for one, size in pairs if self._not_worth(one, size, now_ns)]
+            if not staying:
+                return sizes
+            for one in staying:
+                one.greatest = max(one.least, one.size)
+
+    def _not_worth(self, one: Sharer, size: int, now_ns: int) -> bool:
+        """Whether a running job would save no more by growing than the change costs it."""
+        price_s = one.ask.resize_s if self._settings.weigh_costs else 0.0
+        if not price_s or not one.size or size <= max(one.size, one.least):
+            return False
+        now_s, then_s = self._times_s(one, [one.size, size])
+        return (1.0 - self._jobs.done(one.job, now_ns)) * (now_s - then_s) <= price_s
+
+    def _times_s(self, one: Sharer, sizes: Sequence[int]) -> list[float]:
+        """How long all of a job takes at sizes, at full power or at its own level, seconds."""
+        kind = self._site.kind or self._site.nodes[0].spec.kind
+        profile = self._jobs.profile(one.job, kind)
+        cap_w = w_from_uw(one.ask.cap_uw or kind.most_uw)
+        times_s: list[float] = profile.times_s(list(sizes), [cap_w])[:, 0].tolist()
+        return times_s
 
     def _held(self, job: int) -> Held:
         held = self._jobs.held(job)
@@ -280,18 +311,15 @@ class EquipartitionScheduler(ChoosingScheduler):
 
     def _due(self, parts: Sequence[Sharer], now_ns: int) -> list[tuple[Sharer, int]]:
         """Jobs with a due date, the earliest first, and the least size that meets it."""
-        kind = self._site.kind or self._site.nodes[0].spec.kind
         needed: list[tuple[Sharer, int]] = []
         for part in sorted(parts, key=lambda part: part.ask.due_ns):
             left_s = (part.ask.due_ns - now_ns) / NS_PER_S
             if left_s <= 0:
                 continue  # It is over, or there is none: -1.
-            profile = self._jobs.profile(part.job, kind)
             work = 1.0 - (self._jobs.done(part.job, now_ns) if part.size else 0.0)
-            cap_w = w_from_uw(part.ask.cap_uw or kind.most_uw)
             sizes = range(part.least, part.greatest + 1)
-            takes_s = profile.times_s(list(sizes), [cap_w])[:, 0] * work
-            meets = [size for size, one_s in zip(sizes, takes_s, strict=True) if one_s <= left_s]
+            all_s = zip(sizes, self._times_s(part, sizes), strict=True)
+            meets = [size for size, one_s in all_s if one_s * work <= left_s]
             needed.append((part, meets[0] if meets else part.greatest))
         return needed
 

@@ -28,6 +28,8 @@ class Parts(NamedTuple):
     """On each of the nodes, or one number for all of them."""
     cap_uw: int
     """Level: package cap of a whole node."""
+    gpu_uw: int = 0
+    """Limit of each of its GPUs, 0 = the greatest."""
 
 
 class Request(NamedTuple):

@@ -356,13 +356,13 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         """The options of a running job in this decision that may be in a best one."""
         options = self._open(one, now_ns, locks=locks)
         price = self._settings.resize_price
-        priced = price is not None or one.ask.restart_s > 0
+        priced = price is not None or one.ask.resize_s > 0
         if not priced or options is one.here:
             return options.efficient
         # With a price on changes an option that others beat may be the best: it is the present one.
         stall_s = one.stall_s if options is one.table else None
-        if stall_s is None and one.ask.restart_s:
-            stall_s = np.where(options.layout.size == one.size, 0.0, one.ask.restart_s)
+        if stall_s is None and one.ask.resize_s:
+            stall_s = np.where(options.layout.size == one.size, 0.0, one.ask.resize_s)
         elif stall_s is None:
             assert price is not None
             data_mb = price.memory_mb * one.ask.least

@@ -26,7 +26,7 @@ from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.easy import EasyScheduler, Queue
 from wattfold.coordinator.policies.easy_search import Wish
 from wattfold.coordinator.policies.estimates import DEFAULT_TIME_S
-from wattfold.coordinator.policies.pbs_search import Known, PbsSearch
+from wattfold.coordinator.policies.pbs_search import PbsKnown, PbsSearch
 from wattfold.coordinator.policies.rounds import planned
 from wattfold.coordinator.policies.scheduler import (
     Decision,
@@ -48,12 +48,12 @@ class PbsScheduler(EasyScheduler):
         super().__init__(size=settings.size, kills_at_limit=False)
         self._settings, self._searching = settings, search
         self._kept: PbsSearch | None = None
-        self._known = Known()
+        self._known = PbsKnown()
 
     def site(self, site: Site) -> None:
         """Nodes and power from now on."""
         if site != self._site or site.nodes != self._site.nodes:
-            self._known = Known()
+            self._known = PbsKnown()
         super().site(site)
 
     @property
@@ -80,6 +80,8 @@ class PbsScheduler(EasyScheduler):
     def _searched(self, now_ns: int) -> Sequence[Decision]:
         settings = self._settings
         waits = [job for job in self._asks if job not in self._running]
+        if self._known.full:
+            self._known = PbsKnown()
         self._kept = self._search = self._searching(
             depth=settings.depth or DEPTHS[settings.order],
             looks_on=settings.reading == "reserve",

@@ -269,7 +269,7 @@ class Room:
         within = None if among is None else frozenset(among)
         fits: list[Fit] = []
         for at, (node_id, free) in enumerate(self.free.items()):
-            if len(free) < spec.unit_cores or (within is not None and node_id not in within):
+            if (within is not None and node_id not in within) or len(free) < spec.unit_cores:
                 continue
             if spec.exclusive and free != self.specs[node_id].cpus:
                 continue

@@ -23,6 +23,8 @@ MODULES = (
     "easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",
+    "described.andreas",
+    "described.edf",
 )
 """Modules beside this one with a ``DESCRIPTION``."""
 

@@ -17,7 +17,7 @@ from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.reservation import Windows
 from wattfold.coordinator.policies.placement import Room, largest_size, takes_whole_nodes
-from wattfold.coordinator.policies.stock import Stock, could_hold, wanted_text
+from wattfold.coordinator.policies.stock import Stock, wanted_text
 
 
 def startable(snapshot: Snapshot) -> tuple[Snapshot, tuple[Waiting, ...]]:
@@ -69,9 +69,17 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
             asked = _asked(view.spec)
             if asked not in missing:
                 told = stock.missing(view.spec)
-                missing[asked] = told, bool(told) and _never(view, snapshot)
+                missing[asked] = told, bool(told) and _never(view, snapshot, stock)
             reason, never = missing[asked]
-            one = replace(one, reason=reason, never=never) if reason else one
+            if reason:
+                start_ns, promise = one.start_ns, one.promise
+                one = Waiting(
+                    job_id=one.job_id,
+                    reason=reason,
+                    never=never,
+                    start_ns=start_ns,
+                    promise=promise,
+                )
         waiting.append(one)
     return replace(plan, waiting=tuple(waiting))
 
@@ -110,7 +118,7 @@ def _obstacle(view: JobView, room: Room, snapshot: Snapshot) -> Waiting | None:
         return Waiting(job_id=job_id, reason=yielding(view))
     missing = room.stock.missing(spec)
     if missing:
-        return Waiting(job_id=job_id, reason=missing, never=_never(view, snapshot))
+        return Waiting(job_id=job_id, reason=missing, never=_never(view, snapshot, room.stock))
     able = [node.spec.node_id for node in room.stock.nodes_for(spec)]
     takes_ns = room.takes_ns_at_most(view)
     if _enough_cores(view, room.open(spec, takes_ns, able), room):
@@ -148,11 +156,10 @@ def _has_cores(view: JobView, node_id: NodeId, room: Room) -> bool:
     return len(one) >= view.spec.least_size
 
 
-def _never(view: JobView, snapshot: Snapshot) -> bool:
+def _never(view: JobView, snapshot: Snapshot, stock: Stock) -> bool:
     if view.spec.unit is SizeUnit.UNITS:
         return largest_size(view.spec, snapshot.nodes) < view.spec.size_min
-    able = sum(could_hold(node, view.spec) for node in snapshot.nodes)
-    return able < (view.spec.size_min if view.spec.unit is SizeUnit.NODES else 1)
+    return stock.able(view.spec) < (view.spec.size_min if view.spec.unit is SizeUnit.NODES else 1)
 
 
 def _enough_cores(view: JobView, able: list[NodeId], room: Room) -> bool:

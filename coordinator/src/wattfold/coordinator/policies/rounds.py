@@ -28,6 +28,7 @@ from wattfold.coordinator.policies.placement import Room, nothing_in_reach, take
 from wattfold.coordinator.policies.placing import Wanted, placed, resized
 from wattfold.coordinator.policies.requests import startable, with_missing
 from wattfold.coordinator.policies.scheduler import (
+    FOR_NOBODY,
     Ask,
     AssigningScheduler,
     ChoosingScheduler,
@@ -163,7 +164,7 @@ class Rounds(NamedJobs):
             requests=beyond,
             resizable=self._resizable(view),
             promise=view.promise,
-            restart_s=view.restart_ns / NS_PER_S if view.nodes_may_change else 0.0,
+            resize_s=view.resize_ns / NS_PER_S,
             due_ns=spec.due_ns,
             dram_uw=spec.levels.dram_uw,
             waits=view.waits,
@@ -285,6 +286,9 @@ class Rounds(NamedJobs):
             del self._views[job]
 
     def _preempted(self, job: int, for_job: int) -> Preemption:
+        if for_job == FOR_NOBODY:
+            reason = "pre-empted to go on elsewhere or later, by the present plan"
+            return Preemption(job_id=self._views[job].job_id, for_job=NOBODY, reason=reason)
         waits = self._views[for_job].job_id
         reason = f"pre-empted for job {waits}"
         return Preemption(job_id=self._views[job].job_id, for_job=waits, reason=reason)
@@ -385,6 +389,11 @@ def site_of(world: Snapshot) -> Site:
         away=world.away,
         away_uw=world.away_uw,
         away_held_uw=world.away_held_uw,
+        ahead=tuple(
+            (one.from_ns, world.spendable_uw + one.budget_uw - world.budget_uw)
+            for one in world.ahead
+        ),
+        origin_s=world.origin_s,
     )
 
 

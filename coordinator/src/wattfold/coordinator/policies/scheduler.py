@@ -35,6 +35,10 @@ to the queue. The service has no such decision.
 """
 
 
+FOR_NOBODY = -1
+"""In place of the job that another one is pre-empted for."""
+
+
 class Ask(NamedTuple):
     """What a job asks for, as far as every policy looks at it. Sizes count as ``unit`` says."""
 
@@ -55,8 +59,8 @@ class Ask(NamedTuple):
     """Whether its size may change while it runs. Of whole nodes that is up to the driver."""
     promise: Promise | None = None
     """The start it was promised."""
-    restart_s: float = 0.0
-    """What each change of its size costs it by itself, because it starts again; 0 = it does not."""
+    resize_s: float = 0.0
+    """What each change of its size costs it by itself: a start anew, objects that move."""
     due_ns: int = -1
     """When it is to have ended; -1 = no matter."""
     dram_uw: int = 0
@@ -158,6 +162,10 @@ class Site:
     `spendable_uw`."""
     away_uw: int = 0
     away_held_uw: int = 0
+    ahead: tuple[tuple[int, int], ...] = ()
+    """Times at which `spendable_uw` will be another, by announced budgets, and what it will be."""
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of the zero of all times."""
 
 
 class Scheduler(Protocol):
@@ -259,7 +267,8 @@ class NamedScheduler(Scheduler, Protocol):
     def preemptions(self) -> Sequence[tuple[int, int]]:
         """Running jobs that the last decision wants back in the queue, each with the one for which.
 
-        They run on until they are gone; what they have is not decided about before.
+        That is `FOR_NOBODY` of training jobs that are to go on elsewhere or later. They run on
+        until they are gone; what they have is not decided about before.
         """
         return ()
 

@@ -7,7 +7,7 @@ the agent names them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -39,6 +39,8 @@ class Stock:
         self._views: dict[NodeId, NodeView] = {}
         self._bytes: dict[NodeId, int] = {}
         self._gpus: dict[NodeId, frozenset[str]] = {}
+        self._free: dict[NodeId, Amounts] = {}
+        """What is left of nodes that were looked at since anything of them changed."""
         self._counted: list[_Alike] | None = None
         """None: to be counted anew."""
 
@@ -46,12 +48,12 @@ class Stock:
         """An independent copy."""
         twin = Stock(self._nodes)
         twin._views = self._views
-        twin._bytes, twin._gpus = dict(self._bytes), dict(self._gpus)
+        twin._bytes, twin._gpus, twin._free = dict(self._bytes), dict(self._gpus), dict(self._free)
         return twin
 
     def take(self, share: Share) -> None:
         """Gives the memory and the GPUs of a share away."""
-        self._counted = None
+        self._change(share.node_id)
         if share.memory_bytes:
             self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) + share.memory_bytes
         if share.gpus:
@@ -59,7 +61,7 @@ class Stock:
 
     def give_back(self, share: Share) -> None:
         """Undoes `take`."""
-        self._counted = None
+        self._change(share.node_id)
         if share.memory_bytes:
             self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) - share.memory_bytes
         if share.gpus:
@@ -71,9 +73,13 @@ class Stock:
 
     def free(self, node_id: NodeId) -> Amounts:
         """What is left of a node; its cores are not counted here."""
-        view = self._view(node_id)
-        left_bytes = view.spec.memory_bytes - view.blocked_bytes - self._bytes.get(node_id, 0)
-        return Amounts(memory_bytes=max(left_bytes, 0), gpus=len(self.free_gpus(node_id)))
+        known = self._free.get(node_id)
+        if known is None:
+            view = self._view(node_id)
+            left_bytes = view.spec.memory_bytes - view.blocked_bytes - self._bytes.get(node_id, 0)
+            known = Amounts(memory_bytes=max(left_bytes, 0), gpus=len(self.free_gpus(node_id)))
+            self._free[node_id] = known
+        return known
 
     def free_gpus(self, node_id: NodeId) -> tuple[str, ...]:
         """GPUs of a node that nobody has."""
@@ -90,27 +96,39 @@ class Stock:
         if spec.unit is SizeUnit.UNITS:
             return self._missing_units(spec)
         needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
-        if not spec.requests or len(self.nodes_for(spec)) >= needed:
+        if not spec.requests or self._count(spec) >= needed:
             return ""
-        able = [node for node in self._nodes if could_hold(node, spec)]
-        if len(able) < needed:
-            return f"asks for {wanted_text(spec)}, which {_too_few(len(able))} in reach can hold"
-        free = {node.spec.node_id: self.free(node.spec.node_id) for node in able}
-        short = [name for name, left in free.items() if left.memory_bytes < spec.memory_bytes]
+        able = self.able(spec)
+        if able < needed:
+            return f"asks for {wanted_text(spec)}, which {_too_few(able)} in reach can hold"
+        names = [node.spec.node_id for node in self._nodes if could_hold(node, spec)]
+        short = [name for name in names if self.free(name).memory_bytes < spec.memory_bytes]
         on = "a node" if needed == 1 else f"each of {needed} nodes"
-        if len(able) - len(short) < needed:
-            told = [f"{memory_text(free[name].memory_bytes)} free on {name}" for name in short]
-            return f"needs {memory_text(spec.memory_bytes)} of memory on {on}: {_some(told)}"
-        told = [f"{left.gpus} free on {name}" for name, left in free.items()]
+        if able - len(short) < needed:
+            told = _some(short, lambda name: f"{memory_text(self.free(name).memory_bytes)} free")
+            return f"needs {memory_text(spec.memory_bytes)} of memory on {on}: {told}"
+        told = _some(names, lambda name: f"{self.free(name).gpus} free")
         also = f" beside {memory_text(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
-        return f"needs {gpus_text(spec.gpus)} on {on}{also}: {_some(told)}"
+        return f"needs {gpus_text(spec.gpus)} on {on}{also}: {told}"
+
+    def able(self, spec: JobSpec) -> int:
+        """How many nodes could hold a job that has them alone, or a unit of it."""
+        return sum(one.number for one in self._suiting(spec) if spec.unit_amounts <= one.capacity)
+
+    def _count(self, spec: JobSpec) -> int:
+        """How many nodes `holds` is true of."""
+        return sum(one.number for one in self._suiting(spec) if spec.unit_amounts <= one.free)
+
+    def _suiting(self, spec: JobSpec) -> list[_Alike]:
+        """The nodes with the features a job asks for, of those that it names."""
+        alike = self._count_alike(spec.among) if spec.among else self._alike()
+        return [one for one in alike if {*spec.features} <= {*one.features}]
 
     def _missing_units(self, spec: JobSpec) -> str:
         """`missing` of a job of units, which may share nodes."""
         if not spec.requests:
             return ""
-        alike = self._count_alike(spec.among) if spec.among else self._alike()
-        able = [one for one in alike if {*spec.features} <= {*one.features}]
+        able = self._suiting(spec)
         now = _over(spec, ((one.free, one.number) for one in able))
         most = _over(spec, ((one.capacity, one.number) for one in able))
         asked = f"{size_text(spec, spec.size_min)} with {wanted_text(spec)}{_where(spec)}"
@@ -137,6 +155,10 @@ class Stock:
             key = node.features, capacity, free
             found[key] = found.get(key, 0) + 1
         return [_Alike(*key, count) for key, count in found.items()]
+
+    def _change(self, node_id: NodeId) -> None:
+        self._free.pop(node_id, None)
+        self._counted = None
 
     def _taken_gpus(self, node_id: NodeId) -> frozenset[str]:
         return self._gpus.get(node_id, frozenset())
@@ -187,7 +209,8 @@ def _too_few(count: int) -> str:
     return "no node" if not count else f"only {count} of the nodes"
 
 
-def _some(told: Iterable[str]) -> str:
-    listed = list(told)
-    more = len(listed) - NAMED_MAX
-    return ", ".join(listed[:NAMED_MAX]) + (f" and {more} more nodes" if more > 0 else "")
+def _some(nodes: Sequence[NodeId], told: Callable[[NodeId], str]) -> str:
+    """What is told of nodes, of the first ones alone."""
+    more = len(nodes) - NAMED_MAX
+    named = ", ".join(f"{told(node)} on {node}" for node in nodes[:NAMED_MAX])
+    return named + (f" and {more} more nodes" if more > 0 else "")

@@ -108,7 +108,8 @@ class Timeline(Space[Need, NodesHold]):
         self._power = self._spread([power_uw])
         asked = nodes if amounts else ()
         self._bytes = self._spread([n.spec.memory_bytes - n.blocked_bytes for n in asked])
-        self._gpus = self._spread([len({*n.spec.gpus} - {*n.blocked_gpus}) for n in asked])
+        gpus = [len({*n.spec.gpus} - {*n.blocked_gpus}) for n in asked]
+        self._gpus: Ints = self._spread(gpus).astype(np.int16)
 
     def at(self, one: Request[Need], start_ns: int, end_ns: int) -> NodesHold | None:
         """A place from a start up to an end: on the nodes promised, or else on others."""
@@ -331,7 +332,7 @@ class Timeline(Space[Need, NodesHold]):
         self._cores[where] += np.asarray(sign * hold.cores, dtype=np.int16)
         if self._bytes.size:
             self._bytes[where] += sign * hold.memory_bytes
-            self._gpus[where] += sign * hold.gpus
+            self._gpus[where] += np.asarray(sign * hold.gpus, dtype=np.int16)
 
     def _split(self, time_ns: int) -> int:
         """The row that begins at a time."""

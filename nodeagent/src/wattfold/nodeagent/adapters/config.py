@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import re
 import socket
 import tomllib
 from collections.abc import Mapping
@@ -20,18 +19,16 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import valid_name
 from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import NS_PER_MS, NS_PER_S, uw_from_w
+from wattfold.nodeagent.adapters.config_error import ConfigError
+from wattfold.nodeagent.adapters.config_keys import EMULATION, TOP, Key
 from wattfold.nodeagent.adapters.emulated_zones import ZoneSpec
+from wattfold.nodeagent.adapters.gpu_config import GpuConfig, gpu_config
 from wattfold.nodeagent.adapters.host import memory_bytes, schedulable_cpus
-from wattfold.nodeagent.adapters.job_groups import PIDS_MAX_DEFAULT
 from wattfold.nodeagent.adapters.powercap import RangeSetting
 from wattfold.nodeagent.core.caps import quantised, quantised_up
 from wattfold.nodeagent.core.residual import AlarmRule
 from wattfold.nodeagent.emulation.fixtures import Fixture, FixtureError, load_fixture, shipped
 from wattfold.shims.locate import OMP_SHIM_VARIABLE, installed_omp_shim
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; the message names file, line, key, value and limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +75,8 @@ class Config:
     restore_on_stop: bool
     """Put the original limits back at an orderly stop, whatever the coordinator reckons with."""
     gpus: bool
-    gpu_ids: tuple[str, ...]
-    """GPUs offered to jobs where none is found by NVML."""
+    """Look for GPUs of this machine."""
+    gpu: GpuConfig
     features: tuple[str, ...]
     """What jobs may ask of this node by name."""
     memory_bytes: int
@@ -97,77 +94,6 @@ class Config:
         """
         folder = os.fsencode(self.state_dir.resolve())
         return f"{self.node_id}-{hashlib.sha256(folder).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
-    kind: type
-    default: Any = None
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    choices: tuple[str, ...] = ()
-    or_text: bool = False
-    """A switch that may name something as well."""
-    or_list: bool = False
-    """A text, or a list of texts; a text of the command line may be one with commas."""
-
-
-_TEXT = _Key(kind=str)
-_POWER = _Key(kind=float, low=0, high=100_000, unit=" W")
-_TOP = {
-    "node_id": _TEXT,
-    "listen": _TEXT,
-    "steps_listen": _TEXT,
-    "token_file": _TEXT,
-    "insecure": _Key(kind=bool, default=False),
-    "state_dir": _Key(kind=str, default="/var/lib/wattfold-agent"),
-    "run_dir": _Key(kind=str, default="/run/wattfold-agent"),
-    "cpus": _TEXT,
-    "powercap_root": _Key(kind=str, default="/sys/class/powercap"),
-    "cgroup_root": _Key(kind=str, default="/sys/fs/cgroup"),
-    "base_power_w": _Key(kind=float, default=0.0, low=0, high=100_000, unit=" W"),
-    "package_idle_w": _Key(kind=float, default=0.0, low=0, high=100_000, unit=" W"),
-    "floor_w": _POWER,
-    "dram_floor_w": _POWER,
-    "package_min_w": _POWER,
-    "package_max_w": _POWER,
-    "dram_min_w": _POWER,
-    "dram_max_w": _POWER,
-    "gpu_floor_w": _POWER,
-    "gpu_max_w": _POWER,
-    "gpus": _Key(kind=str, default="auto", or_list=True),
-    "features": _Key(kind=str, default="", or_list=True),
-    "memory_mib": _Key(kind=int, low=1, high=1 << 40),
-    "memory_limits": _Key(kind=str, default="auto", choices=("auto", "cgroup", "watch")),
-    "masks": _Key(kind=str, default="auto", choices=("auto", "cgroup", "affinity")),
-    "job_groups": _Key(kind=str, default="auto", choices=("auto", "cgroup", "off")),
-    "pids_max": _Key(kind=int, default=PIDS_MAX_DEFAULT, low=16, high=4_194_304),
-    "residual_alarm_percent": _Key(kind=float, default=5.0, low=0.1, high=100_000, unit=" %"),
-    "residual_window_s": _Key(kind=float, default=5.0, low=0.1, high=600, unit=" s"),
-    "omp_shim": _TEXT,
-    "kill_jobs_on_exit": _Key(kind=bool, default=False),
-    "restore_on_stop": _Key(kind=bool, default=False),
-    "emulate": _Key(kind=bool, default=False, or_text=True),
-}
-# The defaults are a Xeon E5-2620 running Lulesh, from the tables of PARM (SC14).
-_EMULATION = {
-    "a": _Key(kind=float, default=2.63, low=0, high=1000),
-    "b": _Key(kind=float, default=8.36, low=0, high=1000),
-    "c": _Key(kind=float, default=13.0, low=0, high=1000, unit=" W"),
-    "f_low_ghz": _Key(kind=float, default=1.2, low=0.1, high=10, unit=" GHz"),
-    "f_high_ghz": _Key(kind=float, default=2.0, low=0.1, high=10, unit=" GHz"),
-    "package_min_w": _Key(kind=float, default=25.0, low=0.125, high=4095, unit=" W"),
-    "package_max_w": _Key(kind=float, default=95.0, low=0.125, high=4095, unit=" W"),
-    "dram_min_w": _Key(kind=float, default=8.0, low=0.125, high=4095, unit=" W"),
-    "dram_max_w": _Key(kind=float, default=35.0, low=0.125, high=4095, unit=" W"),
-    "dram_idle_w": _Key(kind=float, default=2.0, low=0, high=4095, unit=" W"),
-    "dram_dynamic_w": _Key(kind=float, default=6.0, low=0, high=4095, unit=" W"),
-    "cpu_share": _Key(kind=float, default=1.0, low=0.01, high=1),
-    "window_ms": _Key(kind=float, default=100.0, low=50, high=60_000, unit=" ms"),
-    "energy_range_uj": _Key(kind=float, default=262143328850.0, low=1e6, high=4.3e15, unit=" uJ"),
-    "throttle": _Key(kind=str, default="auto", choices=("auto", "cgroup", "signals")),
-}
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -188,7 +114,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of the configuration to a command."""
     parser.add_argument("--config", metavar="FILE", help="TOML file; flags override it")
-    for name, key in _TOP.items():
+    for name, key in TOP.items():
         flag = "--" + name.replace("_", "-")
         if key.or_text:
             parser.add_argument(flag, nargs="?", const=True, default=None, metavar="FIXTURE")
@@ -196,7 +122,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(flag, action="store_const", const=True, default=None)
         else:
             parser.add_argument(flag, type=key.kind, choices=key.choices or None)
-    for name, key in _EMULATION.items():
+    for name, key in EMULATION.items():
         if name in ("throttle", "cpu_share"):
             flag = "--" + name.replace("_", "-")
             parser.add_argument(flag, type=key.kind, choices=key.choices or None)
@@ -216,7 +142,7 @@ def load_flags(flags: argparse.Namespace) -> Config:
     for name in ("throttle", "cpu_share"):
         if name in given:
             emulation[name] = given.pop(name)
-    top = source.checked(given, _TOP)
+    top = source.checked(given, TOP)
     return _build(top, source, emulation)
 
 
@@ -247,7 +173,7 @@ class _Source:
         return ConfigError(f"{self._path}:{line}: {key} {why}")
 
     def checked(
-        self, given: Mapping[str, Any], keys: Mapping[str, _Key], section: str = ""
+        self, given: Mapping[str, Any], keys: Mapping[str, Key], section: str = ""
     ) -> dict[str, Any]:
         """The values with defaults filled in. Raises ConfigError."""
         for name in given:
@@ -259,7 +185,7 @@ class _Source:
             for name, key in keys.items()
         }
 
-    def _value(self, name: str, given: Any, key: _Key, section: str) -> Any:
+    def _value(self, name: str, given: Any, key: Key, section: str) -> Any:
         value: Any = given
         if value is None:
             return None
@@ -285,7 +211,7 @@ class _Source:
 
 def _powercap_root(given: str, run_dir: Path | None) -> Path:
     """An emulated tree is made in the run folder unless another place is named."""
-    named = given != _TOP["powercap_root"].default and not given.endswith(".toml")
+    named = given != TOP["powercap_root"].default and not given.endswith(".toml")
     return Path(given) if named or run_dir is None else run_dir / "powercap"
 
 
@@ -294,7 +220,8 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
     if not valid_name(node_id):
         raise source.wrong("node_id", f"= {node_id!r} must be 1-63 of A-Z a-z 0-9 . _ -")
     run_dir = Path(top["run_dir"]).absolute()
-    emulated = _emulation(source, emulation) if top["emulate"] is True else None
+    given = source.checked(emulation, EMULATION, "emulation")
+    emulated = _emulation(source, given) if top["emulate"] is True else None
     fixture = _fixture(top, source)
     made_in = run_dir if emulated or fixture else None
     return Config(
@@ -322,7 +249,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         restore_on_stop=top["restore_on_stop"],
         # What is emulated has no GPUs, and those of this host are not part of it.
         gpus=top["gpus"] == "auto" and not emulated and not fixture,
-        gpu_ids=_gpu_ids(top, source),
+        gpu=gpu_config(top, given, _names("gpus", top, source), source),
         features=_names("features", top, source),
         memory_bytes=_memory_bytes(top, source),
         memory_limits=top["memory_limits"],
@@ -338,18 +265,6 @@ def _names(key: str, top: dict[str, Any], source: _Source) -> tuple[str, ...]:
             raise source.wrong(key, f"= {name!r} must be names of 1-63 of A-Z a-z 0-9 . _ -")
     if len(set(names)) < len(names):
         raise source.wrong(key, f"= {', '.join(names)} names something twice")
-    return names
-
-
-def _gpu_ids(top: dict[str, Any], source: _Source) -> tuple[str, ...]:
-    if top["gpus"] in ("auto", "off"):
-        return ()
-    names = _names("gpus", top, source)
-    for name in names:
-        if not re.fullmatch(r"\d{1,4}|(GPU|MIG)-.+", name):
-            raise source.wrong(
-                "gpus", f"= {name!r} must be auto, off, or numbers and UUIDs (GPU-...) of GPUs"
-            )
     return names
 
 
@@ -493,8 +408,7 @@ def _uw(watts: float | None) -> int | None:
     return None if watts is None else uw_from_w(watts)
 
 
-def _emulation(source: _Source, given: dict[str, Any]) -> EmulationConfig:
-    v = source.checked(given, _EMULATION, "emulation")
+def _emulation(source: _Source, v: dict[str, Any]) -> EmulationConfig:
     for key, low, high, unit in (
         ("package_max_w", "package_min_w", "package_max_w", "W"),
         ("dram_max_w", "dram_min_w", "dram_max_w", "W"),

@@ -15,13 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.ids import JobId
-from wattfold.contract.units import NS_PER_S, UW_PER_W, w_from_uw
+from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
+from wattfold.nodeagent.adapters.emulated_gpus import EmulatedGpus
+from wattfold.nodeagent.adapters.emulated_zone import EmulatedZone, ZoneRange, keep
 from wattfold.nodeagent.adapters.procfs import descendants
 from wattfold.nodeagent.adapters.throttle import Throttle
-from wattfold.nodeagent.core.caps import quantised
-from wattfold.nodeagent.core.emulation_model import EmulationModel, OperatingPoint, draw
+from wattfold.nodeagent.core.emulation_model import (
+    BACKLOG_S_MAX,
+    EmulationModel,
+    OperatingPoint,
+    draw,
+)
 
 _MODEL_TICK_NS = 50_000_000
 _GAP_NS_MAX = NS_PER_S
@@ -40,66 +46,47 @@ class ZoneSpec:
     window_us: int
     energy_range_uj: int
 
+    @property
+    def package(self) -> ZoneRange:
+        """The zone of the package."""
+        return self._zone(self.package_uw_min, self.package_uw_max)
+
+    @property
+    def dram(self) -> ZoneRange:
+        """The zone of its DRAM."""
+        return self._zone(self.dram_uw_min, self.dram_uw_max)
+
+    def _zone(self, uw_min: int, uw_max: int) -> ZoneRange:
+        return ZoneRange(
+            uw_min=uw_min,
+            uw_max=uw_max,
+            window_us=self.window_us,
+            energy_range_uj=self.energy_range_uj,
+        )
+
 
 class EmulatedTree:
-    """The files. Every write replaces the file, so that a reader never sees half a number."""
+    """The zones of a package and its DRAM."""
 
     def __init__(self, root: Path, spec: ZoneSpec) -> None:
-        self.root = root
-        self._spec = spec
-        self._package = root / "intel-rapl:0"
-        self._dram = self._package / "intel-rapl:0:0"
-        self._limits_uw: dict[Path, int] = {}
-        self._energy_uj: dict[Path, float] = {}
-        self._make()
-
-    def limits_w(self) -> tuple[float, float]:
-        """Package and DRAM limit in force, W, after rounding and clipping what was written."""
-        spec = self._spec
-        package = self._limit(self._package, spec.package_uw_min, spec.package_uw_max)
-        dram = self._limit(self._dram, spec.dram_uw_min, spec.dram_uw_max)
-        return w_from_uw(package), w_from_uw(dram)
-
-    def advance(self, package_w: float, dram_w: float, elapsed_s: float) -> None:
-        """Adds the energy of a time to the counters, which wrap."""
-        for zone, power_w in ((self._package, package_w), (self._dram, dram_w)):
-            energy = self._energy_uj[zone] + power_w * elapsed_s * UW_PER_W
-            self._energy_uj[zone] = energy % self._spec.energy_range_uj
-            _replace(zone / "energy_uj", int(self._energy_uj[zone]))
-
-    def _make(self) -> None:
-        spec = self._spec
-        (self.root / "intel-rapl").mkdir(parents=True, exist_ok=True)
-        _keep(self.root / "intel-rapl" / "enabled", 1)
-        self._make_zone(self._package, "package-0", spec.package_uw_max)
-        self._make_zone(self._dram, "dram", spec.dram_uw_max)
-        link = self.root / "intel-rapl:0:0"
+        (root / "intel-rapl").mkdir(parents=True, exist_ok=True)
+        keep(root / "intel-rapl" / "enabled", 1)
+        package = root / "intel-rapl:0"
+        dram = package / "intel-rapl:0:0"
+        self._package = EmulatedZone(package, "package-0", spec.package)
+        self._dram = EmulatedZone(dram, "dram", spec.dram)
+        link = root / "intel-rapl:0:0"
         if not link.is_symlink():
             link.symlink_to("intel-rapl:0/intel-rapl:0:0")
 
-    def _make_zone(self, zone: Path, name: str, uw_max: int) -> None:
-        zone.mkdir(parents=True, exist_ok=True)
-        _replace(zone / "name", name)
-        _keep(zone / "enabled", 1)
-        _replace(zone / "max_energy_range_uj", self._spec.energy_range_uj)
-        _replace(zone / "constraint_0_name", "long_term")
-        _keep(zone / "constraint_0_power_limit_uw", uw_max)
-        _replace(zone / "constraint_0_max_power_uw", uw_max)
-        _replace(zone / "constraint_0_time_window_us", self._spec.window_us)
-        _keep(zone / "energy_uj", 0)
-        self._limits_uw[zone] = uw_max
-        self._energy_uj[zone] = _number(zone / "energy_uj") or 0
+    def limits_w(self) -> tuple[float, float]:
+        """Package and DRAM limit in force, W, after rounding and clipping what was written."""
+        return w_from_uw(self._package.limit_uw()), w_from_uw(self._dram.limit_uw())
 
-    def _limit(self, zone: Path, uw_min: int, uw_max: int) -> int:
-        path = zone / "constraint_0_power_limit_uw"
-        written = _number(path)
-        # An unreadable file is a write in progress or nonsense: hardware keeps what it had.
-        if written is not None:
-            held = min(uw_max, max(uw_min, quantised(written)))
-            self._limits_uw[zone] = held
-            if held != written:
-                _replace(path, held)
-        return self._limits_uw[zone]
+    def advance(self, package_w: float, dram_w: float, elapsed_s: float) -> None:
+        """Adds the energy of a time to the counters, which wrap."""
+        self._package.advance(package_w, elapsed_s)
+        self._dram.advance(dram_w, elapsed_s)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,15 +95,24 @@ class _Job:
     keeper: int
     cpu_ns: int
     members: list[int]
+    gpus: tuple[str, ...] = ()
+    backlog_s: float = 0.0
+    """CPU seconds used that its GPUs are still to be charged with."""
 
 
 class EmulatedFirmware:
     """The thread behind the tree. Methods may be called from any thread."""
 
     def __init__(
-        self, tree: EmulatedTree, model: EmulationModel, throttle: Throttle, clock: CpuClock
+        self,
+        tree: EmulatedTree,
+        model: EmulationModel,
+        throttle: Throttle,
+        clock: CpuClock,
+        gpus: EmulatedGpus | None = None,
     ) -> None:
         self._tree = tree
+        self._gpus = gpus
         self._model = model
         self._throttle = throttle
         self._clock = clock
@@ -153,12 +149,13 @@ class EmulatedFirmware:
         """Where is kept what the throttle has stopped of a job; empty = it stops nothing."""
         return str(self._throttle.stopped_path(job) or "")
 
-    def prepare(self, job: JobId, cores: int) -> tuple[Path, ...]:
+    def prepare(self, job: JobId, cores: int, gpus: tuple[str, ...] = ()) -> tuple[Path, ...]:
         """Holds a job that is to start, counting its cores at once; files to write itself into."""
         with self._lock:
-            self._jobs[job] = _Job(cores=cores, keeper=0, cpu_ns=0, members=[])
+            held = _Job(cores=cores, keeper=0, cpu_ns=0, members=[], gpus=gpus)
+            self._jobs[job] = held
             self._operate()
-            files = self._throttle.prepare(job, self._quota(cores))
+            files = self._throttle.prepare(job, self._quota(held))
         self.jobs_changed()
         return files
 
@@ -167,14 +164,15 @@ class EmulatedFirmware:
         with self._lock:
             self._jobs[job].keeper = keeper
 
-    def adopt(self, job: JobId, keeper: int, cores: int) -> None:
+    def adopt(self, job: JobId, keeper: int, cores: int, gpus: tuple[str, ...] = ()) -> None:
         """A job of an earlier agent; what it has used so far is not charged again."""
         members = descendants(keeper)
         with self._lock:
             used_ns = self._clock.read_ns(job, keeper, members)
-            self._jobs[job] = _Job(cores=cores, keeper=keeper, cpu_ns=used_ns, members=members)
+            held = _Job(cores=cores, keeper=keeper, cpu_ns=used_ns, members=members, gpus=gpus)
+            self._jobs[job] = held
             self._operate()
-            self._throttle.prepare(job, self._quota(cores))
+            self._throttle.prepare(job, self._quota(held))
         self.jobs_changed()
 
     def resize(self, job: JobId, cores: int) -> None:
@@ -204,10 +202,13 @@ class EmulatedFirmware:
             self._operate()
         self.jobs_changed()
 
-    def floor_writes(self, package_uw: int, dram_uw: int) -> list[tuple[Path, str]]:
+    def floor_writes(
+        self, package_uw: int, dram_uw: int, gpu_uw: int = 0
+    ) -> list[tuple[Path, str]]:
         """What holds the jobs to these caps if this thread dies with the agent.
 
-        Only the bandwidth controller goes on without it; with signals there is nothing to write.
+        ``gpu_uw``: of each GPU. Only the bandwidth controller goes on without it; with signals
+        there is nothing to write.
         """
         with self._lock:
             caps_w = (w_from_uw(package_uw), w_from_uw(dram_uw))
@@ -215,7 +216,9 @@ class EmulatedFirmware:
             return [
                 write
                 for name, job in self._jobs.items()
-                for write in self._throttle.quota_writes(name, self._quota(job.cores, point))
+                for write in self._throttle.quota_writes(
+                    name, self._quota(job, point, w_from_uw(gpu_uw))
+                )
             ]
 
     def _run(self) -> None:
@@ -242,6 +245,8 @@ class EmulatedFirmware:
             job.members = descendants(job.keeper) if self._needs_members() else []
             cpu_ns = self._clock.read_ns(name, job.keeper, job.members)
             used_ns += cpu_ns - job.cpu_ns
+            if job.gpus:
+                job.backlog_s += (cpu_ns - job.cpu_ns) / NS_PER_S
             job.cpu_ns = cpu_ns
             self._throttle.tick(name, cpu_ns, now_ns, _fresh(job.keeper))
         return used_ns
@@ -255,23 +260,52 @@ class EmulatedFirmware:
         result = draw(self._model, self._point, self._held(), self._backlog_s, elapsed_s)
         self._backlog_s = result.backlog_s
         self._tree.advance(result.package_w, result.dram_w, elapsed_s)
+        if self._gpus is not None:
+            self._gpus.advance(self._gpus_busy(elapsed_s), elapsed_s)
+
+    def _gpus_busy(self, elapsed_s: float) -> dict[str, float]:
+        """Of each GPU that a job has, the share of this time in which it worked.
+
+        That is how much of what it allows its job has used; what is beyond comes later, as with
+        packages.
+        """
+        found: dict[str, float] = {}
+        for job in self._jobs.values():
+            if not job.gpus:
+                continue
+            most_s = max(1, job.cores) * self._model.cpu_share * self._speed(job) * elapsed_s
+            charged_s = min(job.backlog_s, most_s)
+            job.backlog_s = min(job.backlog_s - charged_s, BACKLOG_S_MAX * max(1, job.cores))
+            found |= dict.fromkeys(job.gpus, charged_s / most_s if most_s > 0 else 0.0)
+        return found
 
     def _operate(self) -> None:
         """Finds the operating point for the limits in force and sets all quotas."""
         package_w, dram_w = self._tree.limits_w()
         self._point = self._model.operating_point(package_w, dram_w, self._held())
+        if self._gpus is not None:
+            self._gpus.operate()
         for name, job in self._jobs.items():
             if not job.keeper:
                 continue
             try:
-                self._throttle.set_quota(name, self._quota(job.cores))
+                self._throttle.set_quota(name, self._quota(job))
             except OSError as error:
                 logs.warning("quota_not_set", job=name, why=error)
 
-    def _quota(self, cores: int, point: OperatingPoint | None = None) -> float:
-        """Cores' worth of CPU time. What is left of a job without cores is slowed as one core is:
-        the job would wait for it."""
-        return self._model.quota(max(1, cores), point or self._point)
+    def _quota(
+        self, job: _Job, point: OperatingPoint | None = None, gpu_w: float | None = None
+    ) -> float:
+        """Cores' worth of CPU time: as its package and its GPUs allow, whichever is the less.
+
+        What is left of a job without cores is slowed as one core is: the job would wait for it.
+        """
+        cores = max(1, job.cores)
+        by_gpus = cores * self._model.cpu_share * self._speed(job, gpu_w)
+        return min(self._model.quota(cores, point or self._point), by_gpus)
+
+    def _speed(self, job: _Job, gpu_w: float | None = None) -> float:
+        return self._gpus.speed(job.gpus, gpu_w) if self._gpus is not None else 1.0
 
     def _held(self) -> int:
         return min(self._model.cores, sum(job.cores for job in self._jobs.values()))
@@ -279,21 +313,3 @@ class EmulatedFirmware:
 
 def _fresh(keeper: int) -> Callable[[], list[int]]:
     return lambda: descendants(keeper)
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
-
-
-def _keep(path: Path, value: int) -> None:
-    if _number(path) is None:
-        _replace(path, value)
-
-
-def _replace(path: Path, value: int | str) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(f"{value}\n", encoding="ascii")
-    temporary.rename(path)

@@ -22,6 +22,7 @@ from wattfold.nodeagent.service.accounting import Accounting
 from wattfold.nodeagent.service.jobs import NodeJobs
 from wattfold.nodeagent.service.node_total import node_total
 from wattfold.nodeagent.service.power import NodePower
+from wattfold.nodeagent.service.records import Job
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
 
@@ -105,6 +106,8 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
                 acknowledged_in_ns=change.acknowledged_in_ns,
                 processor_map=change.processor_map,
                 map_applied=change.map_applied,
+                stalled_ns=change.stalled_ns if change.stalled_ns >= 0 else None,
+                moved_bytes=change.moved_bytes if change.moved_bytes >= 0 else None,
             )
 
         return await self._command(request, context, act)
@@ -256,7 +259,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             uptime_ns=now_ns - self._started_ns,
             interval_ns=now_ns - last_ns,
             zones=_zone_power(self._power, interval_ns, now_ns),
-            jobs=[wire.job_usage(j, self._jobs.shims.view(j.id)) for j in jobs if j.live],
+            jobs=[self._job_usage(j, now_ns) for j in jobs if j.live],
             ended=[wire.process_info(j, now_ns) for j in jobs if not j.live],
             lease_remaining_ns=self._power.remaining_ns(),
             at_floor=self._power.at_floor,
@@ -264,6 +267,10 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             not_held_count=self._power.not_held_count,
             node_power=wire.node_power_message(total, span_ns) if total else None,
         )
+
+    def _job_usage(self, job: Job, now_ns: int) -> pb.JobUsage:
+        gpus = self._accounting.gpus.readings(job, now_ns)
+        return wire.job_usage(job, self._jobs.shims.view(job.id), gpus)
 
     async def _command(
         self, request: Any, context: Context, act: Callable[[], Awaitable[Response]]

@@ -8,15 +8,18 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from wattfold.nodeagent.adapters.config import Config
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism, cpuset_here
+from wattfold.nodeagent.adapters.gpu_access import AccessMechanism, access_roots
 from wattfold.nodeagent.adapters.job_groups import ending_root, pids_here
 from wattfold.nodeagent.adapters.powercap_files import may
 from wattfold.nodeagent.adapters.state_store import unsafe_parent
 from wattfold.nodeagent.adapters.throttle import bandwidth_here
 from wattfold.nodeagent.core.findings import GIVE_WRITE, Finding, Status
+from wattfold.nodeagent.core.gpus import NodeGpu
 
 _GROUP = "wattfold"
 _LIBZMQ = "libzmq.so.5"
@@ -102,6 +105,30 @@ def throttle(config: Config) -> list[Finding]:
             remedy="let the agent write the CPU controller of a cgroup (usually as root)",
         )
     ]
+
+
+def gpu_access(config: Config, gpus: Sequence[NodeGpu]) -> list[Finding]:
+    """How jobs would be kept from GPUs that are not their own; nothing where there are none."""
+    if not gpus:
+        return []
+    if config.gpu.access == "off":
+        return [_access(Status.OK, "jobs are told which are theirs, as configured")]
+    if config.gpu.emulated is not None:
+        return [_access(Status.OK, "emulated ones have no devices that could be opened")]
+    short = Status.NO if config.gpu.access == "cgroup" else Status.LIMITED
+    told = "jobs are told which are theirs and could open others"
+    if not any(gpu.devices for gpu in gpus):
+        return [_access(short, f"{told}: their device nodes are not known", "set gpu_devices")]
+    for root, mechanism in access_roots(config.cgroup_root):
+        v2 = mechanism is AccessMechanism.CGROUP_V2
+        if group_usable(root, v2=v2) and (not v2 or os.geteuid() == 0):
+            tried = ", which is tried at the start" if v2 else ""
+            return [_access(Status.OK, f"by the {mechanism.value} in {root}{tried}")]
+    return [_access(short, f"{told}: no control group can deny devices", GIVE_WRITE)]
+
+
+def _access(status: Status, finding: str, remedy: str = "") -> Finding:
+    return Finding(subject="access to GPUs", status=status, finding=finding, remedy=remedy)
 
 
 def folders(config: Config) -> list[Finding]:

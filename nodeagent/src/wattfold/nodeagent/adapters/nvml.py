@@ -24,11 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
-from wattfold.nodeagent.adapters.hsmp import JoinedFiles
-from wattfold.nodeagent.adapters.powercap_files import ZoneFiles
-from wattfold.nodeagent.core.gpu_findings import GpuFacts, GpusFacts
+from wattfold.nodeagent.core.energy import PowerSum
+from wattfold.nodeagent.core.gpu_findings import GpuFacts
+from wattfold.nodeagent.core.gpus import DeviceNode, GpuVendor, NodeGpu, model_word
 from wattfold.nodeagent.guard import GPU_LIBRARY
 
 DEVICE = Path("/dev/nvidiactl")
@@ -39,15 +38,27 @@ _LIMIT = "constraint_0_power_limit_uw"
 _MIN = "constraint_0_min_power_uw"
 _MAX = "constraint_0_max_power_uw"
 _UW_PER_MW = 1000
-_VENDOR, _DISPLAY_CLASS = "0x10de", "0x03"
-_ERRNOS = {
-    "NVML_ERROR_NOT_SUPPORTED": errno.EOPNOTSUPP,
-    "NVML_ERROR_NO_PERMISSION": errno.EACCES,
-    "NVML_ERROR_GPU_IS_LOST": errno.ENODEV,
-    "NVML_ERROR_NOT_FOUND": errno.ENODEV,
-    "NVML_ERROR_INVALID_ARGUMENT": errno.EINVAL,
-    "NVML_ERROR_TIMEOUT": errno.ETIMEDOUT,
+_RESET = "it must be reset, while nothing uses it, this agent included: nvidia-smi --gpu-reset"
+_UPGRADED = "the driver was upgraded under its old module: load that anew or reboot the node"
+_ERRORS = {
+    1: (errno.EIO, "the library was closed"),
+    2: (errno.EINVAL, ""),
+    3: (errno.EOPNOTSUPP, ""),
+    4: (errno.EACCES, ""),
+    6: (errno.ENODEV, ""),
+    9: (errno.ENXIO, "load the driver: nvidia-smi must list the GPUs"),
+    10: (errno.ETIMEDOUT, ""),
+    13: (errno.EOPNOTSUPP, "the driver is older than this call"),
+    15: (errno.ENODEV, "it fell off the bus, Xid 79 in dmesg: reboot the node"),
+    16: (errno.EIO, _RESET),
+    18: (errno.EIO, _UPGRADED),
+    19: (errno.EBUSY, ""),
+    28: (errno.ENODEV, ""),
+    999: (errno.EIO, "also said where a control group denies this process the device"),
 }
+"""What the codes of the library mean here, and what its own words leave out."""
+_MAJOR = 195
+"""Of /dev/nvidia0 and its like, by the kernel's list of devices."""
 _OF_THE_CALL = (errno.EOPNOTSUPP, errno.EACCES)
 """Errors after which the handle is as good as before."""
 
@@ -58,10 +69,10 @@ class _Gpu:
     index: int
     model: str
     handle: Any
+    minor: int | None = None
+    """Of its device node, which is not its index; None = not told."""
     counts_energy: bool = True
-    drawn: list[tuple[int, int]] = field(default_factory=list)
-    """The last power, microwatts, and its time, where energy has to be added up from power."""
-    energy_uj: int = 0
+    drawn: PowerSum = field(default_factory=PowerSum)
 
     @property
     def folder(self) -> str:
@@ -119,6 +130,10 @@ class NvmlFiles:
                 # 64 bits of millijoules do not wrap. A counter that falls was set back (the driver
                 # was loaded again): with no range, that counts nothing.
                 return "0"
+            case "busy_percent":
+                return str(int(self._ask(gpu, "nvmlDeviceGetUtilizationRates").gpu))
+            case "memory_used_bytes":
+                return str(int(self._ask(gpu, "nvmlDeviceGetMemoryInfo").used))
         raise FileNotFoundError(errno.ENOENT, "NVML has no such value", file)
 
     def read_counter(self, folder: str, file: str) -> tuple[str, int]:
@@ -164,6 +179,19 @@ class NvmlFiles:
             for g in gpus
         )
 
+    def gpus(self) -> tuple[NodeGpu, ...]:
+        """The same as GPUs that jobs may have."""
+        return tuple(
+            NodeGpu(
+                id=gpu.uuid,
+                vendor=GpuVendor.NVIDIA,
+                index=gpu.index,
+                model=model_word(gpu.model),
+                devices=() if gpu.minor is None else (_device(gpu.minor),),
+            )
+            for gpu in sorted(self._gpus.values(), key=lambda gpu: gpu.index)
+        )
+
     def _open(self, index: int) -> None:
         try:
             handle = self._call("nvmlDeviceGetHandleByIndex", index)
@@ -176,6 +204,8 @@ class NvmlFiles:
         with contextlib.suppress(OSError):
             model = self._call("nvmlDeviceGetName", handle)
         gpu = _Gpu(uuid=uuid, index=index, model=model, handle=handle)
+        with contextlib.suppress(OSError):
+            gpu.minor = int(self._call("nvmlDeviceGetMinorNumber", handle))
         self._gpus[gpu.folder] = gpu
 
     def _gpu(self, folder: str) -> _Gpu:
@@ -237,11 +267,7 @@ class NvmlFiles:
             else:
                 return energy_mj * _UW_PER_MW
         power_uw = int(self._ask(gpu, "nvmlDeviceGetPowerUsage")) * _UW_PER_MW
-        now_ns = self._now_ns()
-        for before_ns, before_uw in gpu.drawn:
-            gpu.energy_uj += (before_uw + power_uw) * (now_ns - before_ns) // (2 * NS_PER_S)
-        gpu.drawn = [(now_ns, power_uw)]
-        return gpu.energy_uj
+        return gpu.drawn.after(power_uw, self._now_ns())
 
     def _ask(self, gpu: _Gpu, function: str, *arguments: object) -> Any:
         """A call about one GPU. Raises OSError."""
@@ -261,53 +287,24 @@ class NvmlFiles:
         try:
             return getattr(library, function)(*arguments)
         except library.NVMLError as error:
-            raise _os_error(library, error) from error
+            raise _os_error(error) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpus:
-    """The GPUs of this machine: ``files`` is None where none can be reached, ``facts`` say why."""
-
-    files: NvmlFiles | None
-    facts: GpusFacts
-
-    def joined_to(self, files: ZoneFiles) -> ZoneFiles:
-        """Zones with those of the GPUs."""
-        return files if self.files is None else JoinedFiles([files, self.files])
+def _device(minor: int) -> DeviceNode:
+    return DeviceNode(major=_MAJOR, minor=minor, path=f"/dev/nvidia{minor}")
 
 
-def find_gpus(
-    host: Path = Path("/"), library: Library | None = None, *, privileged: bool | None = None
-) -> Gpus:
-    """Opens NVML. ``host``: the root of the file system; ``library``: default is pynvml.
+def open_nvml(library: Library | None = None, *, privileged: bool | None = None) -> NvmlFiles:
+    """Loads and opens the library. Raises OSError, ImportError; it may take long on a sick GPU.
 
-    ``privileged``: whether limits may be set; default is whether this account is root.
+    ``library``: default is pynvml; ``privileged``: default is whether this account is root.
     """
-    pci = _pci_count(host)
-    files, why = None, ""
+    opened = library or _module()
     try:
-        opened = library or _module()
-    except OSError as error:
-        why = f"the driver's library cannot be loaded: {error}"
-    except ImportError:
-        why = "the package nvidia-ml-py is not installed"
-    else:
-        try:
-            opened.nvmlInit()
-            files = NvmlFiles(opened, privileged=privileged)
-        except opened.NVMLError as error:
-            why = str(error)
-        except OSError as error:
-            why = error.strerror or str(error)
-    if why and pci:
-        logs.warning("gpus_out_of_reach", gpus=pci, why=why)
-    facts = GpusFacts(
-        on_bus=pci,
-        why=why,
-        gpus=files.facts() if files else (),
-        unopened=tuple((files.unopened if files else {}).items()),
-    )
-    return Gpus(files=files, facts=facts)
+        opened.nvmlInit()
+        return NvmlFiles(opened, privileged=privileged)
+    except opened.NVMLError as error:
+        raise _os_error(error) from error
 
 
 def _module() -> Library:
@@ -316,21 +313,6 @@ def _module() -> Library:
     return importlib.import_module("pynvml")
 
 
-def _pci_count(host: Path) -> int:
-    """Display controllers of the vendor on the PCI bus: what should be there."""
-    found = 0
-    for folder in (host / "sys/bus/pci/devices").glob("*"):
-        try:
-            vendor = (folder / "vendor").read_text(encoding="ascii").strip()
-            display = (folder / "class").read_text(encoding="ascii").startswith(_DISPLAY_CLASS)
-        except OSError:
-            continue
-        found += vendor == _VENDOR and display
-    return found
-
-
-def _os_error(library: Library, error: Any) -> OSError:
-    for name, number in _ERRNOS.items():
-        if error.value == getattr(library, name):
-            return OSError(number, f"NVML: {error}")
-    return OSError(errno.EIO, f"NVML: {error}")
+def _os_error(error: Any) -> OSError:
+    number, words = _ERRORS.get(error.value, (errno.EIO, ""))
+    return OSError(number, f"NVML: {error}" + (f" ({words})" if words else ""))

@@ -23,8 +23,8 @@ from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.msr import HardwareRange, MsrRanges
 from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.adapters.powercap_interface import (
-    Change,
     Interface,
+    Look,
     Readings,
     identity,
     in_force_uw,
@@ -67,18 +67,6 @@ class RangeSetting:
         return self.package_uw_min, self.package_uw_max, self.package_floor_uw
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """A zone as it is now: ``changes`` by somebody else, and why something could not be read.
-
-    ``cap_uw``: as :meth:`PowercapZone.read_cap_uw` has it, None if it cannot be told.
-    """
-
-    cap_uw: int | None
-    changes: tuple[Change, ...]
-    unreadable: str
-
-
 class PowercapZone:
     """One zone by its role: the folders that show it, its range, and what it can do."""
 
@@ -105,6 +93,11 @@ class PowercapZone:
     def path(self) -> Path:
         """The folder of the first interface."""
         return self._files.path(self._all[0].folder)
+
+    @property
+    def folder(self) -> str:
+        """The first interface, as its files know it."""
+        return self._all[0].folder
 
     @property
     def twins(self) -> list[str]:
@@ -192,6 +185,14 @@ class PowercapZone:
         text, age_ns = self._files.read_counter(self._meter.folder, "energy_uj")
         return int(text), age_ns
 
+    def told(self, file: str) -> tuple[int | None, int]:
+        """Something else that is told of it, and its age, nanoseconds; None = it is not."""
+        try:
+            text, age_ns = self._files.read_counter(self._meter.folder, file)
+            return int(text), age_ns
+        except (OSError, ValueError):
+            return None, 0
+
     def write_cap_uw(self, cap_uw: int) -> int:
         """Sets the limits of all interfaces and switches them on; the value read back.
 
@@ -240,9 +241,7 @@ class PowercapZone:
                 if f"{interface.folder}/{file}" in known
             }
         if not self._capping and not self.cannot_cap:
-            self.cannot_cap = (
-                f"the limit of {self.path.name} could not be saved, so it is not changed"
-            )
+            self.cannot_cap = f"the limit of {self.folder} could not be saved, so it is not changed"
 
     def _switch_known(self, folder: str, known: dict[str, int]) -> bool:
         """Whether a zone that must be switched on can be switched off again."""
@@ -255,14 +254,16 @@ class PowercapZone:
             return []
         found = []
         for interface in self._capping:
-            folder = self._files.path(interface.folder).absolute()
-            found += [
-                (folder / file, str(self.limits.floor_uw))
+            limits = [
+                self._files.path(interface.folder, file).absolute()
                 for file in interface.limit_files()
                 if f"{interface.folder}/{file}" not in self._unsaved
             ]
-            if self._files.may(interface.folder, "enabled", os.R_OK):
-                found.append((folder / "enabled", "1"))
+            found += [(path, str(self.limits.floor_uw)) for path in limits]
+            switch = self._files.path(interface.folder, "enabled").absolute()
+            # Of some drivers the limit itself is the switch.
+            if switch not in limits and self._files.may(interface.folder, "enabled", os.R_OK):
+                found.append((switch, "1"))
         return found
 
     def snapshot(self) -> dict[str, int]:
@@ -341,7 +342,7 @@ class PowercapZone:
             else:
                 return
         self._meter = self._all[0]
-        self.cannot_measure = f"energy of {self.path.name} is unreadable: {why}"
+        self.cannot_measure = f"energy of {self.folder} is unreadable: {why}"
 
     def _describe_caps(self, setting: RangeSetting, hardware: HardwareRange | None) -> None:
         uw_min, uw_max, floor_uw = setting.of(self.kind)
@@ -351,7 +352,7 @@ class PowercapZone:
         try:
             present_uw = self.read_cap_uw()
         except OSError as error:
-            self.cannot_cap = f"limits of {self.path.name} are unreadable: {error}"
+            self.cannot_cap = f"limits of {self.folder} are unreadable: {error}"
             return
         named = hardware or HardwareRange(cap_uw_min=0, cap_uw_max=0)
         uw_max = uw_max or self._hardware_max(named.cap_uw_max or present_uw)
@@ -415,7 +416,7 @@ class PowercapZone:
         return min(windows, default=0)
 
     def _energy_only(self) -> OSError:
-        what = f"{self.path.name} has no long_term constraint (energy only)"
+        what = f"{self.folder} has no long_term constraint (energy only)"
         return OSError(errno.ENODATA, what)
 
     def _key(self, name: str) -> str:

@@ -14,7 +14,9 @@ from typing import Protocol
 
 _ATTRIBUTE_BYTES_MAX = 4096
 """An attribute of sysfs is at most a page."""
-_FOLDER = re.compile(r"intel-rapl(-mmio)?:[0-9a-f]+(:[0-9a-f]+)?\Z")
+EMULATED_GPU = "emulated-gpu:"
+"""No kernel has zones of this name; trees of emulated machines may."""
+_FOLDER = re.compile(rf"(intel-rapl(-mmio)?:[0-9a-f]+(:[0-9a-f]+)?|{EMULATED_GPU}[0-9]+)\Z")
 
 
 class ZoneFiles(Protocol):
@@ -61,7 +63,8 @@ class RealFiles:
     def folders(self) -> list[str]:
         """The zones of all interfaces, those of the main one first."""
         # Children are links beside their parents in sysfs; a copied tree may have them inside only.
-        for pattern in ("intel-rapl*:*", "intel-rapl*:*/intel-rapl*:*"):
+        patterns = ("intel-rapl*:*", "intel-rapl*:*/intel-rapl*:*", f"{EMULATED_GPU}*")
+        for pattern in patterns:
             for path in sorted(self.root.glob(pattern)):
                 if _FOLDER.match(path.name):
                     self._paths.setdefault(path.name, path)

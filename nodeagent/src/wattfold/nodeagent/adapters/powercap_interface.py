@@ -30,6 +30,18 @@ class Change:
     found: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A zone as it is now: ``changes`` by somebody else, and why something could not be read.
+
+    ``cap_uw``: as ``PowercapZone.read_cap_uw`` has it, None if it cannot be told.
+    """
+
+    cap_uw: int | None
+    changes: tuple[Change, ...]
+    unreadable: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Readings:
     """What an interface shows now: numbers by file, and why the others could not be read.

@@ -10,6 +10,7 @@ from wattfold.contract.ids import JobId, ZoneName
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit
 from wattfold.contract.topology import CpuPlace
 from wattfold.nodeagent.adapters.cpuset import MaskMechanism
+from wattfold.nodeagent.adapters.gpu_access import AccessMechanism
 from wattfold.nodeagent.adapters.memory_limits import MemoryMechanism
 from wattfold.nodeagent.adapters.shim_server import ShimView
 from wattfold.nodeagent.core import errors
@@ -18,6 +19,7 @@ from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode
 from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.core.steps import StepNode
 from wattfold.nodeagent.service.charm_program import Processor
+from wattfold.nodeagent.service.gpu_accounting import GpuReading
 from wattfold.nodeagent.service.node_total import NodeTotal
 from wattfold.nodeagent.service.processor_maps import MapOutcome
 from wattfold.nodeagent.service.records import Job, JobState, Placement, Saving
@@ -63,6 +65,11 @@ MEMORY = {
     MemoryMechanism.CGROUP_V1: pb.MEMORY_MECHANISM_CGROUP_V1,
     MemoryMechanism.CGROUP_V2: pb.MEMORY_MECHANISM_CGROUP_V2,
     MemoryMechanism.WATCHED: pb.MEMORY_MECHANISM_WATCHED,
+}
+GPU_ACCESS = {
+    AccessMechanism.CGROUP_V1: pb.GPU_ACCESS_CGROUP_V1,
+    AccessMechanism.CGROUP_V2: pb.GPU_ACCESS_CGROUP_V2,
+    AccessMechanism.TOLD: pb.GPU_ACCESS_TOLD,
 }
 _SAVINGS = {
     Saving.UNASKED: pb.SAVING_UNASKED,
@@ -179,13 +186,14 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
         snapshot_dir=request.snapshot_dir,
         resident=request.resident,
         pes=request.pes,
+        epochs=request.epochs,
     )
 
 
 def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
     """A process, running or ended."""
     until_ns = now_ns if job.live else job.ended_ns
-    return pb.ProcessInfo(
+    info = pb.ProcessInfo(
         job_id=job.id,
         pid=job.pid,
         state=_STATES[job.state],
@@ -204,11 +212,17 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         attempt=job.attempt,
         suspended=job.live and job.suspended,
         saving=pb.SAVING_UNSPECIFIED if job.live else _SAVINGS[job.saving],
+        snapshot_bytes=job.snapshot_bytes,
         resident=job.live and job.resident,
+        gpu_energy_uj=job.gpu_energy_uj,
     )
+    if not job.live and job.report is not None:
+        info.epochs_saved, info.epochs_timed = job.report.epoch, job.report.timed
+        info.epoch_mean_ns = job.report.mean_ns
+    return info
 
 
-def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
+def job_usage(job: Job, view: ShimView, gpus: Iterable[GpuReading] = ()) -> pb.JobUsage:
     """What a running job uses and reports."""
     mapped = job.mode is ResizeMode.MAP
     attached = job.placement.up if mapped else view.attached
@@ -243,10 +257,25 @@ def job_usage(job: Job, view: ShimView) -> pb.JobUsage:
         stray_cpus=str(job.strays),
         stray_repairs=job.stray_repairs,
         resident=job.resident,
+        gpu_uses=[_gpu_use(gpu) for gpu in gpus],
+        gpu_energy_uj=job.gpu_energy_uj,
     )
+    if job.report is not None:
+        usage.epochs_saved, usage.epoch_ns = job.report.epoch, job.report.epoch_ns
     if mapped:
         _add_placement(usage, job.placement)
     return usage
+
+
+def _gpu_use(reading: GpuReading) -> pb.GpuUse:
+    return pb.GpuUse(
+        gpu=reading.gpu,
+        energy_uj=reading.energy_uj,
+        power_uw=reading.power_uw,
+        busy_percent=reading.busy_percent,
+        memory_bytes=reading.memory_bytes,
+        age_ns=reading.age_ns,
+    )
 
 
 def _add_placement(usage: pb.JobUsage, placement: Placement) -> None:

@@ -49,7 +49,7 @@ def read_machine(root: Path, host: Path = Path("/")) -> MachineFacts:
 def _facts(
     files: ZoneFiles, zone: PowercapZone, setting: RangeSetting, ranges: MsrRanges | None
 ) -> ZoneFacts:
-    folder, limits = zone.path.name, zone.limit_folder
+    folder, limits = zone.folder, zone.limit_folder
     others = [f for f in (folder, *zone.twins) if f != limits]
     try:
         zone.describe(setting, ranges.range_of(zone.name, zone.kind) if ranges else None)

@@ -96,6 +96,22 @@ class IdlePower:
             self._quiet_ns = self._quiet_uj = 0
 
 
+@dataclass(slots=True, kw_only=True)
+class PowerSum:
+    """Energy of a device without a counter, added up from its power by the trapezoidal rule."""
+
+    total_uj: int = 0
+    _last: tuple[int, int] | None = None
+
+    def after(self, power_uw: int, now_ns: int) -> int:
+        """The energy since the first reading, microjoules, after one more."""
+        if self._last is not None:
+            before_ns, before_uw = self._last
+            self.total_uj += (before_uw + power_uw) * (now_ns - before_ns) // (2 * NS_PER_S)
+        self._last = now_ns, power_uw
+        return self.total_uj
+
+
 def mean_power_uw(energy_uj: int, duration_ns: int) -> int:
     """Mean power of an energy over a time, microwatts; 0 for no time."""
     return 0 if duration_ns <= 0 else energy_uj * NS_PER_S // duration_ns

@@ -41,6 +41,17 @@ def gpus(facts: GpusFacts) -> list[Finding]:
     return found
 
 
+def emulated(model: str, count: int, least_w: float, most_w: float) -> Finding:
+    """That what jobs get are no GPUs."""
+    return Finding(
+        subject="gpus",
+        status=Status.LIMITED,
+        finding=f"{count} emulated {model}, {least_w:g}..{most_w:g} W each: jobs that have one are"
+        " slowed as by its cap; there is nothing to compute on",
+        remedy="leave out emulated_gpus to see the GPUs of this machine",
+    )
+
+
 def _listed(gpu: GpuFacts) -> Finding:
     what = f"GPU {gpu.index} now, {gpu.model or 'of unknown model'}"
     if gpu.partitioned:

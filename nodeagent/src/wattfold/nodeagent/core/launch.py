@@ -11,6 +11,7 @@ from wattfold.contract.ids import JobId, valid_name
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
 from wattfold.contract.step_protocol import KEY_BYTES
 from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
+from wattfold.nodeagent.core.gpus import STRANGE
 from wattfold.nodeagent.core.steps import StepNode, StepSetting, step_environment
 from wattfold.nodeagent.core.tasks import RANK_VARIABLES, TASKS_MAX, share_of
 
@@ -78,6 +79,8 @@ class LaunchOrder:
     """It holds no core here; ``cpus``, which others may hold, are where the rest of it runs."""
     pes: int = 0
     """Mode map over several nodes: PEs of the program on all of them; 0 = ``launch_cpus``."""
+    epochs: int = 0
+    """Of a training: all its epochs; 0 = it is none."""
 
     @property
     def snapshot_path(self) -> str:
@@ -182,19 +185,21 @@ def job_environment(
     order: LaunchOrder,
     shim: ShimSetting,
     steps: StepSetting | None = None,
-    *,
-    has_gpus: bool = False,
+    gpus: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The environment of the job: what the request gives, completed by what the agent knows.
 
-    ``steps`` of a job that starts its steps itself. ``has_gpus``: of the node; jobs see their own.
+    ``steps`` of a job that starts its steps itself. ``gpus``: what it is told of those it has.
     """
     given = dict(order.env)
     given.pop("WATTFOLD_SNAPSHOT_DIR", "")
+    given.pop("WATTFOLD_EPOCHS", "")
     outer = given.pop("WATTFOLD_STEPS", "")
     if outer:
         # Submitted from inside of another job: its files are not those of this one.
         given = {name: value for name, value in given.items() if not value.startswith(outer)}
+    if gpus:
+        given = {name: value for name, value in given.items() if name not in STRANGE}
     launcher = step_environment(order.step_nodes, steps, first=not order.steps_only)
     threads = str(share_of(order.launch_cpus, order.tasks_per_node))
     env = {
@@ -216,10 +221,12 @@ def job_environment(
         "WATTFOLD_RANKS": str(max(1, order.ranks)),
         "WATTFOLD_TASKS": str(order.tasks_per_node),
         "WATTFOLD_SHIM_ENDPOINT": shim.endpoint,
-        **(_gpus(order) if has_gpus else {}),
+        **(gpus or {}),
     }
     if order.snapshot_path:
         env["WATTFOLD_SNAPSHOT_DIR"] = order.snapshot_path
+    if order.epochs:
+        env["WATTFOLD_EPOCHS"] = str(order.epochs)
     if order.tasks_per_node > 1:
         # Those of a parallel program that has submitted this one are not ranks of this one.
         env = {name: value for name, value in env.items() if name not in RANK_VARIABLES}
@@ -228,13 +235,6 @@ def job_environment(
     return env
 
 
-def _gpus(order: LaunchOrder) -> dict[str, str]:
-    """What the libraries of NVIDIA and AMD go by. Empty means none; not set would mean all."""
-    own = ",".join(order.gpus)
-    return dict.fromkeys(GPU_VARIABLES, own)
-
-
-GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "WATTFOLD_GPUS")
 IDLE_SPIN_MS = 1
 _WAITING = ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "KMP_LIBRARY")
 _BINDING = ("OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")

@@ -8,7 +8,7 @@ ten times a second, the one at every thread as often as its cost allows. Both to
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from wattfold.contract.units import NS_PER_MS, NS_PER_S
@@ -16,7 +16,9 @@ from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.thread_scan import KeptFiles, ThreadScanner
 from wattfold.nodeagent.core.energy import IdlePower, shares
+from wattfold.nodeagent.core.gpus import NodeGpu
 from wattfold.nodeagent.core.residual import AlarmRule, Pace
+from wattfold.nodeagent.service.gpu_accounting import GpuAccounting
 from wattfold.nodeagent.service.jobs import NodeJobs
 from wattfold.nodeagent.service.power import NodePower
 from wattfold.nodeagent.service.records import Job, JobState
@@ -40,8 +42,9 @@ class AccountingRules:
 
 @dataclass(slots=True, kw_only=True)
 class _Look:
-    """What was read of a job last."""
+    """What was read of a job last: of this attempt of it."""
 
+    job: Job
     scanner: ThreadScanner
     members: list[int] = field(default_factory=list)
     by_cpu_ns: list[int] | None = None
@@ -62,7 +65,9 @@ class Accounting:
         clock: CpuClock,
         rules: AccountingRules,
         on_alarm: Callable[[], None],
+        gpus: Sequence[NodeGpu] = (),
     ) -> None:
+        self.gpus = GpuAccounting(power, gpus)
         self._jobs = jobs
         self._power = power
         self._clock = clock
@@ -95,6 +100,7 @@ class Accounting:
         for job in watched:
             self._read(job, now_ns)
         self._share_energy(now_ns)
+        self.gpus.charge(watched)
         self._drop_ended()
         self._next_ns = now_ns + _QUICK.interval_ns(time.thread_time_ns() - scanned_ns)
 
@@ -130,8 +136,13 @@ class Accounting:
 
     def _look(self, job: Job, *, adopted: bool = False) -> _Look:
         look = self._looks.get(job.id)
+        if look is not None and look.job is not job:
+            # What an attempt before it has used is not to be taken off what this one does.
+            look.scanner.close()
+            look = None
         if look is None:
             look = _Look(
+                job=job,
                 scanner=ThreadScanner(self._files, adopted=adopted),
                 by_cpu_ns=None if adopted else [],
             )
@@ -199,7 +210,7 @@ class Accounting:
         self._idle.observe(energy_uj, duration_ns, quiet=not self._looks)
         idle_uj = min(energy_uj, self._idle.power_uw * duration_ns // NS_PER_S)
         by_id: dict[str, Job] = {job.id: job for job in self._jobs.jobs.values()}
-        looks = {job_id: look for job_id, look in self._looks.items() if job_id in by_id}
+        looks = {i: look for i, look in self._looks.items() if by_id.get(i) is look.job}
         used = {job_id: by_id[job_id].cpu_ns - look.charged_ns for job_id, look in looks.items()}
         for job_id, share_uj in shares(energy_uj - idle_uj, used).items():
             by_id[job_id].energy_uj += share_uj

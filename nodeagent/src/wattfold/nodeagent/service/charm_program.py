@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.ccs_protocol import set_bitmap_data
 from wattfold.contract.processor_map import (
+    COST,
     PORT_VARIABLE,
     SET_HANDLER,
     STATE_HANDLER,
@@ -78,6 +79,10 @@ class Seen:
     pids: tuple[int, ...] | None = None
     nodes: tuple[int, ...] = ()
     """Of a program over several nodes: the node of every PE, from 1; 0 = not known."""
+    stalled_ns: int = -1
+    """What the map in force has cost, as it says: time without work, -1 = it does not."""
+    moved_bytes: int = -1
+    """Likewise the bytes of objects that moved."""
 
     @property
     def strays(self) -> int:
@@ -127,7 +132,7 @@ class CharmProgram:
         with self._reached() as client:
             pes = await client.pes()
             ask = self._knows_maps is not False
-            reply = await client.request(STATE_HANDLER) if ask else b""
+            reply = await client.request(STATE_HANDLER, COST) if ask else b""
             self._knows_maps = bool(reply)
         if not reply:
             return Seen(way=MapWay.RESTART, pes=pes, map=b"\1" * sum(pes))
@@ -141,6 +146,8 @@ class CharmProgram:
             objects=state.objects,
             pids=state.pids,
             nodes=state.nodes,
+            stalled_ns=state.stalled_ns,
+            moved_bytes=state.moved_bytes,
         )
 
     async def order(self, order: MapOrder) -> None:

@@ -16,6 +16,11 @@ class Told:
     acknowledged: bool
     took_ns: int = 0
     """From telling to the acknowledgement; 0 without one."""
+    stalled_ns: int = -1
+    """How long it got nowhere while objects moved to a map that is new to it; of a program that
+    does not say it, as long as it took. -1 = there was no such map."""
+    moved_bytes: int = -1
+    """Bytes of these objects; -1 = it does not say."""
 
 
 NOBODY = Told(attached=False, acknowledged=True)

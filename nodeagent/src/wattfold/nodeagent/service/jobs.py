@@ -20,6 +20,7 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import procfs, snapshot_folder
 from wattfold.nodeagent.adapters.accounts import account_of
+from wattfold.nodeagent.adapters.epoch_file import EpochFiles
 from wattfold.nodeagent.adapters.processes import Starting, Watch
 from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
 from wattfold.nodeagent.adapters.state_store import device_refusal
@@ -84,6 +85,7 @@ class NodeJobs:
             self.jobs, ports, records, self._follower, self.maps, self._ranks, self._strays
         )
         self._suspending = Suspending(ports.groups, ports.firmware, self.members)
+        self._epochs = EpochFiles()
         self._leaving = Leaving(ports.groups, self.members, self._marker, on_change)
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended and before its figures are written down."""
@@ -99,6 +101,7 @@ class NodeJobs:
         self._ports.steps.keep_only(live)
         self.shims.keep_only(live)
         self._spawn(self._strays.watch())
+        self._spawn(self._epochs.watch(self.jobs))
 
     async def launch(self, order: LaunchOrder) -> tuple[Job, bool]:
         """Starts a job; (job, whether it was here already). Raises Refused; nothing is left."""
@@ -109,7 +112,8 @@ class NodeJobs:
                     return known, True
         check_order(order)
         check_mask(order.job, order.cpus, self.cpus, {} if order.resident else self._held())
-        check_gpus(order, self._ports.gpus, {j.id: j.gpus for j in self.jobs.values() if j.live})
+        there = [gpu.id for gpu in self._ports.gpus]
+        check_gpus(order, there, {j.id: j.gpus for j in self.jobs.values() if j.live})
         if len(self.jobs) >= JOBS_MAX:
             raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
         account = account_of(order.user, order.uid)
@@ -132,6 +136,7 @@ class NodeJobs:
             memory_limit_bytes=order.memory_bytes,
             gpus=order.gpus,
             snapshot_path="" if order.steps_only else order.snapshot_path,
+            epochs=0 if order.steps_only else order.epochs,
         )
         job.wanted_map = checked_map(job, order.processor_map, len(order.cpus))
         job.division = job.allowed = self._ranks.divide(job, job.cpus)
@@ -353,6 +358,7 @@ class NodeJobs:
         """Leaves the jobs alone: they run on and are adopted by the next agent."""
         for task in self._tasks:
             task.cancel()
+        self._epochs.close()
         self.maps.stop()
         for job in self.jobs.values():
             for watch in (job.watch, job.first_watch):
@@ -470,8 +476,8 @@ class NodeJobs:
         if job.starting is not None:
             job.starting.reap()
         record = self._ports.store.read(f"jobs/{job.id}.exit")
-        if record is not None and job.asked:
-            self._spawn(self._end_asked(job, record))
+        if record is not None and (job.asked or job.epochs):
+            self._spawn(self._end_looked_at(job, record))
             return
         if record is not None:
             self._end(job, record)
@@ -481,12 +487,18 @@ class NodeJobs:
         job.keeper = 0
         job.watch = Watch(job.pid, job.pid_ticks, lambda: self._spawn(self._end_strays(job)))
 
-    async def _end_asked(self, job: Job, record: dict[str, object]) -> None:
-        """The end of a job that was to save: whether it has. In doubt it has."""
-        after = await snapshot_folder.look(job.snapshot_path)
-        if job.saving is not Saving.KILLED:
-            same = after == job.snapshot_before != snapshot_folder.UNKNOWN
-            job.saving = Saving.UNSAVED if same else Saving.SAVED
+    async def _end_looked_at(self, job: Job, record: dict[str, object]) -> None:
+        """The end of a job that was to save: whether it has, in doubt it has; of a training, what
+        its snapshot holds."""
+        if job.epochs:
+            await self._epochs.last(job)
+        if job.asked:
+            after = await snapshot_folder.look(job.snapshot_path)
+            if job.saving is not Saving.KILLED:
+                same = after == job.snapshot_before != snapshot_folder.UNKNOWN
+                job.saving = Saving.UNSAVED if same else Saving.SAVED
+            if job.saving is Saving.SAVED and job.snapshot_path:
+                job.snapshot_bytes = await snapshot_folder.size_bytes(job.snapshot_path)
         self._end(job, record)
 
     def _end(self, job: Job, record: dict[str, object]) -> None:
@@ -544,6 +556,7 @@ class NodeJobs:
         ports.clock.remove(job.id)
         ports.groups.remove(job.id)
         ports.memory.remove(job.id)
+        ports.gpu_access.remove(job.id)
         try:
             ports.steps.remove(job.id)
         except OSError as error:
@@ -580,7 +593,7 @@ class NodeJobs:
                 job.berth = mask if job.resident else none
             job.division = job.allowed = self._ranks.divide(job, job.cpus)
             if self._ports.firmware is not None:
-                self._ports.firmware.adopt(job.id, job.keeper, len(job.held))
+                self._ports.firmware.adopt(job.id, job.keeper, len(job.held), job.gpus)
             os.kill(job.keeper, signal.SIGUSR1)
             self._stay_suspended(job)
         self._save(job, durable=True)

@@ -11,11 +11,13 @@ from wattfold.contract.topology import Topology
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
+from wattfold.nodeagent.adapters.gpu_access import GpuAccess, Told
 from wattfold.nodeagent.adapters.job_groups import JobGroups
 from wattfold.nodeagent.adapters.memory_limits import MemoryLimits, Watched
 from wattfold.nodeagent.adapters.processes import KeeperOrder
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
 from wattfold.nodeagent.adapters.step_folders import StepFolders, host_command
+from wattfold.nodeagent.core.gpus import GpuNames, NodeGpu, gpu_environment
 from wattfold.nodeagent.core.launch import LaunchOrder, ShimSetting, job_environment
 from wattfold.nodeagent.core.steps import StepSetting, step_files
 from wattfold.nodeagent.service.records import Job
@@ -39,8 +41,10 @@ class JobPorts:
     """The program launchers start steps with; empty = none is installed."""
     topology: Topology = field(default_factory=Topology)
     memory: MemoryLimits = field(default_factory=Watched)
-    gpus: tuple[str, ...] = ()
+    gpus: tuple[NodeGpu, ...] = ()
     """GPUs of this node that jobs may have."""
+    gpu_names: GpuNames = GpuNames.UUID
+    gpu_access: GpuAccess = field(default_factory=Told)
 
 
 def keeper_order(
@@ -53,7 +57,8 @@ def keeper_order(
     """Makes what holds the job and tells how to start it. Raises Refused."""
     shim = ShimSetting(library=ports.shim_library, endpoint=shim_endpoint)
     steps = _steps(ports, order, account)
-    env = job_environment(order, shim, steps, has_gpus=bool(ports.gpus))
+    gpus = gpu_environment(ports.gpus, order.gpus, ports.gpu_names)
+    env = job_environment(order, shim, steps, gpus)
     if account is not None:
         account_env = {"HOME": account.pw_dir, "USER": account.pw_name}
         env = {**account_env, "LOGNAME": account.pw_name, **env}
@@ -61,8 +66,9 @@ def keeper_order(
         groups = [*ports.masks.prepare(job.id, job.place), *ports.clock.prepare(job.id)]
         groups.extend(ports.groups.prepare(job.id))
         groups.extend(ports.memory.prepare(job.id, order.memory_bytes))
+        groups.extend(ports.gpu_access.prepare(job.id, order.gpus))
         if ports.firmware is not None:
-            groups.extend(ports.firmware.prepare(job.id, len(job.held)))
+            groups.extend(ports.firmware.prepare(job.id, len(job.held), job.gpus))
     except OSError as error:
         raise device_refusal(error, f"job {job.id}: cannot make its cgroup") from None
     argv, stdout_path, stderr_path = list(order.argv), order.stdout_path, order.stderr_path

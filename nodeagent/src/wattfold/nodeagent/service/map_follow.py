@@ -29,6 +29,7 @@ from wattfold.contract.processor_map import (
     digits,
     first_pes,
 )
+from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.core.errors import InvalidRequest
 from wattfold.nodeagent.core.launch import ResizeMode
@@ -104,6 +105,8 @@ class _Following:
     expected_s: float = 0.0
     order: MapOrder | None = None
     sent_s: float = 0.0
+    cost_told: int = 0
+    """Id of the order of which the cost was told."""
     waiting: int = 0
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -175,7 +178,24 @@ class MapFollow:
             following.waiting -= 1
         applied = job.placement.applied
         took_ns = time.monotonic_ns() - began_ns if applied else 0
-        return Told(attached=True, acknowledged=applied, took_ns=took_ns)
+        told = Told(attached=True, acknowledged=applied, took_ns=took_ns)
+        return self._with_cost(following, told) if applied else told
+
+    @staticmethod
+    def _with_cost(following: _Following, told: Told) -> Told:
+        """With what the map in force has cost, told once; also where the program was late with it
+        and is asked again."""
+        seen, order = following.seen, following.order
+        if seen is None or order is None or order.id == following.cost_told:
+            return told
+        following.cost_told = order.id
+        took_ns = max(told.took_ns, round((_now_s() - following.sent_s) * NS_PER_S))
+        return replace(
+            told,
+            took_ns=took_ns,
+            stalled_ns=seen.stalled_ns if seen.stalled_ns >= 0 else took_ns,
+            moved_bytes=seen.moved_bytes,
+        )
 
     def seen(self, job: Job) -> Seen | None:
         """What the program said last."""

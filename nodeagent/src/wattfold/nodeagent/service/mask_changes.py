@@ -39,6 +39,9 @@ class MaskChange:
     processor_map: bytes = b""
     """Mode map: the map in force, and whether it is the one that belongs to the cores."""
     map_applied: bool = False
+    stalled_ns: int = -1
+    """What a map that is new to it has cost the program, see `followers.Told`; -1 = none was."""
+    moved_bytes: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +161,8 @@ class MaskChanges:
             acknowledged_in_ns=told.took_ns,
             processor_map=job.placement.map,
             map_applied=job.placement.applied,
+            stalled_ns=told.stalled_ns,
+            moved_bytes=told.moved_bytes,
         )
 
     async def vacate(self, job: Job, berth: CpuSet) -> MaskChange:

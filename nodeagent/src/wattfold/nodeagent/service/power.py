@@ -15,7 +15,8 @@ from pathlib import Path
 from wattfold.contract.ids import Epoch
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.nodeagent import logs
-from wattfold.nodeagent.adapters.powercap import Look, PowercapZone
+from wattfold.nodeagent.adapters.powercap import PowercapZone
+from wattfold.nodeagent.adapters.powercap_interface import Look
 from wattfold.nodeagent.core.caps import (
     CapOutcome,
     CapRequest,
@@ -185,6 +186,10 @@ class NodePower:
         """Sum of the floors of all zones of a kind that can be capped."""
         return sum(s.floor_uw for s in self.zones.values() if s.zone.kind is kind)
 
+    def count(self, kind: ZoneKind) -> int:
+        """The number of zones of a kind."""
+        return sum(state.zone.kind is kind for state in self.zones.values())
+
     def package_energy_uj(self) -> int:
         """Energy of all packages since the start of the agent."""
         return sum(s.meter.total_uj for s in self.zones.values() if s.zone.kind is ZoneKind.PACKAGE)
@@ -263,7 +268,7 @@ class NodePower:
             if state.failing:
                 # A limit that is locked from the start (BIOS, driver) is a property of the zone.
                 state.zone.cannot_cap = (
-                    f"the limit of {state.zone.path.name} cannot be set: {state.refusal}"
+                    f"the limit of {state.zone.folder} cannot be set: {state.refusal}"
                 )
         self._to_floor()
 

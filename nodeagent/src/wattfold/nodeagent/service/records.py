@@ -6,13 +6,14 @@ import asyncio
 import enum
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.processor_map import digits, parse_digits
 from wattfold.nodeagent.adapters.processes import Starting, Watch
+from wattfold.nodeagent.core.epoch_report import EpochReport
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.residual import ResidualMeter
 from wattfold.nodeagent.service.charm_program import Processor
@@ -122,6 +123,8 @@ class Job:
     # The most it may use here, 0 = no limit; its own GPUs; whether it was ended for its memory.
     memory_limit_bytes: int = 0
     gpus: tuple[str, ...] = ()
+    # Energy of each since the job has it.
+    gpu_used_uj: dict[str, int] = field(default_factory=dict)
     over_memory: bool = False
     # Where it keeps its snapshot; whether it was told to save, and what was there before.
     snapshot_path: str = ""
@@ -130,6 +133,10 @@ class Job:
     # Told to end, to save or not: it does not stand still any more.
     ending: bool = False
     saving: Saving = Saving.UNASKED
+    snapshot_bytes: int = 0
+    # Of a training: all its epochs, and what its report beside the snapshot said last.
+    epochs: int = 0
+    report: EpochReport | None = None
     # Of this run of the agent only: processes, with the times they started, and signals they got.
     told: set[tuple[tuple[int, int], int]] = field(default_factory=set)
     starting: Starting | None = None
@@ -143,6 +150,11 @@ class Job:
     def live(self) -> bool:
         """Whether the job holds its cores."""
         return self.state in (JobState.STARTING, JobState.RUNNING)
+
+    @property
+    def gpu_energy_uj(self) -> int:
+        """Of all GPUs it has; not in ``energy_uj``."""
+        return sum(self.gpu_used_uj.values())
 
     @property
     def place(self) -> CpuSet:
@@ -173,6 +185,7 @@ _PLAIN = (
 )
 # Not in the records of earlier versions.
 _ADDED = (
+    "snapshot_bytes",
     "idle_energy_uj",
     "core_ns",
     "held_since_ns",
@@ -181,6 +194,7 @@ _ADDED = (
     "involuntary_switches",
     "memory_bytes_max",
     "memory_limit_bytes",
+    "epochs",
 )
 
 
@@ -197,12 +211,14 @@ def to_record(job: Job) -> dict[str, Any]:
         "mode": job.mode.value,
         "message": job.message,
         "gpus": list(job.gpus),
+        "gpu_used_uj": dict(job.gpu_used_uj),
         "over_memory": job.over_memory,
         "snapshot_path": job.snapshot_path,
         "asked": job.asked,
         "ending": job.ending,
         "snapshot_before": job.snapshot_before,
         "saving": job.saving.value,
+        "report": None if job.report is None else astuple(job.report),
         "processor_map": digits(job.wanted_map),
         "pes": job.pes,
         "steps_only": job.steps_only,
@@ -238,6 +254,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             division=division,
             allowed=division,
             gpus=tuple(str(gpu) for gpu in record.get("gpus", ())),
+            gpu_used_uj={str(g): int(uj) for g, uj in record.get("gpu_used_uj", {}).items()},
             over_memory=bool(record.get("over_memory", False)),
             snapshot_path=str(record.get("snapshot_path", "")),
             asked=bool(record.get("asked", False)),
@@ -249,6 +266,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             resident=bool(record.get("resident", False)),
             berth=CpuSet.parse(record.get("berth", "")),
             residual=ResidualMeter(total_ns=int(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)),
+            report=_report(record.get("report")),
             **numbers,
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -256,3 +274,10 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
     job.seq = job.seq_reserved
     job.seq_reserved += SEQ_STEP
     return job
+
+
+def _report(told: list[int] | None) -> EpochReport | None:
+    if told is None:
+        return None
+    epoch, epoch_ns, timed, mean_ns = map(int, told)
+    return EpochReport(epoch=epoch, epoch_ns=epoch_ns, timed=timed, mean_ns=mean_ns)

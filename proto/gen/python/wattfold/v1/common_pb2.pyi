@@ -13,12 +13,14 @@ class ResizeMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RESIZE_MODE_TEAM: _ClassVar[ResizeMode]
     RESIZE_MODE_MAP: _ClassVar[ResizeMode]
     RESIZE_MODE_RESTART: _ClassVar[ResizeMode]
+    RESIZE_MODE_REBUILD: _ClassVar[ResizeMode]
 RESIZE_MODE_UNSPECIFIED: ResizeMode
 RESIZE_MODE_FIXED: ResizeMode
 RESIZE_MODE_MASK: ResizeMode
 RESIZE_MODE_TEAM: ResizeMode
 RESIZE_MODE_MAP: ResizeMode
 RESIZE_MODE_RESTART: ResizeMode
+RESIZE_MODE_REBUILD: ResizeMode
 
 class CommandHeader(_message.Message):
     __slots__ = ("epoch", "request_id", "cause", "coordinator_id")

@@ -141,7 +141,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw", "epochs")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +190,8 @@ class JobSpec(_message.Message):
     SHARING_FIELD_NUMBER: _ClassVar[int]
     UNIT_CORES_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
+    PREDICTED_UW_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -231,7 +233,9 @@ class JobSpec(_message.Message):
     sharing: CoreSharing
     unit_cores: int
     spread: UnitSpread
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ...) -> None: ...
+    predicted_uw: int
+    epochs: int
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ..., epochs: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held")
@@ -342,7 +346,7 @@ class ResizeJobResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[JobState, str]] = ..., size: _Optional[int] = ...) -> None: ...
 
 class JobAttempt(_message.Message):
-    __slots__ = ("number", "node_ids", "started_at_s", "ended_at_s", "why", "cpu_ns", "core_ns", "energy_uj", "idle_energy_uj", "residual_cpu_ns")
+    __slots__ = ("number", "node_ids", "started_at_s", "ended_at_s", "why", "cpu_ns", "core_ns", "energy_uj", "idle_energy_uj", "residual_cpu_ns", "gpu_energy_uj")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_S_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +357,7 @@ class JobAttempt(_message.Message):
     ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     IDLE_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     RESIDUAL_CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     number: int
     node_ids: _containers.RepeatedScalarFieldContainer[str]
     started_at_s: float
@@ -363,7 +368,8 @@ class JobAttempt(_message.Message):
     energy_uj: int
     idle_energy_uj: int
     residual_cpu_ns: int
-    def __init__(self, number: _Optional[int] = ..., node_ids: _Optional[_Iterable[str]] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., why: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ...) -> None: ...
+    gpu_energy_uj: int
+    def __init__(self, number: _Optional[int] = ..., node_ids: _Optional[_Iterable[str]] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., why: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
 
 class NodeShare(_message.Message):
     __slots__ = ("node_id", "cpus", "memory_bytes", "gpus", "resident")
@@ -391,8 +397,24 @@ class SeenSpeed(_message.Message):
     seen_s: float
     def __init__(self, cores: _Optional[int] = ..., cap_uw: _Optional[int] = ..., rate_per_s: _Optional[float] = ..., seen_s: _Optional[float] = ...) -> None: ...
 
+class JobGpu(_message.Message):
+    __slots__ = ("node_id", "gpu", "energy_uj", "power_uw", "busy_percent", "memory_bytes")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    BUSY_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    gpu: str
+    energy_uj: int
+    power_uw: int
+    busy_percent: int
+    memory_bytes: int
+    def __init__(self, node_id: _Optional[str] = ..., gpu: _Optional[str] = ..., energy_uj: _Optional[int] = ..., power_uw: _Optional[int] = ..., busy_percent: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "epochs_saved", "epoch_s", "epochs_timed", "resize_s", "gpu_energy_uj", "gpus")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -449,6 +471,12 @@ class Job(_message.Message):
     RESTART_S_FIELD_NUMBER: _ClassVar[int]
     SPEEDS_FIELD_NUMBER: _ClassVar[int]
     HALF_SPEED_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_SAVED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_S_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_TIMED_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_S_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: JobSpec
     state: JobState
@@ -505,7 +533,13 @@ class Job(_message.Message):
     restart_s: float
     speeds: _containers.RepeatedCompositeFieldContainer[SeenSpeed]
     half_speed: float
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ...) -> None: ...
+    epochs_saved: int
+    epoch_s: float
+    epochs_timed: int
+    resize_s: float
+    gpu_energy_uj: int
+    gpus: _containers.RepeatedCompositeFieldContainer[JobGpu]
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., epochs_saved: _Optional[int] = ..., epoch_s: _Optional[float] = ..., epochs_timed: _Optional[int] = ..., resize_s: _Optional[float] = ..., gpu_energy_uj: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[JobGpu, _Mapping]]] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")
@@ -562,7 +596,7 @@ class NodeZone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids")
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -599,6 +633,8 @@ class Node(_message.Message):
     RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
     OVERSTAYING_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    GPU_ACCESS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     state: NodeState
@@ -635,7 +671,9 @@ class Node(_message.Message):
     reservations: _containers.RepeatedScalarFieldContainer[str]
     overstaying_job_ids: _containers.RepeatedScalarFieldContainer[str]
     resident_job_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    gpu_model: str
+    gpu_access: str
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -648,7 +686,7 @@ class GetPowerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "emulated_nodes", "known_nodes")
     BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
     MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
@@ -667,6 +705,8 @@ class Power(_message.Message):
     LEVELLED_JOBS_FIELD_NUMBER: _ClassVar[int]
     DRAM_BEYOND_UW_FIELD_NUMBER: _ClassVar[int]
     GPU_BEYOND_UW_FIELD_NUMBER: _ClassVar[int]
+    EMULATED_NODES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_NODES_FIELD_NUMBER: _ClassVar[int]
     budget_uw: int
     committed_uw: int
     measured_uw: int
@@ -685,7 +725,9 @@ class Power(_message.Message):
     levelled_jobs: int
     dram_beyond_uw: int
     gpu_beyond_uw: int
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ...) -> None: ...
+    emulated_nodes: int
+    known_nodes: int
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ...) -> None: ...
 
 class DrainNodeRequest(_message.Message):
     __slots__ = ("node_id", "reason", "cancel_jobs")
@@ -840,7 +882,7 @@ class ProfilePoint(_message.Message):
     def __init__(self, size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., seconds: _Optional[float] = ..., power_uw: _Optional[int] = ..., fitted_seconds: _Optional[float] = ..., observed_s: _Optional[float] = ..., rate: _Optional[float] = ...) -> None: ...
 
 class Profile(_message.Message):
-    __slots__ = ("app", "unit", "average_parallelism", "sigma", "t1_s", "a", "b", "c", "beta", "f_low_ghz", "f_high_ghz", "p_low_w", "p_high_w", "rms_error", "points", "source", "updated_at_s", "mode", "certificate")
+    __slots__ = ("app", "unit", "average_parallelism", "sigma", "t1_s", "a", "b", "c", "beta", "f_low_ghz", "f_high_ghz", "p_low_w", "p_high_w", "rms_error", "points", "source", "updated_at_s", "mode", "certificate", "epoch_times", "gpu_curves", "resize_costs")
     APP_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
     AVERAGE_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
@@ -860,6 +902,9 @@ class Profile(_message.Message):
     UPDATED_AT_S_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_TIMES_FIELD_NUMBER: _ClassVar[int]
+    GPU_CURVES_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_COSTS_FIELD_NUMBER: _ClassVar[int]
     app: str
     unit: SizeUnit
     average_parallelism: float
@@ -879,7 +924,56 @@ class Profile(_message.Message):
     updated_at_s: float
     mode: _common_pb2.ResizeMode
     certificate: str
-    def __init__(self, app: _Optional[str] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., average_parallelism: _Optional[float] = ..., sigma: _Optional[float] = ..., t1_s: _Optional[float] = ..., a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., beta: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ..., p_low_w: _Optional[float] = ..., p_high_w: _Optional[float] = ..., rms_error: _Optional[float] = ..., points: _Optional[_Iterable[_Union[ProfilePoint, _Mapping]]] = ..., source: _Optional[str] = ..., updated_at_s: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., certificate: _Optional[str] = ...) -> None: ...
+    epoch_times: _containers.RepeatedCompositeFieldContainer[EpochTime]
+    gpu_curves: _containers.RepeatedCompositeFieldContainer[GpuCurve]
+    resize_costs: _containers.RepeatedCompositeFieldContainer[ResizeCost]
+    def __init__(self, app: _Optional[str] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., average_parallelism: _Optional[float] = ..., sigma: _Optional[float] = ..., t1_s: _Optional[float] = ..., a: _Optional[float] = ..., b: _Optional[float] = ..., c: _Optional[float] = ..., beta: _Optional[float] = ..., f_low_ghz: _Optional[float] = ..., f_high_ghz: _Optional[float] = ..., p_low_w: _Optional[float] = ..., p_high_w: _Optional[float] = ..., rms_error: _Optional[float] = ..., points: _Optional[_Iterable[_Union[ProfilePoint, _Mapping]]] = ..., source: _Optional[str] = ..., updated_at_s: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., certificate: _Optional[str] = ..., epoch_times: _Optional[_Iterable[_Union[EpochTime, _Mapping]]] = ..., gpu_curves: _Optional[_Iterable[_Union[GpuCurve, _Mapping]]] = ..., resize_costs: _Optional[_Iterable[_Union[ResizeCost, _Mapping]]] = ...) -> None: ...
+
+class EpochTime(_message.Message):
+    __slots__ = ("gpu_model", "gpus", "seconds", "count")
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    gpu_model: str
+    gpus: int
+    seconds: float
+    count: int
+    def __init__(self, gpu_model: _Optional[str] = ..., gpus: _Optional[int] = ..., seconds: _Optional[float] = ..., count: _Optional[int] = ...) -> None: ...
+
+class GpuCurve(_message.Message):
+    __slots__ = ("gpu_model", "static_w", "full_w", "knee", "beta", "rms_error")
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    STATIC_W_FIELD_NUMBER: _ClassVar[int]
+    FULL_W_FIELD_NUMBER: _ClassVar[int]
+    KNEE_FIELD_NUMBER: _ClassVar[int]
+    BETA_FIELD_NUMBER: _ClassVar[int]
+    RMS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    gpu_model: str
+    static_w: float
+    full_w: float
+    knee: float
+    beta: float
+    rms_error: float
+    def __init__(self, gpu_model: _Optional[str] = ..., static_w: _Optional[float] = ..., full_w: _Optional[float] = ..., knee: _Optional[float] = ..., beta: _Optional[float] = ..., rms_error: _Optional[float] = ...) -> None: ...
+
+class ResizeCost(_message.Message):
+    __slots__ = ("mode", "unit", "changes", "stalled_ns", "again_ns", "moved_bytes", "took_ns")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    STALLED_NS_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_NS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOOK_NS_FIELD_NUMBER: _ClassVar[int]
+    mode: _common_pb2.ResizeMode
+    unit: SizeUnit
+    changes: int
+    stalled_ns: int
+    again_ns: int
+    moved_bytes: int
+    took_ns: int
+    def __init__(self, mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., changes: _Optional[int] = ..., stalled_ns: _Optional[int] = ..., again_ns: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., took_ns: _Optional[int] = ...) -> None: ...
 
 class ListProfilesRequest(_message.Message):
     __slots__ = ("app",)
@@ -914,12 +1008,14 @@ class DropProfileRequest(_message.Message):
     def __init__(self, app: _Optional[str] = ..., learnt_only: bool = ..., certificate: bool = ...) -> None: ...
 
 class DropProfileResponse(_message.Message):
-    __slots__ = ("models", "certificate")
+    __slots__ = ("models", "certificate", "resize_costs")
     MODELS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_COSTS_FIELD_NUMBER: _ClassVar[int]
     models: _containers.RepeatedScalarFieldContainer[str]
     certificate: bool
-    def __init__(self, models: _Optional[_Iterable[str]] = ..., certificate: bool = ...) -> None: ...
+    resize_costs: bool
+    def __init__(self, models: _Optional[_Iterable[str]] = ..., certificate: bool = ..., resize_costs: bool = ...) -> None: ...
 
 class GetEnvironmentRequest(_message.Message):
     __slots__ = ("job_id",)

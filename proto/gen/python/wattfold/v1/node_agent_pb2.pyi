@@ -37,6 +37,13 @@ class MemoryMechanism(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MEMORY_MECHANISM_CGROUP_V2: _ClassVar[MemoryMechanism]
     MEMORY_MECHANISM_WATCHED: _ClassVar[MemoryMechanism]
 
+class GpuAccess(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GPU_ACCESS_UNSPECIFIED: _ClassVar[GpuAccess]
+    GPU_ACCESS_CGROUP_V1: _ClassVar[GpuAccess]
+    GPU_ACCESS_CGROUP_V2: _ClassVar[GpuAccess]
+    GPU_ACCESS_TOLD: _ClassVar[GpuAccess]
+
 class ShimState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SHIM_STATE_UNSPECIFIED: _ClassVar[ShimState]
@@ -85,6 +92,10 @@ MEMORY_MECHANISM_UNSPECIFIED: MemoryMechanism
 MEMORY_MECHANISM_CGROUP_V1: MemoryMechanism
 MEMORY_MECHANISM_CGROUP_V2: MemoryMechanism
 MEMORY_MECHANISM_WATCHED: MemoryMechanism
+GPU_ACCESS_UNSPECIFIED: GpuAccess
+GPU_ACCESS_CGROUP_V1: GpuAccess
+GPU_ACCESS_CGROUP_V2: GpuAccess
+GPU_ACCESS_TOLD: GpuAccess
 SHIM_STATE_UNSPECIFIED: ShimState
 SHIM_STATE_ABSENT: ShimState
 SHIM_STATE_ATTACHED: ShimState
@@ -167,7 +178,7 @@ class Cpu(_message.Message):
     def __init__(self, cpu: _Optional[int] = ..., core: _Optional[int] = ..., package: _Optional[int] = ..., numa_node: _Optional[int] = ..., siblings: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left", "gpus", "features", "memory_mechanism")
+    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left", "gpus", "features", "memory_mechanism", "gpu_model", "gpu_access")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +202,8 @@ class Inventory(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    GPU_ACCESS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     hostname: str
     boot_id: str
@@ -214,7 +227,9 @@ class Inventory(_message.Message):
     gpus: _containers.RepeatedScalarFieldContainer[str]
     features: _containers.RepeatedScalarFieldContainer[str]
     memory_mechanism: MemoryMechanism
-    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ..., gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[_Union[MemoryMechanism, str]] = ...) -> None: ...
+    gpu_model: str
+    gpu_access: GpuAccess
+    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ..., gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[_Union[MemoryMechanism, str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[_Union[GpuAccess, str]] = ...) -> None: ...
 
 class StreamTelemetryRequest(_message.Message):
     __slots__ = ("interval_ns",)
@@ -250,8 +265,24 @@ class CoreResidual(_message.Message):
     load: float
     def __init__(self, cpu: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., load: _Optional[float] = ...) -> None: ...
 
+class GpuUse(_message.Message):
+    __slots__ = ("gpu", "energy_uj", "power_uw", "busy_percent", "memory_bytes", "age_ns")
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    BUSY_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGE_NS_FIELD_NUMBER: _ClassVar[int]
+    gpu: str
+    energy_uj: int
+    power_uw: int
+    busy_percent: int
+    memory_bytes: int
+    age_ns: int
+    def __init__(self, gpu: _Optional[str] = ..., energy_uj: _Optional[int] = ..., power_uw: _Optional[int] = ..., busy_percent: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., age_ns: _Optional[int] = ...) -> None: ...
+
 class JobUsage(_message.Message):
-    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks", "shim_message", "processes_left", "stray_cpus", "stray_repairs", "map_message", "processors", "surplus_processes", "resident")
+    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks", "shim_message", "processes_left", "stray_cpus", "stray_repairs", "map_message", "processors", "surplus_processes", "resident", "epochs_saved", "epoch_ns", "gpu_uses", "gpu_energy_uj")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     CPU_NS_FIELD_NUMBER: _ClassVar[int]
@@ -284,6 +315,10 @@ class JobUsage(_message.Message):
     PROCESSORS_FIELD_NUMBER: _ClassVar[int]
     SURPLUS_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_SAVED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    GPU_USES_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     cpus: str
     cpu_ns: int
@@ -316,7 +351,11 @@ class JobUsage(_message.Message):
     processors: _containers.RepeatedCompositeFieldContainer[ProcessorElement]
     surplus_processes: int
     resident: bool
-    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ..., shim_message: _Optional[str] = ..., processes_left: _Optional[int] = ..., stray_cpus: _Optional[str] = ..., stray_repairs: _Optional[int] = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., resident: bool = ...) -> None: ...
+    epochs_saved: int
+    epoch_ns: int
+    gpu_uses: _containers.RepeatedCompositeFieldContainer[GpuUse]
+    gpu_energy_uj: int
+    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ..., shim_message: _Optional[str] = ..., processes_left: _Optional[int] = ..., stray_cpus: _Optional[str] = ..., stray_repairs: _Optional[int] = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., gpu_uses: _Optional[_Iterable[_Union[GpuUse, _Mapping]]] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
 
 class NodePower(_message.Message):
     __slots__ = ("source", "power_uw", "energy_uj")
@@ -419,18 +458,22 @@ class SetMaskRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., deadline_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., resident: bool = ...) -> None: ...
 
 class SetMaskResponse(_message.Message):
-    __slots__ = ("cpus", "shim", "acknowledged_in_ns", "processor_map", "map_applied")
+    __slots__ = ("cpus", "shim", "acknowledged_in_ns", "processor_map", "map_applied", "stalled_ns", "moved_bytes")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     SHIM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_IN_NS_FIELD_NUMBER: _ClassVar[int]
     PROCESSOR_MAP_FIELD_NUMBER: _ClassVar[int]
     MAP_APPLIED_FIELD_NUMBER: _ClassVar[int]
+    STALLED_NS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_BYTES_FIELD_NUMBER: _ClassVar[int]
     cpus: str
     shim: ShimState
     acknowledged_in_ns: int
     processor_map: bytes
     map_applied: bool
-    def __init__(self, cpus: _Optional[str] = ..., shim: _Optional[_Union[ShimState, str]] = ..., acknowledged_in_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ...) -> None: ...
+    stalled_ns: int
+    moved_bytes: int
+    def __init__(self, cpus: _Optional[str] = ..., shim: _Optional[_Union[ShimState, str]] = ..., acknowledged_in_ns: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., stalled_ns: _Optional[int] = ..., moved_bytes: _Optional[int] = ...) -> None: ...
 
 class SetProcessorMapRequest(_message.Message):
     __slots__ = ("header", "job_id", "map", "deadline_ns")
@@ -475,7 +518,7 @@ class SetProcessorMapResponse(_message.Message):
     def __init__(self, map: _Optional[bytes] = ..., applied: bool = ..., applied_in_ns: _Optional[int] = ..., elements: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
-    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "memory_bytes", "gpus", "uid", "umask", "resource_limits", "attempt", "snapshot_dir", "resident", "pes")
+    __slots__ = ("header", "job_id", "argv", "env", "cwd", "stdout_path", "stderr_path", "cpus", "mode", "launch_cpus", "rank", "ranks", "user", "steps_only", "step_nodes", "step_key", "tasks_per_node", "processor_map", "memory_bytes", "gpus", "uid", "umask", "resource_limits", "attempt", "snapshot_dir", "resident", "pes", "epochs")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -510,6 +553,7 @@ class LaunchRequest(_message.Message):
     SNAPSHOT_DIR_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
     PES_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.CommandHeader
     job_id: str
     argv: _containers.RepeatedScalarFieldContainer[str]
@@ -537,7 +581,8 @@ class LaunchRequest(_message.Message):
     snapshot_dir: str
     resident: bool
     pes: int
-    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., uid: _Optional[int] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., attempt: _Optional[int] = ..., snapshot_dir: _Optional[str] = ..., resident: bool = ..., pes: _Optional[int] = ...) -> None: ...
+    epochs: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., cpus: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., launch_cpus: _Optional[int] = ..., rank: _Optional[int] = ..., ranks: _Optional[int] = ..., user: _Optional[str] = ..., steps_only: bool = ..., step_nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., step_key: _Optional[bytes] = ..., tasks_per_node: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., uid: _Optional[int] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., attempt: _Optional[int] = ..., snapshot_dir: _Optional[str] = ..., resident: bool = ..., pes: _Optional[int] = ..., epochs: _Optional[int] = ...) -> None: ...
 
 class StepNode(_message.Message):
     __slots__ = ("node_id", "address", "cpus", "tasks")
@@ -618,7 +663,7 @@ class SuspendResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "snapshot_bytes", "gpu_energy_uj")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -638,6 +683,11 @@ class ProcessInfo(_message.Message):
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     SAVING_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_SAVED_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_TIMED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_MEAN_NS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -657,7 +707,12 @@ class ProcessInfo(_message.Message):
     suspended: bool
     saving: Saving
     resident: bool
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ...) -> None: ...
+    epochs_saved: int
+    epochs_timed: int
+    epoch_mean_ns: int
+    snapshot_bytes: int
+    gpu_energy_uj: int
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., snapshot_bytes: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

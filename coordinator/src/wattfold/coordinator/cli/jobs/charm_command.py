@@ -1,8 +1,9 @@
-"""The command of a Charm++ job of mode map, completed so that its map can be told.
+"""The command of a Charm++ job of mode map or rebuild, completed so that its map can be told.
 
 A user gives the program, as without Wattfold: `rod.py 400`, `python3 rod.py 400` or
 `./charmrun ./rod 400`. What is added starts it with a server that only the agent can ask, with one
-PE for each core it can ever have, and with the balancer that takes maps. What a build lacks for
+PE for each core it can ever have, and with the balancer that takes maps, or so that its runtime
+can start it anew at another size (rebuild). What a build lacks for
 that is told before it is submitted. Other commands, such as scripts that start it that way, stay
 as they are: what is wrong with these is shown while they run (`wattfold show`).
 """
@@ -19,12 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
 STARTER = "wattfold.shims.charm_start"
 BALANCER = "WattfoldLB"
 _START = ("-m", STARTER)
 _HANDLER, _RESTARTS = b"getmap_wattfold", b"set_bitmap"
+_HONOURING = ("RecBipartLB", "MetisLB")
+"""Balancers of Charm++ 8 that leave the processors which a restart is to do without."""
 _CHUNK = 1 << 20
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?$")
 _PROBE = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
@@ -40,7 +44,7 @@ class CharmCommand:
 
 
 def charm_command(spec: pb.JobSpec, *, checked: bool) -> CharmCommand:
-    """The command of a job of mode map. Raises BadRequestError for what a build lacks."""
+    """The command of such a job. Raises BadRequestError for what a build lacks."""
     argv = tuple(spec.argv)
     if STARTER in argv or any(word.endswith("charm_start.py") for word in argv):
         return CharmCommand(argv=argv)
@@ -62,6 +66,12 @@ def _is_program(words: Sequence[str]) -> bool:
 
 def _python(python: str, program: tuple[str, ...], spec: pb.JobSpec, checked: bool) -> CharmCommand:
     warning = ""
+    if spec.mode == common.RESIZE_MODE_REBUILD:
+        raise BadRequestError(
+            f"{program[0]}: the Charm++ in charm4py is built without --enable-shrinkexpand, so it "
+            "cannot restart itself at another size: use --resize map, or --resize restart for a "
+            "program that saves"
+        )
     if checked:
         _check_modules(python, spec)
         text = _text(Path(spec.cwd) / program[0])
@@ -98,19 +108,48 @@ def _check_modules(python: str, spec: pb.JobSpec) -> None:
 def _compiled(argv: tuple[str, ...], spec: pb.JobSpec, checked: bool) -> CharmCommand:
     words = list(argv)
     program = next((word for word in argv[1:] if _executable(Path(spec.cwd) / word)), "")
-    takes_maps = not checked or not program or _contains(Path(spec.cwd) / program, _HANDLER)
+    path = Path(spec.cwd) / program if checked and program else None
     one_node = spec.unit != pb.SIZE_UNIT_NODES
-    if not takes_maps and not (one_node and _contains(Path(spec.cwd) / program, _RESTARTS)):
+    if spec.mode == common.RESIZE_MODE_REBUILD:
+        return _rebuilt(words, path)
+    takes_maps = path is None or _contains(path, _HANDLER)
+    if path is not None and not takes_maps:
+        if one_node and _contains(path, _RESTARTS):
+            return _rebuilt(words, path)
         raise BadRequestError(
             f"{program} takes no processor map: link it with -module {BALANCER} "
             "(runtime_shims/charm/README.md says how); on one node a Charm++ built with "
-            "--enable-shrinkexpand will do"
+            "--enable-shrinkexpand will do (--resize rebuild)"
         )
     if one_node and "++local" not in words:
         words.insert(1, "++local")
     if takes_maps and "+balancer" not in words:
         words += ["+balancer", BALANCER]
     return CharmCommand(argv=(sys.executable, *_START, "--", *words))
+
+
+def _rebuilt(words: list[str], path: Path | None) -> CharmCommand:
+    """For a program whose own runtime restarts it; ``path`` None: it is not looked at."""
+    if path is not None and not _contains(path, _RESTARTS):
+        raise BadRequestError(
+            f"{path.name} cannot restart itself at another size: it has no set_bitmap. Build "
+            "Charm++ with `./build charm++ netlrts-linux-x86_64 --enable-shrinkexpand` (not smp) "
+            "and link it again, or use --resize map or restart"
+        )
+    if "++local" in words:
+        raise BadRequestError(
+            "++local hands the server's socket down to the processes that are restarted, and they "
+            "cannot listen: leave it out, they are started on this node anyway"
+        )
+    if "+balancer" not in words:
+        able = [one for one in _HONOURING if path is None or _contains(path, one.encode())]
+        if not able:
+            raise BadRequestError(
+                f"no balancer that was linked leaves processors on order: link it with -module "
+                f"{' or -module '.join(_HONOURING)}, or say another one with +balancer NAME"
+            )
+        words += ["+balancer", able[0]]
+    return CharmCommand(argv=(sys.executable, *_START, "--rebuild", "--", *words))
 
 
 def _executable(path: Path) -> bool:

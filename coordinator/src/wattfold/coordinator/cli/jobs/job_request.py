@@ -25,9 +25,13 @@ MODES = {
     "mask": common.RESIZE_MODE_MASK,
     "team": common.RESIZE_MODE_TEAM,
     "map": common.RESIZE_MODE_MAP,
+    "rebuild": common.RESIZE_MODE_REBUILD,
     "restart": common.RESIZE_MODE_RESTART,
     "fixed": common.RESIZE_MODE_FIXED,
 }
+CORES = "cores"
+WAYS = ("map", "rebuild", "restart", CORES, "team", "mask", "fixed")
+"""What `--resize` takes: by `cores` the program says whether its team changes as well."""
 SHARES = {
     "lend": pb.CORE_SHARING_LEND,
     "borrow": pb.CORE_SHARING_BORROW,
@@ -56,6 +60,14 @@ def size_of(
     if nodes:
         return pb.SIZE_UNIT_NODES, nodes
     return pb.SIZE_UNIT_CORES, cores or SizeRange(least=1, greatest=1)
+
+
+def gpu_units(
+    cores: SizeRange | None, nodes: SizeRange | None, units: SizeRange | None, restarts: bool
+) -> SizeRange | None:
+    """The units asked for; of a job with GPUs that names no size and is started again, one."""
+    unsized = cores is None and nodes is None and units is None
+    return SizeRange(least=1, greatest=1) if unsized and restarts else units
 
 
 def unit_fields(
@@ -98,6 +110,8 @@ def kind_of(
 
 def mode_of(word: str | None, kind: pb.JobKind) -> common.ResizeMode:
     """The mode asked for; without a word `mask` for a job that is resized, `fixed` for others."""
+    if word == CORES:
+        return MODES["mask"]
     if word is not None:
         return MODES[word]
     return MODES["mask" if kind in RESIZED_KINDS else "fixed"]

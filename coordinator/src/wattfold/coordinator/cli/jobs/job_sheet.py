@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from wattfold.contract.units import s_from_ns
+from wattfold.contract.units import ns_from_s, s_from_ns
 from wattfold.coordinator.cli.jobs.job_tables import (
     done,
     elapsed_s,
@@ -87,6 +87,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ),
         ("cap", _cap(job)),
         *_levels(job),
+        *([("predicted", f.power(spec.predicted_uw))] if spec.predicted_uw else []),
         *_attempt_fields(job),
         *_times(job, now_s),
         *([("queue", spec.queue)] if spec.queue else []),
@@ -94,6 +95,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *_requests(spec),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
+        *_epochs(job),
         ("phase", job.phase or f.NONE),
         ("cores asked", f"{job.cores_wanted}" if job.cores_wanted else f.NONE),
         ("remaining", left_s(job)),
@@ -106,8 +108,17 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("threads", str(job.team_size or f.NONE)),
         *([("shims", f"some may be kept out: {job.shim_message}")] if job.shim_message else []),
         *_process_fields(job),
+        *(_gpu(gpu) for gpu in job.gpus),
         *sheet_fields(job),
     ]
+
+
+def _epochs(job: pb.Job) -> Fields:
+    """How far a training is, as of its snapshot."""
+    if not job.spec.epochs:
+        return []
+    each = f", the last in {job.epoch_s:.3g} s" if job.epoch_s else ""
+    return [("epochs saved", f"{job.epochs_saved} of {job.spec.epochs}{each}")]
 
 
 def _speed_fields(job: pb.Job) -> Fields:
@@ -140,6 +151,9 @@ def _attempt_fields(job: pb.Job) -> Fields:
         found.append(("next size", f"{job.next_size} {_unit(job.spec)}"))
     if job.restart_s:
         found.append(("a restart takes", f"about {f.duration(job.restart_s)}"))
+    elif job.resize_s:
+        stalled = f.short_time(ns_from_s(job.resize_s))
+        found.append(("another size", f"stalls it for about {stalled}"))
     if job.suspended_s:
         found.append(("suspended", f.duration(job.suspended_s)))
     return found
@@ -186,7 +200,18 @@ def _times(job: pb.Job, now_s: float) -> Fields:
 
 def _energy(job: pb.Job) -> str:
     idle = f" and {f.energy(job.idle_energy_uj)} idle share" if job.idle_energy_uj else ""
-    return f.energy(job.energy_uj) + idle
+    gpus = f", {f.energy(job.gpu_energy_uj)} of its GPUs" if job.gpu_energy_uj else ""
+    return f.energy(job.energy_uj) + idle + gpus
+
+
+def _gpu(gpu: pb.JobGpu) -> tuple[str, str | Text]:
+    """One of its GPUs, as the driver told last."""
+    told = [f.power(gpu.power_uw)]
+    if gpu.HasField("busy_percent"):
+        told.append(f"{gpu.busy_percent} % busy")
+    if gpu.HasField("memory_bytes"):
+        told.append(f"{f.memory(gpu.memory_bytes)} in use")
+    return "GPU", f"{gpu.gpu} of {gpu.node_id}: {', '.join(told)}"
 
 
 def _residual(job: pb.Job) -> str | Text:

@@ -37,7 +37,7 @@ def choose_mode(word: str | None, spec: pb.JobSpec, client: CoordinatorClient) -
     Asks the coordinator only where a certificate can count.
     """
     mode = job_request.mode_of(word, spec.kind)
-    if word is not None:
+    if word not in (None, job_request.CORES):
         return ModeChoice(mode=mode, source="asked for")
     if spec.kind not in job_request.RESIZED_KINDS:
         return ModeChoice(mode=mode, source="the default of a job that keeps its size")

@@ -58,7 +58,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "spreads",
     type=click.Choice(list(request.SPREADS)),
     multiple=True,
-    help="together: all units on one node. apart: one a node. Default: any.",
+    help="together: all units on one node. apart: one a node. Default: any, of trainings on GPUs "
+    "together.",
 )
 @click.option(
     "--kind",
@@ -71,11 +72,13 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--mode",
     "--resize",
     "mode",
-    type=click.Choice(list(request.MODES)),
-    help="How it is resized. mask: its cores change, not its threads. team: the OpenMP team "
-    "changes as well. map: the objects of a Charm++ program move. restart: told to, it saves, and "
-    "goes on from WATTFOLD_SNAPSHOT_DIR at another size. fixed: never. Default: fixed for rigid "
-    "and moldable jobs, for others team if the program is certified for it, else mask.",
+    type=click.Choice(request.WAYS),
+    help="How it is resized. map: the objects of a Charm++ program move. rebuild: a Charm++ "
+    "program built for it restarts itself on other PEs. restart: told to, it saves, and goes on "
+    "from WATTFOLD_SNAPSHOT_DIR at another size; units are put back for others. cores: its cores "
+    "change under it; if its program is certified for that, also its OpenMP team. team, mask: the "
+    "latter, or never. fixed: it keeps its size. Default: fixed for rigid and moldable jobs, for "
+    "others cores.",
 )
 @click.option(
     "--time",
@@ -170,7 +173,8 @@ from wattfold.v1 import coordinator_pb2 as pb
 @click.option(
     "--preemptable",
     is_flag=True,
-    help="It may be put back for a job of a queue that pre-empts its own (`wattfold queues`).",
+    help="It may be put back for a job of a queue that pre-empts its own (`wattfold queues`); of "
+    "training jobs (--epochs) `andreas` decides.",
 )
 @click.option(
     "--snapshot-dir",
@@ -206,6 +210,14 @@ from wattfold.v1 import coordinator_pb2 as pb
     type=POWER_UW,
     metavar="WATTS",
     help="A fixed package cap a node, instead of the choice of the policy.",
+)
+@click.option(
+    "--predicted-power",
+    "predicted_uw",
+    type=POWER_UW,
+    metavar="WATTS",
+    help="What all of it will draw at full speed, above what idle nodes do. A policy that plans "
+    "with it (`constraint`) gives the job no higher cap than it needs for that.",
 )
 @click.option(
     "--dram-cap",
@@ -260,8 +272,8 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--due",
     "due_at_s",
     type=TIME_S,
-    metavar="TIME|+DURATION",
-    help="When it should be done: 2027-01-31T18:00, +2h. Shown; no policy goes by it yet.",
+    metavar="TIME|DURATION",
+    help="When it should be done: 2027-01-31T18:00, or 2h from now. For policies that go by it.",
 )
 @click.option(
     "--weight",
@@ -269,7 +281,14 @@ from wattfold.v1 import coordinator_pb2 as pb
     default=1.0,
     show_default=True,
     metavar="NUMBER",
-    help="What its being done in time is worth beside others. Shown; no policy goes by it yet.",
+    help="What its being done in time is worth beside others. For policies that go by it.",
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(1, 10_000_000),
+    metavar="N",
+    help="It is a training of so many epochs, keeps snapshots and tells how many are in them: see "
+    "wattfold.training. WATTFOLD_EPOCHS of every attempt.",
 )
 @click.option("--hold", is_flag=True, help="Do not start it before `wattfold release`.")
 @click.option(
@@ -299,7 +318,7 @@ def submit(session: Session, /, wait: bool, **options: Any) -> None:
         submission.spec.mode, submission.spec.mode_source = choice.mode, choice.source
         if choice.warning:
             click.echo(f"wattfold: {choice.warning}", err=True)
-        if choice.mode == request.MODES["map"]:
+        if choice.mode in (request.MODES["map"], request.MODES["rebuild"]):
             _start_as_charm(submission.spec, checked=not options["no_check"])
         job_id = client.submit(submission)
         if wait:
@@ -341,8 +360,13 @@ def _spec(
     cap_uw: int | None,
     **options: Any,
 ) -> pb.JobSpec:
-    unit, size = request.size_of(options["cores"], options["nodes"], options["units"])
-    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], options["spreads"])
+    again = bool(options["gpus"] and (options["mode"] == "restart" or options["epochs"]))
+    units = request.gpu_units(options["cores"], options["nodes"], options["units"], again)
+    unit, size = request.size_of(options["cores"], options["nodes"], units)
+    spreads = options["spreads"]
+    if unit == pb.SIZE_UNIT_UNITS and again and not spreads:
+        spreads = ("together",)
+    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], spreads)
     share = options["share"]
     kind = request.kind_of(options["kind"], size, share, unit)
     export_all = options["export"] == "all" and not options["no_env"]
@@ -369,6 +393,7 @@ def _spec(
         tasks_per_node=options["tasks_per_node"],
         own_launcher=options["own_launcher"],
         cap_uw=cap_uw or 0,
+        predicted_uw=options["predicted_uw"] or 0,
         dram_cap_uw=options["dram_cap_uw"] or 0,
         gpu_cap_uw=options["gpu_cap_uw"] or 0,
         memory_bytes=options["memory_bytes"] or 0,
@@ -388,6 +413,7 @@ def _spec(
         snapshot_dir=options["snapshot_dir"],
         snapshot_signal=options["snapshot_signal"] or 0,
         snapshot_grace_ns=options["snapshot_grace_ns"] or 0,
+        epochs=options["epochs"] or 0,
     )
 
 

@@ -118,13 +118,13 @@ def run_probe(
     try:
         job = JobWaiter(client, job_id, notice).wait()
     except BaseException:
-        _cancel(client, job_id)
+        cancel_probe(client, job_id)
         raise
     assert job is not None, "nothing else stops this wait"
     return _point(job, probe, program)
 
 
-def _cancel(client: CoordinatorClient, job_id: str) -> None:
+def cancel_probe(client: CoordinatorClient, job_id: str) -> None:
     """Ends a probe nobody waits for any more, and says so when that is not possible."""
     try:
         client.cancel(job_id)

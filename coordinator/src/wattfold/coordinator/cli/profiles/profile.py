@@ -111,7 +111,7 @@ def profile(
     """
     if sizes and node_counts:
         raise BadRequestError("--cores and --nodes exclude each other: a profile has one unit")
-    program = _program(app, argv, no_check)
+    program = program_of(app, argv, no_check)
     _check_plot(plot_path)
     unit = pb.SIZE_UNIT_NODES if node_counts else pb.SIZE_UNIT_CORES
     with session.connect() as client:
@@ -138,7 +138,8 @@ def _store(client: CoordinatorClient, fitted: Fitted) -> CliError | None:
     return None
 
 
-def _program(app: str, argv: Sequence[str], no_check: bool) -> Program:
+def program_of(app: str, argv: Sequence[str], no_check: bool) -> Program:
+    """What is to be run, under the name of its profile. Raises BadRequestError."""
     request.check_name("--app", app)
     name = app or request.program_name(argv[0])
     if not name:

@@ -42,5 +42,9 @@ def _drop(session: Session, app: str, *, learnt_only: bool, certificate: bool) -
 
 
 def _parts(answer: pb.DropProfileResponse) -> list[str]:
-    models = [f"the profile in {unit}" for unit in answer.models]
-    return models + (["its certificate"] if answer.certificate else [])
+    models = [
+        "the times of its epochs" if model == "epochs" else f"the profile in {model}"
+        for model in answer.models
+    ]
+    costs = ["what changes of its size cost"] if answer.resize_costs else []
+    return models + costs + (["its certificate"] if answer.certificate else [])

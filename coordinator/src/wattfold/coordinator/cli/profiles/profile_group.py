@@ -17,6 +17,7 @@ class ProfileGroup(LazyGroup):
     """
 
     COMMANDS: ClassVar[Mapping[str, str]] = {
+        "epochs": "profiles.profile_epochs:epochs",
         "delete": "profiles.profile_drop:delete",
         "reset": "profiles.profile_drop:reset",
     }
@@ -58,4 +59,4 @@ class ProfileGroup(LazyGroup):
 
 @click.group(cls=ProfileGroup)
 def profile() -> None:
-    """Measure an application and fit its model; delete or reset what is known of one."""
+    """Measure an application and fit its model, or epochs of a training; forget what is known."""

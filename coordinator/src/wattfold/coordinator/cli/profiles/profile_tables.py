@@ -6,7 +6,7 @@ from rich.table import Table
 
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.tables import add_row, field_table, plain_table, right
+from wattfold.coordinator.cli.shared.tables import add_row, field_table, left, plain_table, right
 from wattfold.coordinator.models.fit_noise import fit_warning
 from wattfold.coordinator.models.seen_points import weight_of
 from wattfold.v1 import coordinator_pb2 as pb
@@ -80,6 +80,59 @@ def point_table(profile: pb.Profile) -> Table:
             f.watts(point.power_uw),
         )
     return table
+
+
+def cost_table(profile: pb.Profile) -> Table:
+    """What changes of size have cost its jobs, a row for each way."""
+    table = plain_table(
+        left("RESIZED BY"),
+        left("UNIT"),
+        right("CHANGES"),
+        right("STALLED"),
+        right("DONE AGAIN"),
+        right("MOVED"),
+        right("IN FORCE AFTER"),
+    )
+    for cost in profile.resize_costs:
+        moved = f.memory(cost.moved_bytes) if cost.HasField("moved_bytes") else f.NONE
+        add_row(
+            table,
+            f.resize_way(cost.mode),
+            f.enum_word(pb.SizeUnit.Name(cost.unit), "SIZE_UNIT_"),
+            str(cost.changes),
+            f.short_time(cost.stalled_ns),
+            f.short_time(cost.again_ns) if cost.again_ns else f.NONE,
+            moved,
+            f.short_time(cost.took_ns) if cost.took_ns else f.NONE,
+        )
+    return table
+
+
+def epoch_tables(profile: pb.Profile) -> list[Table]:
+    """What epochs take by GPUs, and what lower limits of these make of them, where it is known."""
+    times = plain_table(left("GPU"), right("GPUS"), right("S/EPOCH"), right("SEEN"))
+    for one in profile.epoch_times:
+        model = one.gpu_model or f.NONE
+        add_row(times, model, str(one.gpus), f"{one.seconds:.3f}", str(one.count))
+    curves = plain_table(
+        left("GPU"),
+        right("STATIC W"),
+        right("FULL W"),
+        right("KNEE"),
+        right("BETA"),
+        right("ERROR"),
+    )
+    for curve in profile.gpu_curves:
+        add_row(
+            curves,
+            curve.gpu_model or f.NONE,
+            f"{curve.static_w:.1f}",
+            f"{curve.full_w:.1f}",
+            f"{curve.knee:.2f}",
+            f"{curve.beta:.2f}",
+            f"{curve.rms_error * 100:.1f}%",
+        )
+    return [table for table in (times, curves) if table.row_count]
 
 
 def residual(point: pb.ProfilePoint) -> str:

@@ -7,7 +7,13 @@ from datetime import datetime
 import click
 from rich.table import Table
 
-from wattfold.coordinator.cli.profiles.profile_tables import misfit, parameter_sheet, point_table
+from wattfold.coordinator.cli.profiles.profile_tables import (
+    cost_table,
+    epoch_tables,
+    misfit,
+    parameter_sheet,
+    point_table,
+)
 from wattfold.coordinator.cli.shared import certificates
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.errors import NotFoundError
@@ -46,18 +52,27 @@ def _show(session: Session, profile: pb.Profile) -> None:
         warning = misfit(profile)
         if warning:
             click.echo(f"warning: {warning}", err=True)
+    for table in epoch_tables(profile):
+        session.print(table)
+    told = has_model(profile) or bool(profile.epoch_times)
+    if profile.resize_costs:
+        if told:
+            click.echo()
+        session.print(cost_table(profile))
     if certified is not None:
-        if has_model(profile):
+        if told or profile.resize_costs:
             click.echo()
         session.print(certificates.evidence_sheet(certified))
 
 
 def has_model(profile: pb.Profile) -> bool:
-    """Whether its run times are known; a profile may be a certificate alone."""
+    """Whether its run times are known; a profile may be without them."""
     return profile.t1_s > 0
 
 
 def _list(stored: list[pb.Profile]) -> Table:
+    resized = any(profile.resize_costs for profile in stored)
+    costs = (flexible("RESIZES"),) if resized else ()
     table = plain_table(
         flexible("APP"),
         left("UNIT"),
@@ -68,6 +83,7 @@ def _list(stored: list[pb.Profile]) -> Table:
         right("P W"),
         right("ERROR"),
         right("POINTS"),
+        *costs,
         left("CERTIFIED"),
         left("SOURCE"),
         left("UPDATED"),
@@ -75,10 +91,20 @@ def _list(stored: list[pb.Profile]) -> Table:
     for profile in stored:
         certified = certificates.of_profile(profile)
         mode = certified.mode if certified else f.NONE
-        updated = datetime.fromtimestamp(profile.updated_at_s).astimezone().strftime("%Y-%m-%d")
+        updated = f.NONE
+        if profile.updated_at_s:
+            updated = datetime.fromtimestamp(profile.updated_at_s).astimezone().strftime("%Y-%m-%d")
         source = profile.source or f.NONE
-        add_row(table, profile.app, *_model_cells(profile), mode, source, updated)
+        more = (_resizes(profile),) if resized else ()
+        add_row(table, profile.app, *_model_cells(profile), *more, mode, source, updated)
     return table
+
+
+def _resizes(profile: pb.Profile) -> str:
+    """The stall of each way that was used."""
+    costs = {f.resize_way(cost.mode): cost for cost in profile.resize_costs}
+    stalls = [f"{way} {f.short_time(cost.stalled_ns)}" for way, cost in costs.items()]
+    return ", ".join(stalls) or f.NONE
 
 
 def _model_cells(profile: pb.Profile) -> list[str]:

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from rich.text import Text
 
-from wattfold.contract.units import w_from_uw
+from wattfold.contract.units import NS_PER_S, w_from_uw
+from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
 NONE = "-"
@@ -111,6 +112,22 @@ def job_kind(kind: pb.JobKind) -> str:
     if kind not in pb.JobKind.values():
         return f"kind-{int(kind)}"
     return enum_word(pb.JobKind.Name(kind), "JOB_KIND_")
+
+
+def resize_way(mode: common.ResizeMode) -> str:
+    """How jobs of a mode change their size, by the name that `--resize` has for it."""
+    if mode == common.RESIZE_MODE_MASK:
+        return "cores"
+    if mode not in common.ResizeMode.values():
+        return "unknown"
+    return enum_word(common.ResizeMode.Name(mode), "RESIZE_MODE_")
+
+
+def short_time(time_ns: int) -> str:
+    """A time that may be far below a second: `0`, `31 ms`, `4.20 s`, then as `duration`."""
+    if time_ns < NS_PER_S:
+        return f"{time_ns / 1e6:.3g} ms" if time_ns else "0"
+    return f"{time_ns / 1e9:.2f} s" if time_ns < 60 * NS_PER_S else duration(time_ns / 1e9)
 
 
 def watts(power_uw: int, places: int = 1) -> str:

@@ -101,15 +101,18 @@ def parse_memory_bytes(text: str) -> int:
 
 
 def parse_time_s(text: str, now_s: float) -> float:
-    """Reads ISO 8601 (local without a zone) or +DURATION; Unix seconds. Raises ValueError."""
+    """Reads ISO 8601 (local without a zone), or from now DURATION or +DURATION; Unix seconds.
+
+    Raises ValueError.
+    """
     clean = text.strip()
-    if clean.startswith("+"):
-        return now_s + parse_duration_ns(clean[1:]) / NS_PER_S
+    if clean.startswith("+") or _UNITS.match(clean):
+        return now_s + parse_duration_ns(clean.removeprefix("+")) / NS_PER_S
     try:
         return datetime.fromisoformat(clean).astimezone().timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(
-            f"not a time: {text!r}; expected for example 2027-01-31T18:00 or +2h"
+            f"not a time: {text!r}; expected for example 2027-01-31T18:00 or 2h from now"
         ) from error
 
 

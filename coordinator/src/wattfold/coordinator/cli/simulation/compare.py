@@ -22,6 +22,7 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
 from wattfold.coordinator.cli.simulation.simulate import simulation_failures
 from wattfold.coordinator.cli.simulation.simulate_options import (
     BudgetText,
+    check_one_source,
     classes_options,
     job_options,
     machine_of,
@@ -34,6 +35,7 @@ from wattfold.coordinator.cli.simulation.simulate_options import (
 )
 from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
 from wattfold.coordinator.cli.simulation.simulate_run import run_cases
+from wattfold.coordinator.cli.simulation.training_options import prices_of
 from wattfold.coordinator.cli.workloads.workload_describe import odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
@@ -103,8 +105,7 @@ def compare(session: Session, **options: Any) -> None:
     """
     plot: Path | None = options["plot"]
     _check_plot(plot)
-    if (options["log"] is None) == (options["model"] is None):
-        raise BadRequestError("name the jobs: either --log FILE or --model NAME")
+    check_one_source(options)
     refuse_unused_jobs(click.get_current_context(), options)
     refuse_other_machine(click.get_current_context(), options)
     refuse_unmeant(options["settings"], options["policies"])
@@ -191,6 +192,7 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
             model=model,
             placement=options["placement"],
             predict=predict,
+            prices=prices_of(options),
         )
         for choice, predict in product(choices, predictors_of(options))
     ]

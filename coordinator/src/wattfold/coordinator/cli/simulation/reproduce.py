@@ -18,6 +18,7 @@ class _ReproduceGroup(LazyGroup):
         "parm": "simulation.reproduce_parm:parm",
         "slowdown-driven": "simulation.reproduce_slowdown:slowdown_driven",
         "equipartition": "simulation.reproduce_equipartition:equipartition",
+        "andreas": "simulation.reproduce_andreas:andreas",
         "constraint": "simulation.reproduce_constraint:constraint",
     }
 

@@ -55,11 +55,11 @@ _FOLDER = "eurora"
     "--quick", is_flag=True, help="Few instances of each family, for a look; labelled so."
 )
 @click.option(
-    "--cp",
-    "cp_everywhere",
-    is_flag=True,
-    help="The constraint model on every instance. It takes a second and more a decision; else it "
-    "is on raw traces and on what stands for the paper's tests.",
+    "--cp/--no-cp",
+    "cp",
+    default=None,
+    help="The constraint model on every instance, or on none. It takes a second and more a "
+    "decision; without either it is on raw traces and on what stands for the paper's tests.",
 )
 @click.option(
     "--traces",
@@ -110,7 +110,7 @@ def constraint(
     folder: Path,
     jobs: int | None,
     quick: bool,
-    cp_everywhere: bool,
+    cp: bool | None,
     traces: Path | None,
     **options: Any,
 ) -> None:
@@ -126,7 +126,7 @@ def constraint(
         raise BadRequestError(f"name a family ({', '.join(FAMILIES)}), or all with --all")
     with expected_failures():
         settings = Settings(**options)
-    plan = Plan(settings=settings, folder=_traces(traces), quick=quick, cp_everywhere=cp_everywhere)
+    plan = Plan(settings=settings, folder=_traces(traces), quick=quick, cp=cp)
     known = stand_ins(settings)
     with running(session, folder) as progress:
         evaluation = evaluate(

@@ -1,12 +1,19 @@
-"""`wattfold reproduce equipartition`: the simulated experiments of Kale et al. (CCGrid 2002)."""
+"""`wattfold reproduce equipartition`: the experiments of Kale et al. (CCGrid 2002), simulated and,
+with ``--all``, measured on Charm++ programs of this machine.
+"""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.simulation.reproduce_run import (
     finish,
@@ -17,10 +24,13 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
 from wattfold.coordinator.figures.equipartition_evaluation import draw
+from wattfold.coordinator.figures.measured_maps import draw_residual, draw_resizes, draw_sharing
 from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
 from wattfold.coordinator.simulation.experiments.equipartition.evaluation import (
     evaluate,
 )
+from wattfold.coordinator.simulation.experiments.equipartition.measured import load
+from wattfold.coordinator.simulation.experiments.equipartition.measured_claims import sections
 from wattfold.coordinator.simulation.experiments.equipartition.report import report_of
 from wattfold.coordinator.simulation.experiments.equipartition.settings import (
     LONG_SEEDS,
@@ -28,13 +38,25 @@ from wattfold.coordinator.simulation.experiments.equipartition.settings import (
     Settings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import write_report
+from wattfold.coordinator.simulation.experiments.report import Section, write_report
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DEFAULTS = Settings()
+MEASURED = "measured.json"
+_TRIALS = "wattfold.coordinator.demo.charm"
+"""Run as a program: it stands above the command, with the site that it starts."""
+_INTERRUPTED = 130
 
 
 @click.command("equipartition")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also measure real Charm++ jobs (charm4py) on a small site on this machine: resize times, "
+    "residual load, interference, two jobs that share. Takes about ten minutes; what was measured "
+    f"stays in {MEASURED} of the folder.",
+)
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
@@ -79,6 +101,7 @@ def equipartition(
     jobs: int | None,
     seeds: int | None,
     quick: bool,
+    everything: bool,
     **options: Any,
 ) -> None:
     """Run the evaluation of the adaptive job scheduler again (CCGrid 2002) and judge its claims.
@@ -86,6 +109,7 @@ def equipartition(
     Malleable jobs under equipartition against rigid ones under first fit, at loads from 0.1 to 1,
     50 jobs and 10,000 jobs a run. A run that was stopped goes on where it was.
     """
+    real = _measured(folder, quick=quick) if everything else ()
     with expected_failures():
         settings = Settings(**options)
     plan = Plan(settings=settings, seeds=seeds or 0, quick=quick)
@@ -97,6 +121,34 @@ def equipartition(
             backend=local_cores(jobs),
             progress=progress,
         )
-        report = report_of(evaluation, known, draw)
+        report = report_of(evaluation, known, draw, real)
         written = write_report(report, folder)
     finish(session, report, written, folder)
+
+
+def _measured(folder: Path, *, quick: bool) -> Sequence[Section]:
+    """The sections about real programs, measured now unless they were before."""
+    path = folder / MEASURED
+    with expected_failures():
+        found = load(path) if path.is_file() else None
+        if found is None or (found.quick and not quick):
+            folder.mkdir(parents=True, exist_ok=True)
+            _measure(path, folder / "real", quick=quick)
+            found = load(path)
+    return sections(found, (draw_resizes, draw_residual, draw_sharing))
+
+
+def _measure(path: Path, work: Path, *, quick: bool) -> None:
+    """Runs the trials, with their progress on standard error. Raises CliError."""
+    places = [f"--out={path.absolute()}", f"--work={work.absolute()}"]
+    command = [sys.executable, "-m", _TRIALS, *places, *(["--quick"] if quick else [])]
+    # Ctrl-C is for the trials, which take it and have a site to end first.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = subprocess.run(command, check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if done.returncode == _INTERRUPTED:
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise CliError("the trials on real programs have failed, see above")

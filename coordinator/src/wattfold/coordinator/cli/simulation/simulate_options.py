@@ -30,6 +30,13 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
 )
 from wattfold.coordinator.cli.simulation.queue_waits import parse_queue_wait
 from wattfold.coordinator.cli.simulation.simulate_messages import message_level, restarts_of
+from wattfold.coordinator.cli.simulation.training_options import (
+    OF_LOGS,
+    OF_TRAINING,
+    check_training,
+    prices_of,
+    training_options,
+)
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, policy_of
 from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
@@ -142,6 +149,7 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 job_options = _options(
+    training_options,
     click.option("--log", type=LOG_FILE, metavar="FILE", help="A log in SWF, plain or gzip."),
     click.option("--model", type=click.Choice(MODELS), help="Draw the jobs from a model instead."),
     click.option(
@@ -279,7 +287,8 @@ machine_options = _options(
         "budget_text",
         default="",
         metavar="WATTS|FILE",
-        help="4.75MW, or a CSV file with time_s,budget_w[,deadline_s]. Default: never binds.",
+        help="4.75MW, or a CSV file with time_s,budget_w[,deadline_s][,notice_s]. "
+        "Default: never binds.",
     ),
 )
 
@@ -418,6 +427,11 @@ def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> Non
 
 def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
     """Refuses options of other sources of jobs than the one chosen."""
+    if options["training"] is not None:
+        _refuse_given(context, OF_LOGS, "is nothing to --training, whose files say it all")
+        check_training(options)
+    else:
+        _refuse_given(context, OF_TRAINING, "needs --training FILE")
     if options["model"] != "poisson":
         _refuse_given(context, ("load",), "is for --model poisson")
     if options["log"] is not None:
@@ -433,8 +447,7 @@ def _refuse_given(context: click.Context, names: Sequence[str], why: str) -> Non
 
 def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCase]:
     """One case a policy and seed. Raises BadRequestError and ValueError."""
-    if (options["log"] is None) == (options["model"] is None):
-        raise BadRequestError("name the jobs: either --log FILE or --model NAME")
+    check_one_source(options)
     names: Sequence[str] = list(dict.fromkeys(options["policies"])) or ["easy"]
     if options["placement"] == "cuboid" and not options["torus"]:
         raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
@@ -445,7 +458,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     if isinstance(machine, Machine):
         _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
-    if options["seeds"] > 1 and not source.profiles and options["log"] is not None:
+    if options["seeds"] > 1 and not source.profiles and options["model"] is None:
         raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
     messages, restarts = message_level(options), restarts_of(options)
     cases = []
@@ -464,9 +477,17 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 restarts=restarts,
                 messages=messages,
                 predict=predict,
+                prices=prices_of(options),
             )
             cases.append(_in_folder(case, folder))
     return cases
+
+
+def check_one_source(options: dict[str, Any]) -> None:
+    """Raises BadRequestError unless the jobs are named, once."""
+    named = [name for name in ("log", "model", "training") if options[name] is not None]
+    if len(named) != 1:
+        raise BadRequestError("name the jobs: either --log FILE or --model NAME or --training FILE")
 
 
 def predictors_of(options: dict[str, Any]) -> Sequence[str]:
@@ -521,6 +542,8 @@ def source_of(
         ends_at_limit=options["end_at_limit"],
         requests=options.get("requests"),
         share_nodes=options.get("share_nodes", False),
+        training=options["training"],
+        epoch_times=options["epoch_times"],
     )
 
 

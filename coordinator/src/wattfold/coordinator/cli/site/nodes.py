@@ -93,8 +93,15 @@ def _beside_cores(node: pb.Node) -> list[str]:
         held = f" by {node.memory_mechanism}" if node.memory_mechanism else ", not held"
         notes.append(f"memory {free} of {there} free{held}")
     if node.gpus:
-        notes.append(f"GPUs {len(node.free_gpus)} of {len(node.gpus)} free")
+        notes.append(_gpus(node))
     return notes + ([f"features {', '.join(node.features)}"] if node.features else [])
+
+
+def _gpus(node: pb.Node) -> str:
+    """`2 of 4 V100 free, held by cgroup v2`; what is only told can be gone round."""
+    what = f"{node.gpu_model} GPUs" if node.gpu_model else "GPUs"
+    held = f", held by {node.gpu_access}" if node.gpu_access.startswith("cgroup") else ", not held"
+    return f"{what} {len(node.free_gpus)} of {len(node.gpus)} free{held if node.gpu_access else ''}"
 
 
 def _notes(node: pb.Node) -> str:

@@ -161,6 +161,11 @@ def _power_sheet(answer: pb.Power) -> Table:
         ("energy", f"{f.energy(answer.energy_uj):>10}"),
         ("policy", f"{answer.policy or f.NONE:>10}"),
     ]
+    if answer.emulated_nodes:
+        emulated = (
+            f"{answer.emulated_nodes} of {answer.known_nodes} nodes: no power of theirs is real"
+        )
+        fields.append(("emulated", emulated))
     if answer.pending_budget_uw:
         fields.insert(1, ("going down to", _pending(answer)))
     if answer.levelled_jobs:

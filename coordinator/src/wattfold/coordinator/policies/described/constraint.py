@@ -46,6 +46,7 @@ def planning(values: Values, name: str, weights: Weights, effort: Effort) -> Pol
             caps=int(values["caps"]),
             wait_ns=round(float(values["wait_s"]) * NS_PER_S),
             ratios=str(values["ratios"]),
+            power_margin=float(values["power_margin"]),
         ),
         weights=weights,
         effort=effort,
@@ -123,6 +124,13 @@ DESCRIPTION = Description(
             low=1,
             high=4,
             help="levels that a job may be planned at where power is short; 1 = the greatest only",
+        ),
+        PolicySetting(
+            key="power_margin",
+            default=0.1,
+            low=0.0,
+            high=10.0,
+            help="so much more than what a job is predicted to draw its cap leaves it, as a share",
         ),
         PolicySetting(
             key="ratios",

@@ -8,7 +8,7 @@ from wattfold.coordinator.policies.descriptions import Description, PolicySettin
 
 NAME = "constraint-cp"
 ANY_NUMBER = 1 << 30
-SHARED = ("size", "seed", "depth", "wait_s", "caps", "ratios")
+SHARED = ("size", "seed", "depth", "wait_s", "caps", "power_margin", "ratios")
 """Settings that mean here what they mean there."""
 
 

@@ -21,6 +21,7 @@ def _made(values: Values) -> Policy:
         due=values["due"] == "yes",
         by_priority=values["weights"] == "priority",
         interval_ns=round(float(values["interval_s"]) * 1e9),
+        weigh_costs=values["costs"] == "weigh",
     )
 
 
@@ -72,6 +73,12 @@ DESCRIPTION = Description(
             high=1e6,
             unit="s",
             help="a job that was resized less than this ago grows no more yet",
+        ),
+        PolicySetting(
+            key="costs",
+            default="weigh",
+            choices=("weigh", "ignore"),
+            help="weigh: no job grows that would save less time than the change is to cost it",
         ),
     ),
     needs_profiles=True,

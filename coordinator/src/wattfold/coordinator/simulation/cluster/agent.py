@@ -14,7 +14,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.charge import CAP_STEP_UW
-from wattfold.coordinator.core.job import ResizeMode
+from wattfold.coordinator.core.job import MAPPED, ResizeMode
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.simulation.cluster.restarts import GRACE_NS, RestartTimes
 
@@ -406,7 +406,7 @@ class Agent:
             cpus = CpuSet() if command.resident else command.cpus
             if self._clash(command.job_id, cpus):
                 return self._refused(command, "held")
-            mapped = command.spec.mode is ResizeMode.MAP
+            mapped = command.spec.mode in MAPPED
             self.processes[command.job_id] = Process(
                 job_id=command.job_id,
                 cpus=cpus,

@@ -2,6 +2,7 @@
 
 A step lowers or raises the budget at a time of the log. ``deadline_ns`` after it, a lower one must
 be kept: a pool reacts at once, simulated agents need their averaging windows.
+Policies know of a step ``notice_ns`` before it comes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class BudgetStep:
     at_ns: int
     budget_uw: int
     deadline_ns: int = 0
+    notice_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,10 @@ class Budget:
         times = [step.at_ns for step in self.steps]
         if not times or times[0] != 0 or any(b <= a for a, b in pairwise(times)):
             raise ValueError("the steps of a budget begin at 0 and ascend in time")
-        if any(step.budget_uw <= 0 or step.deadline_ns < 0 for step in self.steps):
-            raise ValueError("a budget is above zero and its deadline not below")
+        if any(
+            step.budget_uw <= 0 or step.deadline_ns < 0 or step.notice_ns < 0 for step in self.steps
+        ):
+            raise ValueError("a budget is above zero, its deadline and its notice are not below")
 
     @classmethod
     def constant(cls, budget_uw: int) -> Budget:
@@ -46,6 +50,12 @@ class Budget:
         """Whether it never changes."""
         return len(self.steps) == 1
 
+    def ahead(self, at_ns: int) -> tuple[BudgetStep, ...]:
+        """The steps to come that are known at a time."""
+        return tuple(
+            step for step in self.steps if step.at_ns - step.notice_ns <= at_ns < step.at_ns
+        )
+
     @property
     def least_uw(self) -> int:
         """The lowest step."""
@@ -53,7 +63,7 @@ class Budget:
 
 
 def read_budget(path: Path) -> Budget:
-    """A CSV file with the columns ``time_s,budget_w`` and, if wanted, ``deadline_s``.
+    """A CSV file: ``time_s,budget_w`` and, if wanted, ``deadline_s`` and ``notice_s``.
 
     Raises:
         ValueError: not such a file, with its name and the line.
@@ -63,7 +73,9 @@ def read_budget(path: Path) -> Budget:
         with path.open(newline="", encoding="utf-8") as stream:
             rows = csv.DictReader(stream)
             if not {"time_s", "budget_w"} <= set(rows.fieldnames or ()):
-                raise ValueError(f"{path}: expected the columns time_s,budget_w[,deadline_s]")
+                raise ValueError(
+                    f"{path}: expected the columns time_s,budget_w[,deadline_s][,notice_s]"
+                )
             for row in rows:
                 steps.append(_step(path, rows.line_num, row))
     except (OSError, UnicodeDecodeError) as error:
@@ -82,6 +94,7 @@ def _step(path: Path, line: int, row: dict[str, str]) -> BudgetStep:
             at_ns=ns_from_s(float(row["time_s"])),
             budget_uw=uw_from_w(float(row["budget_w"])),
             deadline_ns=ns_from_s(float(row.get("deadline_s") or 0)),
+            notice_ns=ns_from_s(float(row.get("notice_s") or 0)),
         )
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}, line {line}: not a time and a power: {error}") from error

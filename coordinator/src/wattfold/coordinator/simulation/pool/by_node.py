@@ -30,6 +30,7 @@ from wattfold.coordinator.simulation.pool.part_times import Mix, NodeTimes, Part
 from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.pool.stocks import WHOLE, Stocks, request_of, units_on
+from wattfold.coordinator.simulation.pool.training import TrainingTimes
 from wattfold.coordinator.simulation.pool.windows import Windows
 
 FRACTIONS = 1 << 20
@@ -51,7 +52,7 @@ class NodeHoldings:
         times: PartTimes | None = None,
     ) -> None:
         """Times of windows count from ``start_ns``. ``times`` may take the place of ``model``."""
-        times = times or NodeTimes(table, machine, model)
+        times = times or _times(table, machine, model)
         self.running = PartRunning(table, machine, times, preemption)
         self.requeued: list[int] = []
         self._windows = Windows(machine, start_ns)
@@ -74,6 +75,12 @@ class NodeHoldings:
             self._stocks,
             self._held,
         )
+
+    @property
+    def unused_uw(self) -> int:
+        """What nodes without a job draw together."""
+        classes, empty = self._machine.classes, self._ground.empty_of_kind
+        return sum(one.unused_uw * count for one, count in zip(classes, empty, strict=True))
 
     @property
     def jobs(self) -> NodeTableJobs:
@@ -103,7 +110,7 @@ class NodeHoldings:
             else:
                 self._by_count(decision, now_ns)
             after = running.size[job]
-            if before not in (0, after):
+            if before not in (0, after) and not running.times.trains(job):
                 moved.append((job, before, after))
         if moved:
             self._move_data(moved, now_ns)
@@ -199,7 +206,7 @@ class NodeHoldings:
         return _scaled(wanted, least, low, FRACTIONS)
 
     def _by_parts(self, parts: Parts, now_ns: int) -> None:
-        job, nodes, cores, cap_uw = parts
+        job, nodes, cores, cap_uw, gpu_uw = parts
         if isinstance(cores, int):
             given = dict.fromkeys(nodes, cores)
         else:
@@ -211,14 +218,14 @@ class NodeHoldings:
                 raise SimulationError(f"{self._name(job)} starts without a core on a node")
             self._held[job] = {}
             self._add(job, given)
-            self.running.start(job, self._mix_of(job, given), cap_uw, now_ns)
+            self.running.start(job, self._mix_of(job, given), cap_uw, now_ns, gpu_uw)
             return
         self.scaled.pop(job, None)
         if self._unplaced and job in self._unplaced:
             raise SimulationError(f"{self._name(job)} is given parts in the instant of a count")
         mix = self._changed(job, given)
         self.running.resizes[job] += bool(given)
-        self.running.change(job, mix, cap_uw, now_ns)
+        self.running.change(job, mix, cap_uw, now_ns, gpu_uw, moved=bool(given))
 
     def _changed(self, job: int, given: Held) -> Mix:
         """Moves a running job's parts; what it has then."""
@@ -347,6 +354,12 @@ class NodeHoldings:
         return f"job {self._table.job_ids[job]}"
 
 
+def _times(table: JobTable, machine: NodeMachine, model: RunTimeModel) -> PartTimes:
+    if table.training is None and not any(one.gpu_uw_max for one in machine.classes):
+        return NodeTimes(table, machine, model)
+    return TrainingTimes(table, machine, model)
+
+
 def _scaled(wanted: dict[int, int], least: dict[int, int], part: int, whole: int) -> dict[int, int]:
     return {
         job: least[job] + (cap_uw - least[job]) * part // whole for job, cap_uw in wanted.items()
@@ -367,7 +380,9 @@ def check_by_node(table: JobTable, machine: NodeMachine, budget: Budget) -> None
             )
     least_uw = machine.idle_total_uw + min(o.part_uw(1, o.cap_uw_min) for o in machine.classes)
     if not budget.is_constant:
-        least_uw = sum(o.count * max(o.busy_uw(o.cap_uw_min), o.idle_uw) for o in machine.classes)
+        least_uw = sum(
+            o.count * (max(o.busy_uw(o.cap_uw_min), o.idle_uw) + o.gpus_uw) for o in machine.classes
+        )
     if budget.least_uw < least_uw:
         raise ValueError(
             f"the budget of {budget.least_uw / 1e6:.0f} W is below the {least_uw / 1e6:.0f} W that "

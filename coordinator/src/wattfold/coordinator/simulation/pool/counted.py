@@ -61,6 +61,11 @@ class CountedHoldings:
         """Nodes of one kind, given whole."""
         return self._machine.site(spendable_uw)
 
+    @property
+    def unused_uw(self) -> int:
+        """What nodes without a job draw together."""
+        return (self._machine.nodes - self.running.nodes) * self._machine.idle_uw
+
     def pass_windows(self, now_ns: int) -> None:
         """Counted nodes are never out of use."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, thread_time_ns
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from wattfold.coordinator.simulation.pool.holdings import Holdings, Nodes
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.prices import Prices
 from wattfold.coordinator.simulation.pool.progress import JobFacts, Preemption, whole_numbers
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
@@ -82,6 +83,7 @@ class PoolSimulation:
         seed: int = 0,
         preemption: Preemption | None = None,
         restart_ns: int | None = None,
+        prices: Prices | None = None,
     ) -> None:
         if model is None:
             model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
@@ -118,8 +120,10 @@ class PoolSimulation:
             )
         self._running = self._holdings.running
         self._idle_uw = machine.idle_total_uw
+        self._unused_uw = machine.unused_total_uw
         self.table, self.machine, self.scheduler, self.budget = table, machine, scheduler, budget
         self.seed = seed
+        self.prices = prices
         self.events = 0
         self.ended = 0
         self.on_end: Callable[[PoolSimulation, int], None] | None = None
@@ -135,8 +139,10 @@ class PoolSimulation:
         self._peaks = [0, 0]
         self._rounds = 0
         self._decisions = self._deciding_ns = self._longest_ns = 0
+        self._deciding_cpu_ns = self._longest_cpu_ns = 0
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
+        self._empty_uw = array("q") if table.training is not None else None
         known: Any = self._holdings.jobs
         self.scheduler.attach(known)
 
@@ -220,7 +226,7 @@ class PoolSimulation:
         if span_ns:
             running = self._running
             idle_uw = self._idle_uw
-            self._energy += (idle_uw + running.drawn_uw) * span_ns
+            self._energy += (self._unused_uw + running.drawn_uw) * span_ns
             if idle_uw + running.committed_uw > self._budget_uw:
                 self._over_ns += span_ns
             self._now_ns = now_ns
@@ -264,9 +270,18 @@ class PoolSimulation:
 
     def _decided(self, now_ns: int) -> Sequence[Any]:
         """What the scheduler decides, and how long that took."""
-        began_ns = perf_counter_ns()
-        decisions = self.scheduler.decide(now_ns)
-        took_ns = perf_counter_ns() - began_ns
+        if self.scheduler.each_event:
+            # It takes microseconds; the clock of CPU time takes as much again.
+            began_ns = perf_counter_ns()
+            decisions = self.scheduler.decide(now_ns)
+            took_ns = perf_counter_ns() - began_ns
+        else:
+            began_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
+            decisions = self.scheduler.decide(now_ns)
+            took_ns = perf_counter_ns() - began_ns
+            worked_ns = thread_time_ns() - began_cpu_ns
+            self._deciding_cpu_ns += worked_ns
+            self._longest_cpu_ns = max(self._longest_cpu_ns, worked_ns)
         self._decisions += 1
         self._deciding_ns += took_ns
         if took_ns > self._longest_ns:
@@ -299,7 +314,8 @@ class PoolSimulation:
         idle_uw, holdings = self._idle_uw, self._holdings
         if holdings.scaled or idle_uw + running.committed_uw > self._budget_uw:
             holdings.fit(self._budget_uw - idle_uw, now_ns)
-        committed_uw, drawn_uw = idle_uw + running.committed_uw, idle_uw + running.drawn_uw
+        committed_uw = idle_uw + running.committed_uw
+        drawn_uw = self._unused_uw + running.drawn_uw
         if committed_uw > self._budget_uw:
             raise SimulationError(
                 f"committed {committed_uw} uW above the budget of {self._budget_uw} uW at "
@@ -319,6 +335,8 @@ class PoolSimulation:
         committed.append(committed_uw)
         drawn.append(drawn_uw)
         budget.append(self._budget_uw)
+        if self._empty_uw is not None:
+            self._empty_uw.append(holdings.unused_uw)
 
     def record(self) -> RunRecord:
         """What the run left behind; for one that was stopped, what it has so far."""
@@ -330,7 +348,10 @@ class PoolSimulation:
             machine=self.machine,
             jobs=self.table,
             columns=self._running.columns(),
-            series=Series(**series),
+            series=Series(
+                **series,
+                unused_uw=whole_numbers(self._empty_uw) if self._empty_uw is not None else None,
+            ),
             energy_uj=self._energy // 1_000_000_000,
             peak_committed_uw=self._peaks[0],
             peak_drawn_uw=self._peaks[1],
@@ -343,6 +364,9 @@ class PoolSimulation:
             decisions=self._decisions,
             deciding_ns=self._deciding_ns,
             longest_decision_ns=self._longest_ns,
+            deciding_cpu_ns=self._deciding_cpu_ns,
+            longest_decision_cpu_ns=self._longest_cpu_ns,
+            prices=self.prices,
         )
 
 

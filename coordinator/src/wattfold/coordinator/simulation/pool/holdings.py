@@ -35,6 +35,10 @@ class Holdings(Protocol):
     def requeued(self) -> list[int]:
         """Jobs that were ended to wait again, of which their scheduler has not been told."""
 
+    @property
+    def unused_uw(self) -> int:
+        """What nodes without a job draw together."""
+
     def pass_windows(self, now_ns: int) -> None:
         """Nodes go out of use, or come back; jobs that are in the way are requeued."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from wattfold.coordinator.core.queue import NO_WAITS, Waits
 from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.models.training import Training
 from wattfold.coordinator.simulation.workloads.annotations import Annotations
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mask, Workload
 
@@ -46,6 +47,20 @@ class WaitColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingColumns:
+    """What training jobs are of, when they are due, and what that is worth; one entry a job."""
+
+    trainings: tuple[Training | None, ...]
+    """None: it does not train."""
+    due_ns: Ints
+    """In the time of the log, -1 = no matter."""
+    weights: Floats
+    """What tardiness is worth beside that of others."""
+    snapshot_epochs: Ints
+    """Epochs from one snapshot to the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobTable:
     """One entry a job; times in nanoseconds of the log, sizes in nodes, or in ``units``."""
 
@@ -72,6 +87,10 @@ class JobTable:
     """Applications; None: not known."""
     waits: WaitColumns | None = None
     """None: no queue says anything."""
+    predicted_uw: Ints | None = None
+    """What each is predicted to draw above idle nodes, 0 = not known; None: of no job it is."""
+    training: TrainingColumns | None = None
+    """None: nobody trains, and nothing is due."""
 
     def waits_of(self, job: int) -> Waits:
         """What the queue of a job says."""

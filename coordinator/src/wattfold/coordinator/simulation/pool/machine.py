@@ -165,6 +165,11 @@ class Machine(NodePowers):
         return self.nodes * self.idle_uw
 
     @property
+    def unused_total_uw(self) -> int:
+        """What all nodes draw without any job: what they are charged."""
+        return self.idle_total_uw
+
+    @property
     def full_uw(self) -> int:
         """Charge of all nodes at their greatest cap: a budget that never binds."""
         return self.nodes * self.busy_uw(self.cap_uw_max)

@@ -12,6 +12,10 @@ dram_w = 18
 cap_min_w = 50      # range of the package caps of a node
 cap_max_w = 190
 idle_w = 90         # default: as a node at its least cap
+gpu_model = "V100"  # with GPUs whose power is counted, and of jobs that train
+gpu_min_w = 100     # range of the limits of a GPU; default: its power is not counted
+gpu_max_w = 250
+gpu_idle_w = 36     # what a GPU draws that nobody has; default 0
 
 [[window]]          # nodes out of use; times count from the first submission
 class = "gpu"
@@ -34,12 +38,18 @@ from typing import Any
 
 from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.core.amounts import GIB
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine, Window
+from wattfold.coordinator.simulation.pool.node_machine import (
+    GpuWatts,
+    NodeClass,
+    NodeMachine,
+    Window,
+)
 from wattfold.coordinator.simulation.pool.nodes_file import is_nodes_file, node_classes
 
 WATTS = {"base_w": "base_w", "dram_w": "dram_w", "cap_min_w": "cap_w_min", "cap_max_w": "cap_w_max"}
 COUNTS = ("nodes", "cores", "gpus")
-KEYS = {"name", "memory_gib", "features", "idle_w", *WATTS, *COUNTS}
+GPU_WATTS = {"gpu_min_w": "min_w", "gpu_max_w": "max_w", "gpu_idle_w": "idle_w"}
+KEYS = {"name", "memory_gib", "features", "idle_w", "gpu_model", *GPU_WATTS, *WATTS, *COUNTS}
 WINDOW_KEYS = {"class", "start_s", "end_s", "first_node", "nodes"}
 MAX_TIME_S = 4e9
 MAX_NODES = 1_000_000
@@ -98,9 +108,22 @@ def _class(table: Mapping[str, Any]) -> NodeClass:
         gpus=_count(table, "gpus", where, least=0, most=MAX_CORES) if "gpus" in table else 0,
         memory_bytes=round(_real(table, "memory_gib", where) * GIB) if "memory_gib" in table else 0,
         features=tuple(features),
+        gpu=_gpu(table, where),
         idle_w=_real(table, "idle_w", where) if "idle_w" in table else None,
         **watts,
     )
+
+
+def _gpu(table: Mapping[str, Any], where: str) -> GpuWatts:
+    model = table.get("gpu_model", "")
+    if not isinstance(model, str):
+        raise ValueError(f'{where}: gpu_model is a name, as "V100", got {model!r}')
+    watts = {ours: _real(table, key, where) for key, ours in GPU_WATTS.items() if key in table}
+    if watts and "max_w" not in watts:
+        raise ValueError(f"{where}: gpu_max_w is missing")
+    if watts and "min_w" not in watts:
+        watts["min_w"] = watts["max_w"]
+    return GpuWatts(model=model, **watts)
 
 
 def _window(table: Mapping[str, Any], classes: tuple[NodeClass, ...]) -> Window:

@@ -12,21 +12,32 @@ plan that fits then fits here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TypedDict, cast
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.contract.units import NS_PER_S
+from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.charge import fixed_uw
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.plan import (
+    NOBODY,
+    BudgetAhead,
+    JobView,
+    NodeView,
+    Plan,
+    Policy,
+    Snapshot,
+)
 from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.models.training import Training
 from wattfold.coordinator.policies.node_parts import Parts
 from wattfold.coordinator.policies.rounds import Rounds
 from wattfold.coordinator.policies.scheduler import Decision, Jobs, Scheduled, Site
+from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import NodePowers
 from wattfold.coordinator.simulation.pool.node_jobs import NodeTableJobs
@@ -44,8 +55,26 @@ class NamedPolicyScheduler:
     each_event = False
     solver_ns: Sequence[int] = ()
 
-    def __init__(self, table: JobTable, machine: NodeMachine, policy: Policy, name: str) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        machine: NodeMachine,
+        policy: Policy,
+        name: str,
+        budget: Budget | None = None,
+        *,
+        restart_ns: int = 0,
+        ready: Callable[[], object] | None = None,
+    ) -> None:
+        """``budget``: that of the run, of which the policy knows what is announced;
+        ``restart_ns``: what it costs a training job to start again somewhere else.
+
+        ``ready`` is called before every decision, also of a run that was resumed: what makes plans
+        is then the same from the first to the last.
+        """
+        self._ready = ready
         self._table, self._machine, self._policy = table, machine, policy
+        self._budget, self._restart_ns = budget, restart_ns
         self.name = name
         self.revisit_ns = 0
         self._rounds = Rounds(policy.scheduler()) if isinstance(policy, Scheduled) else None
@@ -63,7 +92,7 @@ class NamedPolicyScheduler:
         self._numbers = {view.spec.node_id: n for n, view in enumerate(self._nodes)}
         self._budget_uw = 0
         self.first_told: dict[int, int] = {}
-        first_ns = int(table.submit_ns[0]) if len(table) else 0
+        first_ns = self._first_ns = int(table.submit_ns[0]) if len(table) else 0
         self._reservations = tuple(
             Reservation(
                 name=f"window-{number}",
@@ -86,18 +115,21 @@ class NamedPolicyScheduler:
     def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - the table has its time
         """A job enters the queue."""
         table = self._table
+        training = training_of(table, job)
         self._views[job] = JobView(
             job_id=JobId(str(job)),
             spec=spec_of(table, job),
             submitted_ns=int(table.submit_ns[job]),
             current=None,
-            done=0.0,
+            done=self._known.kept(job) if training is not None else 0.0,
             started_ns=-1,
             resized_ns=-1,
             profile=table.profiles[job] if table.profiles and not _cores(table, job) else None,
             planned_ns=self._known.foretold_ns(job),
             yields_to=self._yields.get(job, NOBODY),
             waits=table.waits_of(job),
+            training=training,
+            restart_ns=self._restart_ns if training is not None else 0,
         )
         self._changed[job] = None
 
@@ -117,6 +149,8 @@ class NamedPolicyScheduler:
         if not self._views:
             self.revisit_ns = 0
             return ()
+        if self._ready is not None:
+            self._ready()
         plan = self._plan(now_ns)
         note_starts(self.first_told, plan)
         self.revisit_ns = plan.revisit_ns
@@ -149,6 +183,7 @@ class NamedPolicyScheduler:
             else self._nodes,
             jobs=tuple(self._views.values()),
             reservations=tuple(one for one in self._reservations if one.end_ns > now_ns),
+            ahead=self._ahead(now_ns),
         )
         if self._rounds is None:
             self._changed.clear()
@@ -160,6 +195,12 @@ class NamedPolicyScheduler:
         self._gone.clear()
         return self._rounds.plan(now_ns)
 
+    def _ahead(self, now_ns: int) -> tuple[BudgetAhead, ...]:
+        """The changes of the budget that are announced."""
+        first_ns = self._first_ns
+        steps = self._budget.ahead(now_ns - first_ns) if self._budget is not None else ()
+        return tuple(BudgetAhead(first_ns + one.at_ns, one.budget_uw) for one in steps)
+
     def _take(self, job: int, view: JobView, assignment: Assignment, now_ns: int) -> None:
         """The pool does what the plan says, in the instant."""
         before = view.current
@@ -169,10 +210,23 @@ class NamedPolicyScheduler:
         if before is not None and before.shares != assignment.shares:
             resized_ns = now_ns
         started_ns = now_ns if before is None else view.started_ns
+        trains = view.training is not None
         self._views[job] = replace(
-            view, current=assignment, started_ns=started_ns, resized_ns=resized_ns
+            view,
+            current=assignment,
+            started_ns=started_ns,
+            resized_ns=resized_ns,
+            preemptable=trains,
+            nodes_may_change=trains,
+            restart_ns=self._restarts_ns(job, assignment) if trains else 0,
         )
         self._changed[job] = None
+
+    def _restarts_ns(self, job: int, assignment: Assignment) -> int:
+        """What a start from its snapshot costs a running job: half an interval is lost, too."""
+        node = self._nodes[self._numbers[assignment.shares[0].node_id]].spec
+        lost_ns = snapshot_ns(self._table, job, node.gpu_model, assignment) // 2
+        return self._restart_ns + lost_ns
 
     def _let_go(self, started: JobId) -> None:
         """Those that were pre-empted for a job may start when it has."""
@@ -186,20 +240,29 @@ class NamedPolicyScheduler:
         wanted = {self._numbers[s.node_id]: len(s.cpus) for s in assignment.shares}
         had: dict[int, int] = {}
         if view.current is not None:
-            if (view.current.shares, view.current.cap_uw) == (assignment.shares, assignment.cap_uw):
+            if _holds(view.current) == _holds(assignment):
                 return []
             had = {self._numbers[s.node_id]: len(s.cpus) for s in view.current.shares}
         named = {node: wanted.get(node, 0) for node in {**had, **wanted}}
         named = {node: cores for node, cores in named.items() if cores != had.get(node, 0)}
-        return [Parts(job, list(named), list(named.values()), assignment.cap_uw)]
+        gpu_uw = assignment.levels.gpu_uw
+        return [Parts(job, list(named), list(named.values()), assignment.cap_uw, gpu_uw)]
+
+
+def _holds(assignment: Assignment) -> tuple[object, ...]:
+    return assignment.shares, assignment.cap_uw, assignment.levels
 
 
 def spec_of(table: JobTable, job: int) -> JobSpec:
-    """A job of the table as it would be submitted; one unit on part of a node counts its cores."""
+    """A job of the table as it would be submitted; one unit on part of a node counts its cores.
+
+    One that trains goes on from its snapshots, at any of its sizes.
+    """
     request = request_of(table.units, job)
     low, high = int(table.size_min[job]), int(table.size_max[job])
     unit, unit_cores = SizeUnit.NODES, 0
-    if request.cores and high == 1:
+    training = training_of(table, job)
+    if request.cores and high == 1 and training is None:
         unit, low, high = SizeUnit.CORES, request.cores, request.cores
     elif request.cores:
         unit, unit_cores = SizeUnit.UNITS, request.cores
@@ -218,7 +281,52 @@ def spec_of(table: JobTable, job: int) -> JobSpec:
         memory_bytes=request.memory_bytes,
         gpus=request.gpus,
         features=request.features,
+        predicted_uw=int(table.predicted_uw[job]) if table.predicted_uw is not None else 0,
+        **(_training_spec(table, job, training) if training is not None else {}),
     )
+
+
+class _TrainingSpec(TypedDict, total=False):
+    epochs: int
+    due_ns: int
+    weight: float
+    mode: ResizeMode
+    spread: Spread
+    restartable: bool
+    preemptable: bool
+
+
+def _training_spec(table: JobTable, job: int, training: Training) -> _TrainingSpec:
+    columns = table.training
+    assert columns is not None, "a job of it trains"
+    return _TrainingSpec(
+        epochs=training.epochs,
+        due_ns=int(columns.due_ns[job]),
+        weight=float(columns.weights[job]),
+        mode=ResizeMode.RESTART,
+        spread=Spread.TOGETHER,
+        restartable=True,
+        preemptable=True,
+    )
+
+
+def snapshot_ns(table: JobTable, job: int, model: str, assignment: Assignment) -> int:
+    """Time from one snapshot of a training job to the next where an assignment puts it."""
+    training = training_of(table, job)
+    if training is None or table.training is None:
+        return 0
+    gpus = assignment.size * request_of(table.units, job).gpus
+    time = training.on(model, gpus)
+    level_uw = assignment.levels.gpu_uw
+    if time is None:
+        return 0
+    epoch_s = time.under_s(w_from_uw(level_uw) if level_uw else 0.0)
+    return round(int(table.training.snapshot_epochs[job]) * epoch_s * NS_PER_S)
+
+
+def training_of(table: JobTable, job: int) -> Training | None:
+    """What is known of a training job of the table; None for others."""
+    return table.training.trainings[job] if table.training is not None else None
 
 
 def _cores(table: JobTable, job: int) -> int:
@@ -235,13 +343,15 @@ def node_view(name: str, one: NodePowers, has: NodeClass | None = None) -> NodeV
         floor_uw=one.cap_uw_min,
         window_ns=NS_PER_S,
     )
+    gpus = tuple(f"gpu{number}" for number in range(has.gpus if has else 0))
     spec = NodeSpec(
         node_id=NodeId(name),
         cpus=CpuSet.of(range(has.cores if has else 1)),
-        zones=(package,),
+        zones=(package, *(has.gpu_zone(gpu) for gpu in gpus if has and has.gpu_uw_max)),
         base_power_uw=one.base_uw + one.dram_uw,
         memory_bytes=has.memory_bytes if has else 0,
-        gpus=tuple(f"gpu{number}" for number in range(has.gpus if has else 0)),
+        gpus=gpus,
+        gpu_model=has.gpu_model if has else "",
         features=has.features if has else (),
     )
     return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0), features=spec.features)

@@ -7,11 +7,13 @@ Nodes are numbered from 0, class after class. Powers are microwatts and mean wha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Unpack
 
-from wattfold.coordinator.core.charge import share_uw
-from wattfold.coordinator.core.node import NodeKind
+from wattfold.contract.units import NS_PER_S, uw_from_w, w_from_uw
+from wattfold.coordinator.core.charge import clipped_uw, gpu_zone, share_uw
+from wattfold.coordinator.core.node import NodeKind, Zone, ZoneKind
 from wattfold.coordinator.policies.scheduler import Site
 from wattfold.coordinator.simulation.pool.machine import (
     UNLIMITED_UW,
@@ -20,6 +22,16 @@ from wattfold.coordinator.simulation.pool.machine import (
     Watts,
     uw_of,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWatts:
+    """What the GPUs of a node are, and the limits and the idle draw of one; 0 W = not known."""
+
+    model: str = ""
+    min_w: float = 0.0
+    max_w: float = 0.0
+    idle_w: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +45,13 @@ class NodeClass(NodePowers):
     """What jobs may use together; 0 = not known: jobs that ask for memory do not go there."""
     gpus: int = 0
     features: tuple[str, ...] = ()
+    gpu_model: str = ""
+    """What all its GPUs are; empty = not known."""
+    gpu_uw_min: int = 0
+    gpu_uw_max: int = 0
+    """Range of the limits of each of its GPUs; 0 = what they draw is not known, and not counted."""
+    gpu_idle_uw: int = 0
+    """What one of its GPUs draws that nobody has."""
 
     def __post_init__(self) -> None:
         where = f"class {self.name!r}"
@@ -43,6 +62,20 @@ class NodeClass(NodePowers):
         self.check_powers(f"{where}: ")
         if self.memory_bytes < 0 or self.gpus < 0:
             raise ValueError(f"{where}: memory and GPUs are not below zero")
+        self._check_gpus(where)
+
+    def _check_gpus(self, where: str) -> None:
+        if not self.gpus and (self.gpu_model or self.gpu_uw_max):
+            raise ValueError(f"{where} says something of its GPUs and has none")
+        powers = self.gpu_uw_min, self.gpu_uw_max, self.gpu_idle_uw
+        if any(powers) and not (
+            0 < self.gpu_uw_min <= self.gpu_uw_max and 0 <= self.gpu_idle_uw <= self.gpu_uw_max
+        ):
+            least_w, most_w, idle_w = (w_from_uw(one) for one in powers)
+            raise ValueError(
+                f"{where}: limits of a GPU need 0 < min <= max, and one that nobody has draws no "
+                f"more; got {least_w:g} and {most_w:g} W, idle {idle_w:g} W"
+            )
 
     @classmethod
     def of_watts(
@@ -54,10 +87,12 @@ class NodeClass(NodePowers):
         memory_bytes: int = 0,
         gpus: int = 0,
         features: tuple[str, ...] = (),
+        gpu: GpuWatts | None = None,
         **watts: Unpack[Watts],
     ) -> NodeClass:
         """A class in watts; an idle node is charged like one at its floor unless said."""
         powers_uw = uw_of(**watts)
+        gpu = gpu or GpuWatts()
         return cls(
             name=name,
             count=count,
@@ -65,8 +100,22 @@ class NodeClass(NodePowers):
             memory_bytes=memory_bytes,
             gpus=gpus,
             features=features,
+            gpu_model=gpu.model,
+            gpu_uw_min=uw_from_w(gpu.min_w),
+            gpu_uw_max=uw_from_w(gpu.max_w),
+            gpu_idle_uw=uw_from_w(gpu.idle_w),
             **powers_uw,
         )
+
+    @property
+    def gpus_uw(self) -> int:
+        """What its GPUs are charged where nobody has them: their greatest limits."""
+        return self.gpus * self.gpu_uw_max
+
+    @property
+    def unused_uw(self) -> int:
+        """What a node without a job draws."""
+        return self.idle_uw + self.gpus * self.gpu_idle_uw
 
     @property
     def kind(self) -> NodeKind:
@@ -77,12 +126,36 @@ class NodeClass(NodePowers):
         """What a node with jobs on all cores draws at a cap beyond what an idle one is charged."""
         return self.base_uw + self.dram_uw + min(cap_uw, self.cap_uw_max) - self.idle_uw
 
-    def part_uw(self, cores: int, cap_uw: int) -> int:
+    def part_uw(self, cores: int, cap_uw: int, gpus: int = 0, gpu_uw: int = 0) -> int:
         """What a job on so many cores at a level adds to the charge of an idle node.
 
-        Packages cannot be held below their floor, so lower levels count as that.
+        Packages cannot be held below their floor, so lower levels count as that. ``gpu_uw`` is the
+        level of each of its ``gpus``, 0 = the greatest.
         """
-        return share_uw(self.kind, cores, max(cap_uw, self.cap_uw_min))
+        cores_uw = share_uw(self.kind, cores, max(cap_uw, self.cap_uw_min))
+        if not (gpus and gpu_uw and self.gpu_uw_max):
+            return cores_uw
+        return max(cores_uw + gpus * (self.gpu_held_uw(gpu_uw) - self.gpu_uw_max), 0)
+
+    def gpu_held_uw(self, gpu_uw: int) -> int:
+        """The limit that a GPU really has at a level, 0 = at none."""
+        return clipped_uw(_gpu_zone(self), gpu_uw or self.gpu_uw_max)
+
+    def gpu_zone(self, gpu: str) -> Zone:
+        """The zone of the GPU of this id, as an agent would tell of it."""
+        return replace(_gpu_zone(self), name=gpu_zone(gpu))
+
+
+@lru_cache(maxsize=256)
+def _gpu_zone(one: NodeClass) -> Zone:
+    return Zone(
+        name=gpu_zone("0"),
+        kind=ZoneKind.GPU,
+        cap_uw_min=one.gpu_uw_min,
+        cap_uw_max=one.gpu_uw_max,
+        floor_uw=one.gpu_uw_min,
+        window_ns=NS_PER_S,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +245,7 @@ class NodeMachine:
     @property
     def floors_uw(self) -> int:
         """Charge of all nodes at their least caps: what the service charges without any job."""
-        return sum(one.count * one.busy_uw(one.cap_uw_min) for one in self.classes)
+        return sum(one.count * (one.busy_uw(one.cap_uw_min) + one.gpus_uw) for one in self.classes)
 
     def nodes_fed(self, spare_uw: int) -> int:
         """Nodes that a power above the floors feeds at their greatest caps, the frugal first."""
@@ -186,9 +259,9 @@ class NodeMachine:
     @property
     def counted(self) -> Machine | None:
         """The same nodes as a pool that counts them, where there is one class."""
-        if len(self.classes) > 1 or self.windows:
-            return None
         only = self.classes[0]
+        if len(self.classes) > 1 or self.windows or only.gpu_uw_max:
+            return None
         return Machine(
             nodes=only.count,
             base_uw=only.base_uw,
@@ -207,9 +280,14 @@ class NodeMachine:
     @property
     def idle_total_uw(self) -> int:
         """Charge of all nodes without any job."""
-        return sum(one.count * one.idle_uw for one in self.classes)
+        return sum(one.count * (one.idle_uw + one.gpus_uw) for one in self.classes)
+
+    @property
+    def unused_total_uw(self) -> int:
+        """What all nodes draw without any job."""
+        return sum(one.count * one.unused_uw for one in self.classes)
 
     @property
     def full_uw(self) -> int:
         """Charge of all nodes at their greatest caps: a budget that never binds."""
-        return sum(one.count * one.busy_uw(one.cap_uw_max) for one in self.classes)
+        return sum(one.count * (one.busy_uw(one.cap_uw_max) + one.gpus_uw) for one in self.classes)

@@ -8,13 +8,14 @@ class.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
-from wattfold.coordinator.simulation.pool.part_times import Mix, PartTimes
+from wattfold.coordinator.simulation.pool.part_times import GpuPart, Mix, PartTimes
 from wattfold.coordinator.simulation.pool.progress import (
     JobFacts,
     Preemption,
@@ -37,8 +38,11 @@ class PartRunning(Progress):
         count = len(table)
         super().__init__(count, table.limit_ns, preemption or Preemption())
         self.times = times
+        self._training = table.training is not None
         self._classes, self._grain = machine.classes, machine.grain
         self.mix: dict[int, Mix] = {}
+        self.gpu_uw: dict[int, int] = {}
+        """The level of the GPUs of running jobs, where they have one."""
         self.held_cores = [0] * len(machine.classes)
         self.cores = [0] * count
         """Cores a job holds, the last ones after its end."""
@@ -50,29 +54,57 @@ class PartRunning(Progress):
         """Its part of the charge of its nodes when idle."""
         self._grains = [0] * count
         self._grain_ns = [0] * count
+        self._gpus = [0] * count
+        self.gpu_ns = [0] * count
+        """GPUs held, integrated over time."""
 
-    def start(self, job: int, mix: Mix, cap_uw: int, now_ns: int) -> None:
+    def start(self, job: int, mix: Mix, cap_uw: int, now_ns: int, gpu_uw: int = 0) -> None:
         """A job begins on these parts."""
-        total_ns = self.times.total_ns(job, mix, cap_uw)
-        self._hold(job, mix, cap_uw)
+        total_ns = self.times.total_ns(job, mix, cap_uw, gpu_uw)
+        self._hold(job, mix, cap_uw, gpu_uw)
         self.first_size[job], self.first_cap_uw[job] = self.size[job], cap_uw
         self.first_cores[job] = self.cores[job]
         self._begin(job, total_ns, now_ns)
 
-    def change(self, job: int, mix: Mix, cap_uw: int, now_ns: int) -> None:
-        """A running job goes on with other parts or another cap."""
+    def change(
+        self,
+        job: int,
+        mix: Mix,
+        cap_uw: int,
+        now_ns: int,
+        gpu_uw: int | None = None,
+        *,
+        moved: bool = False,
+    ) -> None:
+        """A running job goes on with other parts or caps; ``gpu_uw`` None: as it was.
+
+        One that trains and has ``moved`` to other parts starts again from its snapshot.
+        """
         self._advance(job, now_ns)
         self._book(job, now_ns)
+        if moved and self.times.trains(job):
+            self._begin_elsewhere(job, now_ns)
+        gpu_uw = self.gpu_uw.get(job, 0) if gpu_uw is None else gpu_uw
         self._release(job)
-        self._hold(job, mix, cap_uw)
-        self.total_ns[job] = self.times.total_ns(job, mix, cap_uw)
+        self._hold(job, mix, cap_uw, gpu_uw)
+        self.total_ns[job] = self.times.total_ns(job, mix, cap_uw, gpu_uw)
         self._renew_end(job, now_ns)
 
     def power_uw(self, job: int, cap_uw: int) -> int:
-        """What a running job adds to the charge of idle nodes at a level."""
+        """What a running job adds to the charge of idle nodes at a level of its packages."""
+        mix = self.mix[job]
+        return self._charge_uw(mix, cap_uw, self.times.gpus_on(job, mix, self.gpu_uw.get(job, 0)))
+
+    def _charge_uw(self, mix: Mix, cap_uw: int, gpus: Sequence[GpuPart]) -> int:
+        if any(part.limit_uw for part in gpus) and len(mix) == 1:
+            # Levels are of jobs on one node, all of whose GPUs are of a class.
+            (((kind, cores, _), nodes),) = mix.items()
+            part = gpus[0]
+            one = self._classes[kind]
+            return nodes * one.part_uw(cores, cap_uw, part.gpus // nodes, part.limit_uw)
         return sum(
             nodes * self._classes[kind].part_uw(cores, cap_uw)
-            for (kind, cores, _), nodes in self.mix[job].items()
+            for (kind, cores, _), nodes in mix.items()
         )
 
     def facts_of(self, job: int) -> JobFacts:
@@ -80,6 +112,8 @@ class PartRunning(Progress):
         facts = super().facts_of(job)
         facts["first_cores"], facts["last_cores"] = self.first_cores[job], self.cores[job]
         facts["core_ns"] = self.core_ns[job]
+        if self._training:
+            facts["gpu_ns"] = self.gpu_ns[job]
         return facts
 
     def columns(self) -> JobColumns:
@@ -89,26 +123,39 @@ class PartRunning(Progress):
             first_cores=whole_numbers(self.first_cores),
             last_cores=np.asarray(self.cores, dtype=np.int64),
             core_ns=np.asarray(self.core_ns, dtype=np.int64),
+            gpu_ns=np.asarray(self.gpu_ns, dtype=np.int64) if self._training else None,
         )
+
+    def _saved(self, job: int) -> float | None:
+        """What the last snapshot of a training job has."""
+        return self.times.kept(job, self.done[job]) if self.times.trains(job) else None
 
     def cap_range_uw(self, job: int) -> tuple[int, int]:
         """The levels below and above which a running job is charged no less and no more."""
         on = [self._classes[kind] for kind, _, _ in self.mix[job]]
         return min(one.cap_uw_min for one in on), max(one.cap_uw_max for one in on)
 
-    def _hold(self, job: int, mix: Mix, cap_uw: int) -> None:
+    def _hold(self, job: int, mix: Mix, cap_uw: int, gpu_uw: int = 0) -> None:
         """Adds a job's parts to the sums."""
         drawn_cap_uw = self.times.useful_cap_uw(job, cap_uw)
-        committed_uw = drawn_uw = idle_uw = grains = held = 0
+        drawn_uw = idle_uw = grains = held = gpus = 0
+        for part in (parts := self.times.gpus_on(job, mix, gpu_uw)):
+            unused_uw = self._classes[part.kind].gpu_idle_uw
+            drawn_uw += part.gpus * (self.times.gpu_drawn_uw(job, part) - unused_uw)
+            idle_uw += part.gpus * unused_uw
+            gpus += part.gpus
+        committed_uw = self._charge_uw(mix, cap_uw, parts)
         for (kind, cores, _), nodes in mix.items():
             one = self._classes[kind]
-            committed_uw += nodes * one.part_uw(cores, cap_uw)
             drawn_uw += nodes * (cores * one.above_idle_uw(drawn_cap_uw) // one.cores)
             idle_uw += nodes * (cores * one.idle_uw // one.cores)
             grains += nodes * cores * (self._grain // one.cores)
             held += nodes * cores
             self.held_cores[kind] += nodes * cores
         self.mix[job] = mix
+        self._gpus[job] = gpus
+        if gpu_uw:
+            self.gpu_uw[job] = gpu_uw
         self.size[job] = self.times.units(job, mix)
         self.cap_uw[job], self.drawn_cap_uw[job] = cap_uw, drawn_cap_uw
         self._committed_uw[job], self._drawn_uw[job] = committed_uw, drawn_uw
@@ -120,6 +167,7 @@ class PartRunning(Progress):
         """Takes a job's parts from the sums."""
         for (kind, cores, _), nodes in self.mix.pop(job).items():
             self.held_cores[kind] -= nodes * cores
+        self.gpu_uw.pop(job, None)
         self.committed_uw -= self._committed_uw[job]
         self.drawn_uw -= self._drawn_uw[job]
 
@@ -129,6 +177,7 @@ class PartRunning(Progress):
         self._grain_ns[job] += self._grains[job] * span_ns
         self.node_ns[job] = self._grain_ns[job] // self._grain
         self.core_ns[job] += self.cores[job] * span_ns
+        self.gpu_ns[job] += self._gpus[job] * span_ns
         self.energy[job] += (self._idle_uw[job] + self._drawn_uw[job]) * span_ns
         self.cap_ns[job] += self.cap_uw[job] * span_ns
         self.held_since_ns[job] = now_ns

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from wattfold.contract.units import w_from_uw
@@ -14,17 +16,38 @@ Mix = dict[tuple[int, int, int], int]
 """How many nodes there are of each (class, cores held, cores asked for) of a job."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPart:
+    """So many GPUs of nodes of a class, each with a limit; 0 = the greatest."""
+
+    kind: int
+    gpus: int
+    limit_uw: int
+
+
 class PartTimes(Protocol):
     """What the progress of a job on parts of nodes follows."""
 
-    def total_ns(self, job: int, mix: Mix, cap_uw: int) -> int:
-        """The whole job, if it had this from its start to its end."""
+    def total_ns(self, job: int, mix: Mix, cap_uw: int, gpu_uw: int = 0) -> int:
+        """The whole job, if it had this from its start to its end; ``gpu_uw``: see `Levels`."""
 
     def useful_cap_uw(self, job: int, cap_uw: int) -> int:
         """What the packages of a whole node draw under a cap."""
 
     def units(self, job: int, mix: Mix) -> int:
         """How many of its units these are."""
+
+    def gpus_on(self, job: int, mix: Mix, gpu_uw: int) -> Sequence[GpuPart]:
+        """The GPUs of a job whose power is counted, by class; ``gpu_uw`` as in `Levels`."""
+
+    def gpu_drawn_uw(self, job: int, part: GpuPart) -> int:
+        """What one of these GPUs draws at work."""
+
+    def trains(self, job: int) -> bool:
+        """Whether a job trains: in another place it starts again from its snapshot."""
+
+    def kept(self, job: int, done: float) -> float:
+        """The share done that the last snapshot of a training job has."""
 
 
 class NodeTimes(PartTimes):
@@ -48,7 +71,13 @@ class NodeTimes(PartTimes):
         self._classes, self._grain = machine.classes, machine.grain
         self._worth = [self._grain // one.cores for one in machine.classes]
 
-    def total_ns(self, job: int, mix: Mix, cap_uw: int) -> int:
+    def total_ns(
+        self,
+        job: int,
+        mix: Mix,
+        cap_uw: int,
+        gpu_uw: int = 0,  # noqa: ARG002 - only who trains has GPU limits
+    ) -> int:
         """The whole job, if it had this from its start to its end."""
         cores = self._cores[job] if self._cores else 0
         worth = self._worth
@@ -77,6 +106,22 @@ class NodeTimes(PartTimes):
         if not self._profiles:
             return cap_uw
         return min(cap_uw, round(self._profiles[job].p_high_w * 1e6))
+
+    def gpus_on(self, job: int, mix: Mix, gpu_uw: int) -> Sequence[GpuPart]:  # noqa: ARG002
+        """None whose power is counted."""
+        return ()
+
+    def gpu_drawn_uw(self, job: int, part: GpuPart) -> int:  # noqa: ARG002
+        """As `gpus_on`."""
+        return 0
+
+    def trains(self, job: int) -> bool:  # noqa: ARG002
+        """Nobody does."""
+        return False
+
+    def kept(self, job: int, done: float) -> float:  # noqa: ARG002
+        """As `trains`."""
+        return done
 
     def _profiled_s(self, job: int, mix: Mix, units: int, part: float, cap_uw: int) -> float:
         """The slowest class decides, each at the level that it really holds."""

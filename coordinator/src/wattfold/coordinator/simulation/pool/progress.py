@@ -40,6 +40,7 @@ class JobFacts(TypedDict):
     first_cores: NotRequired[int]
     last_cores: NotRequired[int]
     core_ns: NotRequired[int]
+    gpu_ns: NotRequired[int]
     attempts: int
     wasted_ns: int
     timed_out: int
@@ -176,14 +177,9 @@ class Progress(ABC):
         """It waits again, with what it keeps."""
         if self._preemption is None:
             raise SimulationError("a job is pre-empted in a run that has no rule for it")
-        began_ns, kept = self.start_ns[job], self._kept.get(job, 0.0)
-        every_ns = self._preemption.snapshot_ns
+        began_ns = self.start_ns[job]
         ran_ns = now_ns - began_ns
-        lost_ns = ran_ns if every_ns < 0 else ran_ns % every_ns if every_ns else 0
-        if every_ns >= 0:
-            kept = max(kept, self.done[job] - lost_ns / max(self.total_ns[job], 1))
-        else:
-            kept = 0.0
+        kept, lost_ns = self._kept_of(job, ran_ns, self._preemption.snapshot_ns)
         self.wasted_ns[job] += lost_ns
         self.attempts[job] += 1
         self._earlier_ns[job] = self._earlier_ns.get(job, 0) + ran_ns
@@ -193,6 +189,34 @@ class Progress(ABC):
         self.stalled_until_ns.pop(job, None)
         self.start_ns[job] = NOT_YET
         del self.jobs[job]
+
+    def _kept_of(self, job: int, ran_ns: int, every_ns: int) -> tuple[float, int]:
+        """The share done that a job keeps which is ended now, and the time that is lost."""
+        saved = self._saved(job)
+        if saved is not None:
+            return saved, round((self.done[job] - saved) * self.total_ns[job])
+        lost_ns = ran_ns if every_ns < 0 else ran_ns % every_ns if every_ns else 0
+        if every_ns < 0:
+            return 0.0, lost_ns
+        least = self._kept.get(job, 0.0)
+        return max(least, self.done[job] - lost_ns / max(self.total_ns[job], 1)), lost_ns
+
+    def _saved(self, job: int) -> float | None:  # noqa: ARG002 - for those that know more
+        """The share done that a job has in a snapshot of its own accord; None = as `Preemption`."""
+        return None
+
+    def _begin_elsewhere(self, job: int, now_ns: int) -> None:
+        """A running job is ended and goes on at once from its snapshot, somewhere else."""
+        if self._preemption is None:
+            raise SimulationError("a job is moved in a run that has no rule for it")
+        ran_ns = now_ns - self.start_ns[job]
+        self.done[job], lost_ns = self._kept_of(job, ran_ns, self._preemption.snapshot_ns)
+        self._kept[job] = self.done[job]
+        self.wasted_ns[job] += lost_ns
+        self.attempts[job] += 1
+        spared_ns = max(self.stalled_until_ns.get(job, 0) - now_ns, 0)
+        self.stalled_until_ns[job] = now_ns + self._preemption.restart_ns
+        self.stalled_ns[job] += self._preemption.restart_ns - spared_ns
 
     def end_as_it_is_ns(self, job: int) -> int:
         """When a running job will end if nothing changes."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.prices import Prices
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints
 
 
@@ -46,6 +47,8 @@ class JobColumns:
     """Time of earlier attempts whose work was lost."""
     timed_out: Ints | None = None
     """1 where it was ended by its time limit."""
+    gpu_ns: Ints | None = None
+    """GPUs held, integrated over time; None where nobody trains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,6 +62,8 @@ class Series:
     committed_uw: Ints
     drawn_uw: Ints
     budget_uw: Ints
+    unused_uw: Ints | None = None
+    """What nodes without a job draw, as part of what is drawn; None where nobody trains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +90,13 @@ class RunRecord:
     told_ns: Ints | None = None
     """The first start each job was told while it waited, -1 = none; None where nobody was."""
     decisions: int = 0
-    """How often the scheduler was asked; with the next two, of runs of a pool."""
+    """How often the scheduler was asked; with the next four, of runs of a pool."""
     deciding_ns: int = 0
     """Real time of all its decisions."""
     longest_decision_ns: int = 0
+    deciding_cpu_ns: int = 0
+    """CPU time of the thread that decides, which other work on the machine does not stretch; not
+    measured, 0, of policies that decide at every event, in microseconds."""
+    longest_decision_cpu_ns: int = 0
+    prices: Prices | None = None
+    """What it is charged for; None: nothing."""

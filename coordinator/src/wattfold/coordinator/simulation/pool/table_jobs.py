@@ -49,7 +49,7 @@ class TableJobs(Jobs):
         return Ask(
             *asked,
             resizable=self._malleable[job],
-            restart_s=self._restart_s,
+            resize_s=self._restart_s,
             waits=self._waits_of(job),
         )
 
@@ -88,3 +88,7 @@ class TableJobs(Jobs):
     def done(self, job: int, now_ns: int) -> float:
         """Share of its work that is done."""
         return self._running.done_by(job, now_ns) if job in self._running.jobs else 0.0
+
+    def kept(self, job: int) -> float:
+        """Share of its work that a job that waits has kept of its earlier attempts."""
+        return self._running.done[job]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from rich.table import Table
 from rich.text import Text
@@ -36,6 +37,10 @@ class Compared:
     """Committed power of the budget over the makespan, 0..1."""
     throughput_per_h: float
     """Jobs that ended, by the hours from the first submission to the last end."""
+    total_eur: float = math.nan
+    """With the next two, of runs whose jobs train: see `Metrics`."""
+    energy_eur: float = math.nan
+    tardiness_eur: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,17 @@ COMPARED: tuple[ComparedMeasure, ...] = (
     _line("budget_utilisation", "budget committed", Quantity.SHARE, 1),
     _line("throughput_per_h", "jobs an hour", Quantity.COUNT, 1),
 )
+OF_TRAINING: tuple[ComparedMeasure, ...] = (
+    _line("total_eur", "energy in use and tardiness", Quantity.COST),
+    _line("energy_eur", "energy of nodes in use", Quantity.COST),
+    _line("tardiness_eur", "tardiness", Quantity.COST),
+)
+
+
+def lines_of(runs: Sequence[Compared]) -> tuple[ComparedMeasure, ...]:
+    """What is compared of these runs."""
+    trains = any(not math.isnan(run.total_eur) for run in runs)
+    return COMPARED + OF_TRAINING if trains else COMPARED
 
 
 def compared(record: RunRecord) -> Compared:
@@ -84,7 +100,24 @@ def compared(record: RunRecord) -> Compared:
         utilisation=metrics.utilisation,
         budget_utilisation=_of_budget(record, metrics),
         throughput_per_h=ended / hours if hours > 0 else math.nan,
+        **_costs(record, metrics),
     )
+
+
+class _Costs(TypedDict, total=False):
+    total_eur: float
+    energy_eur: float
+    tardiness_eur: float
+
+
+def _costs(record: RunRecord, metrics: Metrics) -> _Costs:
+    if record.jobs.training is None:
+        return {}
+    return {
+        "total_eur": metrics.total_eur,
+        "energy_eur": metrics.energy_eur,
+        "tardiness_eur": metrics.tardiness_eur,
+    }
 
 
 def _of_budget(record: RunRecord, metrics: Metrics) -> float:
@@ -114,7 +147,7 @@ def comparison_table(runs: Sequence[Compared]) -> Table:
         table.add_column(Text(run.policy), justify="right", no_wrap=True)
         if place:
             table.add_column("ratio", justify="right", no_wrap=True, style="dim")
-    for line in COMPARED:
+    for line in lines_of(runs):
         values = [line.of(run) for run in runs]
         scale = scale_for(line.quantity, values)
         table.add_row(scale.label(line.title), *_cells(line, values, scale))
@@ -140,14 +173,13 @@ def _ratio_cell(by: float, better: int) -> Text:
 
 def comparison_document(runs: Sequence[Compared]) -> list[dict[str, object]]:
     """The runs under stable names with units, and their ratios to the first; None = unknown."""
+    lines = lines_of(runs)
     return [
         {
             "policy": run.policy,
             "jobs": run.jobs,
-            **{line.key: _known(line.of(run)) for line in COMPARED},
-            "relative": {
-                line.key: _known(ratio(line.of(run), line.of(runs[0]))) for line in COMPARED
-            },
+            **{line.key: _known(line.of(run)) for line in lines},
+            "relative": {line.key: _known(ratio(line.of(run), line.of(runs[0]))) for line in lines},
         }
         for run in runs
     ]

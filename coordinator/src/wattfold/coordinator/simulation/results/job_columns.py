@@ -50,6 +50,9 @@ class JobRow:
     attempts: int = 1
     wasted_ns: int = 0
     timed_out: int = 0
+    gpu_ns: int = 0
+    due_ns: int = -1
+    weight: float = 1.0
 
 
 _FROM_TABLE = {
@@ -177,6 +180,29 @@ _ATTEMPT_MAKERS: tuple[_Maker, ...] = (
 )
 
 
+def _due(facts: _Facts) -> Column:
+    due_ns = facts.whole("due_ns")
+    return Column(name="due_s", values=due_ns / NS_PER_S, known=due_ns >= 0)
+
+
+def _tardiness(facts: _Facts) -> Column:
+    due_ns, end_ns = facts.whole("due_ns"), facts.whole("end_ns")
+    known = facts.values.ended & (due_ns >= 0)
+    return Column(name="tardiness_s", values=np.maximum(end_ns - due_ns, 0) / NS_PER_S, known=known)
+
+
+def _weight(facts: _Facts) -> Column:
+    return Column(name="weight", values=facts.real("weight"))
+
+
+_TRAINING_MAKERS: tuple[_Maker, ...] = (
+    _due,
+    _weight,
+    _tardiness,
+    _scaled("gpu_s", "gpu_ns", NS_PER_S, once_started=True),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
     """Columns that only some runs have, so that the files of all others stay as they are."""
@@ -185,6 +211,8 @@ class Extra:
     """Cores: of runs whose nodes are shared."""
     attempts: bool = False
     """Of runs in which jobs may be ended, by a limit or to start again."""
+    training: bool = False
+    """Of runs in which jobs train."""
 
 
 PLAIN = Extra()
@@ -192,7 +220,11 @@ PLAIN = Extra()
 
 def extra_of(columns: JobColumns) -> Extra:
     """Which of them a record has."""
-    return Extra(parts=columns.first_cores is not None, attempts=columns.attempts is not None)
+    return Extra(
+        parts=columns.first_cores is not None,
+        attempts=columns.attempts is not None,
+        training=columns.gpu_ns is not None,
+    )
 
 
 def job_row(jobs: JobTable, columns: JobColumns, index: int) -> JobRow:
@@ -200,6 +232,9 @@ def job_row(jobs: JobTable, columns: JobColumns, index: int) -> JobRow:
     values = {name: getattr(jobs, source)[index].item() for name, source in _FROM_TABLE.items()}
     known = {item.name: getattr(columns, item.name) for item in fields(columns)}
     values |= {name: column[index].item() for name, column in known.items() if column is not None}
+    if jobs.training is not None:
+        values["due_ns"] = jobs.training.due_ns[index].item()
+        values["weight"] = jobs.training.weights[index].item()
     return JobRow(**values)
 
 
@@ -207,6 +242,9 @@ def record_columns(record: RunRecord) -> tuple[Column, ...]:
     """The columns of all jobs of a record, in the order of its job table."""
     arrays = {name: getattr(record.jobs, source) for name, source in _FROM_TABLE.items()}
     arrays |= {item.name: getattr(record.columns, item.name) for item in fields(JobColumns)}
+    if record.jobs.training is not None:
+        training = record.jobs.training
+        arrays |= {"due_ns": training.due_ns, "weight": training.weights}
     return _columns(arrays, extra_of(record.columns))
 
 
@@ -255,4 +293,5 @@ def _columns(
     makers = [*_MAKERS]
     makers += _PART_MAKERS if extra.parts else ()
     makers += _ATTEMPT_MAKERS if extra.attempts else ()
+    makers += _TRAINING_MAKERS if extra.training else ()
     return tuple(make(facts) for make in makers)

@@ -38,6 +38,10 @@ def _power(key: str, title: str) -> Measure:
     return Measure(key=key, title=title, quantity=Quantity.POWER)
 
 
+def _cost(key: str, title: str) -> Measure:
+    return Measure(key=key, title=title, quantity=Quantity.COST, better=-1, rare=True)
+
+
 MEASURES: tuple[Measure, ...] = (
     Measure(key="jobs", title="jobs", quantity=Quantity.COUNT),
     Measure(key="jobs_unfinished", title="not finished", quantity=Quantity.COUNT, better=-1),
@@ -77,6 +81,20 @@ MEASURES: tuple[Measure, ...] = (
         rare=True,
     ),
     Measure(
+        key="start_error_s_median",
+        title="median error of starts told",
+        quantity=Quantity.TIME,
+        better=-1,
+        rare=True,
+    ),
+    Measure(
+        key="start_kept_share",
+        title="started as told, or before",
+        quantity=Quantity.SHARE,
+        better=1,
+        rare=True,
+    ),
+    Measure(
         key="weighted_wait",
         title="WQT, waits over expected ones",
         quantity=Quantity.RATIO,
@@ -87,6 +105,20 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="lateness_s_total",
         title="TR, sum of lateness",
+        quantity=Quantity.TIME,
+        better=-1,
+        rare=True,
+    ),
+    _cost("total_eur", "energy in use and tardiness"),
+    _cost("energy_eur", "energy of nodes in use"),
+    _cost("idle_eur", "energy of nodes without a job"),
+    _cost("tardiness_eur", "tardiness"),
+    Measure(
+        key="jobs_overdue", title="jobs overdue", quantity=Quantity.COUNT, better=-1, rare=True
+    ),
+    Measure(
+        key="tardiness_s_total",
+        title="sum of tardiness",
         quantity=Quantity.TIME,
         better=-1,
         rare=True,
@@ -106,6 +138,22 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="decision_s_max",
         title="longest decision",
+        quantity=Quantity.TIME,
+        better=-1,
+        timing=True,
+        rare=True,
+    ),
+    Measure(
+        key="decision_cpu_s_mean",
+        title="mean CPU time of a decision",
+        quantity=Quantity.TIME,
+        better=-1,
+        timing=True,
+        rare=True,
+    ),
+    Measure(
+        key="decision_cpu_s_max",
+        title="longest CPU time of a decision",
         quantity=Quantity.TIME,
         better=-1,
         timing=True,

@@ -15,9 +15,12 @@ import numpy as np
 from wattfold.contract.units import NS_PER_S, UW_PER_W, j_from_uj, s_from_ns, w_from_uw
 from wattfold.coordinator.simulation.pool.record import RunRecord, Series
 from wattfold.coordinator.simulation.results.job_values import JobValues, job_values
+from wattfold.coordinator.simulation.results.training_costs import training_costs
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Mask
 
 NAN = float("nan")
+KEPT_WITHIN_S = 60.0
+"""A start that was told is kept if it is so much later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +78,12 @@ class Metrics:
     """Time of earlier attempts whose work was lost, of the time the jobs ran; 0..1."""
     start_error_s_mean: float = 0.0
     """How far jobs started from the first start they were told while they waited, either way."""
+    start_error_s_median: float = 0.0
+    start_kept_share: float = 0.0
+    """Of the jobs that were told a start, those that started then, within a minute, or before."""
     weighted_wait: float = 0.0
     """WQT of Bridi et al.: sum of wait over the expected wait of the job's queue. This
-    and the next four are of runs with queues that say something of waits, 0 in all others."""
+    and the next six are of runs with queues that say something of waits, 0 in all others."""
     jobs_late: int = 0
     """NL: those that waited for longer than their queue says at most."""
     lateness_s_total: float = 0.0
@@ -85,6 +91,19 @@ class Metrics:
     decision_s_mean: float = 0.0
     """AO: real time of a decision of the scheduler."""
     decision_s_max: float = 0.0
+    decision_cpu_s_mean: float = 0.0
+    """The same as CPU time, without that of helping processes and threads."""
+    decision_cpu_s_max: float = 0.0
+    total_eur: float = 0.0
+    """Energy of nodes with a job, and tardiness. This and the next five are of runs whose jobs
+    train, 0 in all others; so are times of decisions there."""
+    energy_eur: float = 0.0
+    idle_eur: float = 0.0
+    """Energy of nodes without a job."""
+    tardiness_eur: float = 0.0
+    jobs_overdue: int = 0
+    """Those that ended after they were due."""
+    tardiness_s_total: float = 0.0
 
     @property
     def completion_s_mean(self) -> float:
@@ -156,17 +175,60 @@ def metrics_of(record: RunRecord) -> Metrics:
         jobs_timed_out=_sum(columns.timed_out),
         preemptions=_sum(columns.attempts) - len(jobs) if columns.attempts is not None else 0,
         wasted_share=_wasted(columns.wasted_ns, values, ended),
-        start_error_s_mean=_start_error_s(record.told_ns, columns.start_ns, ended),
+        **_of_starts(record, ended),
         **_of_queues(record, values),
+        **_of_training(record),
+        **_of_decisions(record),
     )
+
+
+class _OfTraining(TypedDict, total=False):
+    total_eur: float
+    energy_eur: float
+    idle_eur: float
+    tardiness_eur: float
+    jobs_overdue: int
+    tardiness_s_total: float
+
+
+def _of_training(record: RunRecord) -> _OfTraining:
+    """What jobs that train have cost; nothing without any."""
+    costs = training_costs(record)
+    if costs is None:
+        return {}
+    return {
+        "total_eur": costs.total_eur,
+        "energy_eur": costs.energy_eur,
+        "idle_eur": costs.idle_eur,
+        "tardiness_eur": costs.tardiness_eur,
+        "jobs_overdue": costs.jobs_overdue,
+        "tardiness_s_total": costs.tardiness_s_total,
+    }
 
 
 class _OfQueues(TypedDict, total=False):
     weighted_wait: float
     jobs_late: int
     lateness_s_total: float
+
+
+class _OfDecisions(TypedDict, total=False):
     decision_s_mean: float
     decision_s_max: float
+    decision_cpu_s_mean: float
+    decision_cpu_s_max: float
+
+
+def _of_decisions(record: RunRecord) -> _OfDecisions:
+    """Real times of decisions, where these are of interest."""
+    if record.jobs.waits is None and record.jobs.training is None:
+        return {}
+    return {
+        "decision_s_mean": record.deciding_ns / NS_PER_S / max(record.decisions, 1),
+        "decision_s_max": record.longest_decision_ns / NS_PER_S,
+        "decision_cpu_s_mean": record.deciding_cpu_ns / NS_PER_S / max(record.decisions, 1),
+        "decision_cpu_s_max": record.longest_decision_cpu_ns / NS_PER_S,
+    }
 
 
 def _of_queues(record: RunRecord, values: JobValues) -> _OfQueues:
@@ -181,8 +243,6 @@ def _of_queues(record: RunRecord, values: JobValues) -> _OfQueues:
         "weighted_wait": float((wait_s / (waits.expected_ns[said] / NS_PER_S)).sum()),
         "jobs_late": int((late_s > 0).sum()),
         "lateness_s_total": float(late_s.sum()),
-        "decision_s_mean": record.deciding_ns / NS_PER_S / max(record.decisions, 1),
-        "decision_s_max": record.longest_decision_ns / NS_PER_S,
     }
 
 
@@ -225,10 +285,23 @@ def _wasted(wasted_ns: Ints | None, values: JobValues, ended: Mask) -> float:
     return _share(lost_s, lost_s + float(values.run_s[ended].sum()))
 
 
-def _start_error_s(told_ns: Ints | None, start_ns: Ints, ended: Mask) -> float:
+class _OfStarts(TypedDict, total=False):
+    start_error_s_mean: float
+    start_error_s_median: float
+    start_kept_share: float
+
+
+def _of_starts(record: RunRecord, ended: Mask) -> _OfStarts:
+    """How well the first starts that jobs were told were kept; nothing where nobody was."""
+    told_ns = record.told_ns
     if told_ns is None or not (told := ended & (told_ns >= 0)).any():
-        return 0.0
-    return float(np.abs(start_ns[told] - told_ns[told]).mean()) / NS_PER_S
+        return {}
+    late_s = (record.columns.start_ns[told] - told_ns[told]) / NS_PER_S
+    return {
+        "start_error_s_mean": float(np.abs(late_s).mean()),
+        "start_error_s_median": float(np.median(np.abs(late_s))),
+        "start_kept_share": float((late_s <= KEPT_WITHIN_S).mean()),
+    }
 
 
 def _nodes_busy(series: Series) -> float:

@@ -17,6 +17,7 @@ class Quantity(StrEnum):
     SHARE = "share"
     RATIO = "ratio"
     COUNT = "count"
+    COST = "cost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,7 @@ _SCALES: dict[Quantity, tuple[Scale, ...]] = {
     Quantity.SHARE: (Scale(unit="%", size=0.01),),
     Quantity.RATIO: (Scale(unit="", size=1),),
     Quantity.COUNT: (Scale(unit="", size=1),),
+    Quantity.COST: (Scale(unit="EUR", size=1),),
 }
 _ENOUGH = 3
 """Units in the largest value below which the next smaller unit reads better, for times."""

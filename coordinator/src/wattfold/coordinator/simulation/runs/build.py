@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, job_table
+from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.training_table import training_table
 from wattfold.coordinator.simulation.runs.case import SimulationCase, WorkloadSource
 from wattfold.coordinator.simulation.runs.schedulers import counts, machine_of, scheduler_of
 from wattfold.coordinator.simulation.workloads import selection
@@ -26,6 +29,10 @@ from wattfold.coordinator.simulation.workloads.odd_rows import (
     Treatment,
 )
 from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
+from wattfold.coordinator.simulation.workloads.training_files import (
+    read_epoch_times,
+    read_training_jobs,
+)
 from wattfold.coordinator.simulation.workloads.workload import Ints, Workload
 
 WHOLE_NODES = JobRequest()
@@ -110,6 +117,8 @@ def _drawn(source: WorkloadSource, nodes: int, seed: int) -> tuple[Workload, Ann
 def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
     """The job table of a run. Raises WorkloadError and ValueError."""
     source, seed = case.source, case.seed
+    if source.training is not None:
+        return _training_jobs(source, source.training, case.machine), OddRowReport()
     nodes, most = case.machine.nodes, max(case.nodes_at_full_power, 1)
     read, procs, annotations = workload_of(source, nodes, most, seed)
     workload = read.workload
@@ -132,6 +141,13 @@ def jobs_of(case: SimulationCase) -> tuple[JobTable, OddRowReport]:
         seed=seed,
     )
     return table, read.report
+
+
+def _training_jobs(source: WorkloadSource, path: Path, machine: Machine | NodeMachine) -> JobTable:
+    """Raises LogError for files, ValueError for jobs that no node can run."""
+    if source.epoch_times is None or not isinstance(machine, NodeMachine):
+        raise ValueError("training jobs need a table of epoch times, and nodes with GPUs")
+    return training_table(read_training_jobs(path), read_epoch_times(source.epoch_times), machine)
 
 
 def _units(source: WorkloadSource, read: ReadLog, procs: Ints) -> UnitColumns | None:
@@ -196,4 +212,5 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
         seed=case.seed,
         preemption=case.preemption,
         restart_ns=case.restarts.total_ns if case.restarts else None,
+        prices=case.prices,
     )

@@ -20,6 +20,7 @@ from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.prices import Prices
 from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
@@ -34,6 +35,9 @@ LATER = (
     "preemption",
     "restarts",
     "predict",
+    "training",
+    "epoch_times",
+    "prices",
 )
 """Named in what a run is only where they are used: files of earlier runs stay the same."""
 
@@ -72,11 +76,16 @@ class WorkloadSource:
     """What queues, by their numbers in the log, say of waits."""
     share_nodes: bool = False
     """Jobs of less processors than make a node ask for so many cores of one."""
+    training: Path | None = None
+    """The jobs are those of this file, and train (`workloads.training_files`)."""
+    epoch_times: Path | None = None
+    """What an epoch of theirs takes where."""
 
     @property
     def name(self) -> str:
         """For titles: the log's name or the model's."""
-        return self.log.name.split(".")[0] if self.log else f"{self.model} model"
+        file = self.log or self.training
+        return file.name.split(".")[0] if file else f"{self.model} model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +198,8 @@ class SimulationCase:
     """None: a pool."""
     predict: str = ""
     """What plans take run times for, one of `models.forecast.METHODS`; empty: the user's word."""
+    prices: Prices | None = None
+    """What jobs that train are charged for."""
     folder: Path | None = None
     """Where the run leaves its files; no part of what it is."""
 

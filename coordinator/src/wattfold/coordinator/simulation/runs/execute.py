@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError, Turn
 from wattfold.coordinator.simulation.pool.jobs import JobTable
@@ -37,7 +38,7 @@ CHECKPOINT_EVERY_S = 30.0
 METRICS = "metrics.json"
 FILES = ("jobs.csv", "jobs.parquet", "series.csv", "series.parquet", METRICS, CHECKPOINT)
 """What a run may leave in its folder."""
-FORMAT = 5
+FORMAT = 6
 """Of checkpoints; raised when what is pickled changes."""
 
 
@@ -174,7 +175,11 @@ def _run(
 
 def extra_columns(simulation: PoolSimulation) -> Extra:
     """What the file of jobs has beside the columns of every run."""
-    return Extra(parts=simulation.by_node, attempts=simulation.counts_attempts)
+    return Extra(
+        parts=simulation.by_node,
+        attempts=simulation.counts_attempts,
+        training=simulation.table.training is not None,
+    )
 
 
 def _row(simulation: PoolSimulation, job: int) -> JobRow:
@@ -188,8 +193,23 @@ def _row(simulation: PoolSimulation, job: int) -> JobRow:
         run_ns=int(table.run_ns[job]),
         estimate_ns=int(table.estimate_ns[job]),
         malleable=bool(table.malleable[job]),
+        **_due(table, job),
         **simulation.facts_of(job),
     )
+
+
+class _Due(TypedDict, total=False):
+    due_ns: int
+    weight: float
+
+
+def _due(table: JobTable, job: int) -> _Due:
+    if table.training is None:
+        return {}
+    return {
+        "due_ns": int(table.training.due_ns[job]),
+        "weight": float(table.training.weights[job]),
+    }
 
 
 def _save(case: SimulationCase, simulation: PoolSimulation, stream: JobStream | None) -> None:

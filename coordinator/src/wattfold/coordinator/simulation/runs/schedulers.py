@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.backfill import Passes
 from wattfold.coordinator.policies.descriptions import Pool, Values
 from wattfold.coordinator.policies.easy import EasyScheduler
@@ -206,7 +207,26 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
             f"floors, as {choice.name} sees them"
         )
     policy = choice.entry.service(choice.values())
-    return NamedPolicyScheduler(table, machine, policy, choice.name)
+    restart_ns = case.preemption.restart_ns if case.preemption is not None else 0
+    return NamedPolicyScheduler(
+        table,
+        machine,
+        policy,
+        choice.name,
+        case.budget,
+        restart_ns=restart_ns,
+        ready=ready_of(choice.name),
+    )
+
+
+def ready_of(name: str) -> Callable[[], object] | None:
+    """What a policy waits for before it plans: loops that, not compiled yet, plan otherwise."""
+    entry = registry.find(name)
+    if entry is None or entry.family.name != "andreas":
+        return None
+    from wattfold.coordinator.solvers.training.choice import compiled_loops
+
+    return compiled_loops
 
 
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {

@@ -23,7 +23,6 @@ from wattfold.coordinator.solvers.lists.problem import (
     UNLIMITED_UW,
     YEAR_NS,
     Closing,
-    Node,
     Plan,
     Problem,
     Running,
@@ -116,21 +115,23 @@ def arrays_of(problem: Problem) -> Arrays:
     kinds = _ints([node.kind for node in problem.nodes])
     none = np.zeros(len(problem.nodes), dtype=np.int64)
     unit_uw = [_ints(power_uw)[kinds] if power_uw else none for _, power_uw in numbers]
-    scarce = scarcity(problem)
-    tried = [_tried(*each, problem.nodes, scarce) for each in zip(shapes, unit_uw, strict=True)]
+    resources = len(problem.nodes[0].amounts) if problem.nodes else 0
+    capacity = _ints([node.amounts for node in problem.nodes]).reshape(-1, resources)
+    amounts = _ints([shape.amounts for shape in shapes]).reshape(len(shapes), resources)
+    drawn_uw = _ints(unit_uw).reshape(len(shapes), len(problem.nodes))
+    tried, counts = _tried(shapes, amounts, drawn_uw, capacity, _ints(scarcity(problem)))
     limited = any(one.power_uw < UNLIMITED_UW for one in problem.budgets)
     power_times_ns, power_uw = _power(problem)
-    resources = len(problem.nodes[0].amounts) if problem.nodes else 0
     parts = [(_end_ns(one, problem), part) for one in problem.running for part in one.parts]
     return Arrays(
         problem=problem,
         now_ns=problem.now_ns,
         units=_ints([shape.units for shape in shapes]),
         spread=_ints([int(shape.spread) for shape in shapes]),
-        amounts=_ints([shape.amounts for shape in shapes]).reshape(len(shapes), resources),
-        unit_uw=_ints(unit_uw).reshape(len(shapes), len(problem.nodes)),
-        tried=np.concatenate([_ints([]), *tried]),
-        tried_from=np.cumsum([0, *map(len, tried)], dtype=np.int64),
+        amounts=amounts,
+        unit_uw=drawn_uw,
+        tried=tried,
+        tried_from=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
         concerned=_concerned(shapes, len(problem.closings)),
         closed=_closed(problem.closings, len(problem.nodes)),
         closed_from_ns=_ints([closing.from_ns for closing in problem.closings]),
@@ -143,7 +144,7 @@ def arrays_of(problem: Problem) -> Arrays:
         ewt_ns=np.array([job.ewt_ns for job in problem.jobs], dtype=np.float64),
         wait_max_ns=np.array([job.wait_max_ns for job in problem.jobs], dtype=np.float64),
         weight=np.array([job.weight for job in problem.jobs], dtype=np.float64),
-        capacity=_ints([node.amounts for node in problem.nodes]).reshape(-1, resources),
+        capacity=capacity,
         part_node=_ints([part.node for _, part in parts]),
         part_end_ns=_ints([end_ns for end_ns, _ in parts]),
         part_amounts=_ints([part.amounts for _, part in parts]).reshape(-1, resources),
@@ -203,19 +204,27 @@ def scarcity(problem: Problem) -> list[int]:
     return [share * MILLION // most if most else 0 for share in shares]
 
 
-def _tried(shape: Shape, unit_uw: Ints, nodes: Sequence[Node], scarce: Sequence[int]) -> Ints:
-    """The nodes of a demand on which a unit of it could ever be, in the order they are tried."""
-    if not nodes:
-        return _ints([])
-    amounts = _ints([node.amounts for node in nodes])
-    able: Bools = np.all(amounts >= _ints(shape.amounts), axis=1)
-    if shape.nodes is not None:
-        named = np.zeros(len(nodes), dtype=np.bool_)
-        named[list(shape.nodes)] = True
-        able &= named
-    beside = ((amounts > 0) & (_ints(shape.amounts) == 0)) @ _ints(scarce)
-    order = np.lexsort((np.arange(len(nodes)), beside, unit_uw))
-    return order[able[order]].astype(np.int64)
+def _tried(
+    shapes: Sequence[Shape], amounts: Ints, unit_uw: Ints, capacity: Ints, scarce: Ints
+) -> tuple[Ints, Ints]:
+    """The nodes on which a unit of each demand could ever be, in the order they are tried.
+
+    Those of all demands, one after the other, and how many there are of each.
+    """
+    able = np.ones(unit_uw.shape, dtype=np.bool_)
+    beside = np.zeros(unit_uw.shape, dtype=np.int64)
+    for asked, there, share in zip(amounts.T, capacity.T, scarce, strict=True):
+        able &= there >= asked[:, None]
+        beside += np.where((there > 0) & (asked[:, None] == 0), share, 0)
+    for row, shape in zip(able, shapes, strict=True):
+        if shape.nodes is not None:
+            named = np.zeros(len(row), dtype=np.bool_)
+            named[list(shape.nodes)] = True
+            row &= named
+    numbers = np.broadcast_to(np.arange(len(capacity)), unit_uw.shape)
+    order = np.lexsort((numbers, beside, unit_uw))
+    found = np.take_along_axis(able, order, axis=1)
+    return order[found].astype(np.int64), found.sum(axis=1)
 
 
 def _end_ns(one: Running, problem: Problem) -> int:

@@ -386,6 +386,9 @@ def _schedule(given, space, now_ns, known_ends, order, choice, depth, nodes_from
     failed_ns, failed_stay_ns = np.zeros(demands, dtype=np.int64), np.zeros(demands, dtype=np.int64)
     bound, bounded = np.zeros(demands, dtype=np.int64), np.zeros(demands, dtype=np.bool_)
     hopeless = np.zeros(demands, dtype=np.bool_)
+    # Nothing is given back: what takes as long as one before, or longer, starts no earlier.
+    known_ns, known_stay_ns = np.full(demands, ENDLESS_NS), np.full(demands, ENDLESS_NS)
+    soonest_ns = np.zeros(demands, dtype=np.int64)
     on, ready_ns, row_at = (
         np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64),
         np.zeros(nodes, dtype=np.int64),
@@ -424,19 +427,26 @@ def _schedule(given, space, now_ns, known_ends, order, choice, depth, nodes_from
                     failed_ns[what], failed_stay_ns[what] = lasts_ns, stays_ns
             if best < 0 and beginning - next_begin < depth:
                 for option in range(first, last):
-                    if hopeless[given.demand[option]]:
+                    what, lasts_ns = given.demand[option], given.duration_ns[option]
+                    stays_ns = given.stay_ns[option]
+                    if hopeless[what]:
                         continue
                     ready_ns[:] = 0
                     row_at[:] = 0
                     e = next_end
+                    if lasts_ns >= known_ns[what] and stays_ns >= known_stay_ns[what]:
+                        e += np.searchsorted(ends[next_end:ending], soonest_ns[what])
                     while e < ending and ends[e] < best_ns:
                         if _placed(given, space, option, ends[e], ready_ns, row_at, on):
                             best, best_ns = option, ends[e]
                             break
                         e += 1
+                    if e < ending:
+                        known_ns[what], known_stay_ns[what] = lasts_ns, stays_ns
+                        soonest_ns[what] = ends[e]
                     # Not even on the machine as it is when all has ended.
                     if e == ending and len(given.closed) == 0:
-                        hopeless[given.demand[option]] = True
+                        hopeless[what] = True
                 if best >= 0:
                     ready_ns[:] = 0
                     row_at[:] = 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from wattfold.coordinator.simulation.experiments.constraint.settings import (
     CP,
     POLICIES,
+    PREDICTED,
     QUICK_WINDOWS,
     TEST_1,
     TEST_2,
@@ -66,7 +67,7 @@ class InstanceCase:
     instance: str
     """Name of a trace, of a window (`Window.name`) or of a week, from 1."""
     policy: str
-    """One of `POLICIES`."""
+    """One of `settings.COLUMNS`."""
     settings: Settings
     folder: Folder = field(repr=False)
 
@@ -93,8 +94,9 @@ class Plan:
     settings: Settings
     folder: Folder
     quick: bool = False
-    cp_everywhere: bool = False
-    """Also where hundreds wait; else the constraint model is on raw traces and tests 1 and 2."""
+    cp: bool | None = None
+    """Whether the constraint model runs on all or on no instances; None: on raw traces and on those
+    that stand for tests 1 and 2, as it takes long where hundreds wait."""
 
     def instances(self, family: str) -> tuple[str, ...]:
         """Their names, in the order of tables."""
@@ -112,7 +114,9 @@ class Plan:
         """What runs on an instance."""
         tests = {one.name for one in (TEST_1, *TEST_2)}
         small = family == RAW or (family == PRESSED and instance in tests)
-        return tuple(one for one in POLICIES if one != CP or self.cp_everywhere or small)
+        modelled = small if self.cp is None else self.cp
+        chosen = tuple(one for one in POLICIES if one != CP or modelled)
+        return (*chosen, PREDICTED) if family == BUDGET else chosen
 
     def case(self, family: str, instance: str, policy: str) -> InstanceCase:
         """One of them."""

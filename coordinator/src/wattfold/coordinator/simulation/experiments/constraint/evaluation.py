@@ -26,6 +26,7 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     FIFO,
     NL_SHARE,
     OURS,
+    PREDICTED,
     PUBLISHED_WEEKS,
     TEST_1,
     TEST_2,
@@ -149,7 +150,22 @@ class _Judge:
         return found
 
     def budget(self) -> list[Judgement]:
-        return [self._never_worse("wqt")]
+        return [self._never_worse("wqt"), self._predicted()]
+
+    def _predicted(self) -> Judgement:
+        claim = Claim(
+            key="budget-predicted",
+            text="with the predicted power of jobs the sum of WQT is less than without",
+            source="ours",
+        )
+
+        def judge() -> tuple[str, Ruling, None]:
+            with_it = float(self._sample(PREDICTED, "wqt").sum())
+            ratio = with_it / float(self._sample(OURS, "wqt").sum())
+            verdict = Verdict.REPRODUCED if ratio < 1 else Verdict.NOT
+            return f"x {ratio:.3f}", Ruling(verdict=verdict, why="over its windows"), None
+
+        return judged(claim, judge)
 
     def weeks(self) -> list[Judgement]:
         claim = Claim(

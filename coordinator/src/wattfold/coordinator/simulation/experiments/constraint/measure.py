@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from wattfold.contract.units import NS_PER_S
+from wattfold.contract.units import NS_PER_S, uw_from_w
 from wattfold.coordinator.core.queue import Waits
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Value
@@ -18,7 +19,12 @@ from wattfold.coordinator.simulation.experiments.constraint.case import (
     InstanceCase,
 )
 from wattfold.coordinator.simulation.experiments.constraint.jobs import jobs_of
-from wattfold.coordinator.simulation.experiments.constraint.settings import LOOK, NAMES
+from wattfold.coordinator.simulation.experiments.constraint.settings import (
+    LOOK,
+    NAMES,
+    OURS,
+    PREDICTED,
+)
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.engine import simulate
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, job_table
@@ -33,6 +39,8 @@ from wattfold.coordinator.simulation.workloads.text_files import whole_text
 from wattfold.coordinator.simulation.workloads.trace_tables import read_predicted_powers, read_waits
 
 SETTINGS: dict[str, dict[str, Value]] = {LOOK: {"reading": "look"}}
+ONE_CAP: dict[str, Value] = {"caps": 1}
+"""Nothing is known of how caps slow the jobs of the traces: none has one that could."""
 
 
 def measure(case: Case) -> Values:
@@ -44,12 +52,13 @@ def measure(case: Case) -> Values:
     name = NAMES.get(case.policy, case.policy)
     entry = registry.find(name)
     assert entry is not None, f"no policy {name}"
-    policy = entry.service(SETTINGS.get(case.policy, {}))
+    policy = entry.service(settings_of(case))
+    budget = budget_of(case, machine)
     record = simulate(
         table,
         machine,
-        NamedPolicyScheduler(table, machine, policy, name),
-        budget_of(case, machine),
+        NamedPolicyScheduler(table, machine, policy, name, budget),
+        budget,
     )
     found = metrics_of(record)
     core_ns = record.columns.core_ns
@@ -60,6 +69,10 @@ def measure(case: Case) -> Values:
         "tr_s": found.lateness_s_total,
         "ao_s": found.decision_s_mean,
         "ao_max_s": found.decision_s_max,
+        "ao_cpu_s": found.decision_cpu_s_mean,
+        "ao_cpu_max_s": found.decision_cpu_s_max,
+        "start_error_s": found.start_error_s_median,
+        "start_kept": found.start_kept_share,
         "wqt_mean": found.weighted_wait / len(table),
         "cores_used": float(core_ns.sum()) / NS_PER_S / found.makespan_s,
         "makespan_s": found.makespan_s,
@@ -67,6 +80,12 @@ def measure(case: Case) -> Values:
         "predicted_w_peak": predicted_peak_w(case, record, read_as),
         "jobs": float(len(table)),
     }
+
+
+def settings_of(case: InstanceCase) -> dict[str, Value]:
+    """Those of the policy that are not its defaults."""
+    capped = case.family == BUDGET and case.policy in (OURS, PREDICTED)
+    return ONE_CAP if capped else SETTINGS.get(case.policy, {})
 
 
 def table_of(case: InstanceCase) -> tuple[JobTable, list[int]]:
@@ -92,7 +111,21 @@ def table_of(case: InstanceCase) -> tuple[JobTable, list[int]]:
         said[number] = Waits(waits[queue] * NS_PER_S, waits[queue] * NS_PER_S)
     table = job_table(jobs, units=units, queue_waits=said)
     order = np.lexsort((jobs.job_ids, jobs.submit_ns)).tolist()
-    return table, [read_as[place] for place in order]
+    read_as = [read_as[place] for place in order]
+    if case.policy == PREDICTED:
+        powers = predicted_w(case)
+        watts = [uw_from_w(powers.get(job_id, 0.0)) for job_id in read_as]
+        table = replace(table, predicted_uw=np.array(watts, dtype=np.int64))
+    return table, read_as
+
+
+def predicted_w(case: InstanceCase) -> dict[int, float]:
+    """The predicted powers of the jobs of the traces, W; none where there are none.
+
+    Raises LogError.
+    """
+    path = case.folder.path / POWERS
+    return read_predicted_powers(path) if path.is_file() else {}
 
 
 def predicted_peak_w(case: InstanceCase, record: RunRecord, read_as: Sequence[int]) -> float:
@@ -100,10 +133,7 @@ def predicted_peak_w(case: InstanceCase, record: RunRecord, read_as: Sequence[in
 
     Raises LogError.
     """
-    path = case.folder.path / POWERS
-    if not path.is_file():
-        return 0.0
-    powers = read_predicted_powers(path)
+    powers = predicted_w(case)
     watts = np.array([powers.get(job_id, 0.0) for job_id in read_as])
     columns = record.columns
     times = np.concatenate([columns.end_ns, columns.start_ns])

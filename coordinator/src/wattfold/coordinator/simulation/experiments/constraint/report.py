@@ -9,8 +9,8 @@ from pathlib import Path
 from wattfold.coordinator.simulation.experiments.constraint.case import short
 from wattfold.coordinator.simulation.experiments.constraint.evaluation import Evaluation, Findings
 from wattfold.coordinator.simulation.experiments.constraint.settings import (
+    COLUMNS,
     MEASURES,
-    POLICIES,
     PUBLISHED,
 )
 from wattfold.coordinator.simulation.experiments.report import Report, Section
@@ -91,7 +91,7 @@ def published_rows() -> list[str]:
 def instance_rows(findings: Findings) -> list[str]:
     """A line an instance, the policies side by side, in Markdown: WQT / NL / TR, and AO."""
     values = {(instance, policy): one for instance, policy, one in found(findings)}
-    policies = [name for name in POLICIES if any(policy == name for _, policy in values)]
+    policies = [name for name in COLUMNS if any(policy == name for _, policy in values)]
     rows = [
         f"| WQT / NL / TR in s; AO in ms | {' | '.join(policies)} |",
         "|---" * (len(policies) + 1) + "|",

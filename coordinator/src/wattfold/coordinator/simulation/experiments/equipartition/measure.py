@@ -51,7 +51,8 @@ def measure(case: Case) -> Values:
     record = simulate(
         jobs_of(case),
         MACHINE,
-        Equipartition().scheduler(),
+        # The paper's rule does not look at what a change costs.
+        Equipartition(weigh_costs=False).scheduler(),
         Budget.constant(MACHINE.full_uw),
         resize_costs=False,
         restart_ns=ns_from_s(case.settings.stall_s) if stalled else None,

@@ -22,13 +22,18 @@ Draw = Callable[[Findings, Path], list[Path]]
 """Pictures of findings into a folder."""
 
 
-def report_of(evaluation: Evaluation, known: Sequence[StandIn], draw: Draw) -> Report:
-    """Everything there is to say."""
+def report_of(
+    evaluation: Evaluation,
+    known: Sequence[StandIn],
+    draw: Draw,
+    real: Sequence[Section] = (),
+) -> Report:
+    """Everything there is to say. ``real``: what was measured on programs, if anything was."""
     plan = evaluation.plan
     return Report(
         paper=PAPER,
         title="The evaluation of the adaptive job scheduler, run again",
-        sections=[_section(one, draw) for one in evaluation.findings],
+        sections=[*(_section(one, draw) for one in evaluation.findings), *real],
         values="measures",
         measures=MEASURES,
         settings=plan.settings.document(),

@@ -1,0 +1,163 @@
+"""`wattfold reproduce andreas`: the simulations of Filippini et al. (FiCloud 2021), and beyond."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
+from wattfold.coordinator.cli.simulation.reproduce_run import (
+    finish,
+    jobs_option,
+    local_cores,
+    out_option,
+    running,
+)
+from wattfold.coordinator.cli.workloads.workload_options import expected_failures
+from wattfold.coordinator.figures.andreas_evaluation import draw
+from wattfold.coordinator.simulation.experiments.andreas.case import FAMILIES, GAP, Plan
+from wattfold.coordinator.simulation.experiments.andreas.evaluation import Findings, evaluate
+from wattfold.coordinator.simulation.experiments.andreas.report import grouped, report_of
+from wattfold.coordinator.simulation.experiments.andreas.settings import (
+    NODES,
+    SEEDS,
+    Settings,
+    stand_ins,
+)
+from wattfold.coordinator.simulation.experiments.report import write_report
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+_DEFAULTS = Settings()
+
+
+@click.command("andreas")
+@click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(list(FAMILIES)))
+@click.option("--all", "everything", is_flag=True, help="All families.")
+@out_option("andreas")
+@jobs_option
+@click.option("--quick", is_flag=True, help="Small machines and few seeds, for a look; labelled.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(2, 1000),
+    multiple=True,
+    metavar="N",
+    help=f"Nodes of the scenarios' machines. May be repeated. [{NODES[0]}, {NODES[1]} .. "
+    f"{NODES[-1]}]",
+)
+@click.option(
+    "--seeds", type=click.IntRange(1, 1000), metavar="N", help=f"Seeds of simulations. [{SEEDS}]"
+)
+@click.option(
+    "--iterations",
+    type=int,
+    default=_DEFAULTS.iterations,
+    show_default=True,
+    help="Of the randomised greedy of the paper, at most.",
+)
+@click.option(
+    "--restart",
+    "restart_s",
+    type=float,
+    default=_DEFAULTS.restart_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="Without progress where a job goes on from a snapshot.",
+)
+@click.option(
+    "--snapshot-epochs",
+    type=int,
+    default=_DEFAULTS.snapshot_epochs,
+    show_default=True,
+    metavar="N",
+    help="Epochs from one snapshot to the next.",
+)
+@click.option(
+    "--host-idle",
+    "host_idle_w",
+    type=float,
+    default=_DEFAULTS.host_idle_w,
+    show_default=True,
+    metavar="WATTS",
+    help="Of a node beside its GPUs, idle.",
+)
+@click.option(
+    "--host-work",
+    "host_work_w",
+    type=float,
+    default=_DEFAULTS.host_work_w,
+    show_default=True,
+    metavar="WATTS",
+    help="What it adds with all GPUs in use.",
+)
+@session_command
+def andreas(
+    session: Session,
+    names: tuple[str, ...],
+    everything: bool,
+    folder: Path,
+    jobs: int | None,
+    quick: bool,
+    nodes: tuple[int, ...],
+    seeds: int | None,
+    **options: Any,
+) -> None:
+    """Run the simulations of ANDREAS again, and what goes beyond them.
+
+    FAMILY is scenarios (both of the paper, all baselines, by number of nodes), prices (a table of
+    the day, day-ahead series), caps (limits of GPUs under a power budget) or gap (plans of small
+    problems beside the best ones). A run that was stopped goes on where it was.
+    """
+    chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
+    if not chosen:
+        raise BadRequestError(f"name a family ({', '.join(FAMILIES)}), or all with --all")
+    with expected_failures():
+        settings = Settings(**options)
+    sizes = tuple(sorted(set(nodes)))
+    plan = Plan(settings=settings, seeds=seeds or 0, nodes=sizes, quick=quick)
+    with running(session, folder) as progress:
+        evaluation = evaluate(
+            plan,
+            chosen,
+            store=ResultStore(folder / "cases"),
+            backend=local_cores(jobs),
+            progress=progress,
+        )
+        report = report_of(evaluation, stand_ins(settings), draw)
+        written = write_report(report, folder)
+    if not session.json:
+        for findings in evaluation.findings:
+            if findings.family != GAP:
+                session.print(_costs(findings))
+                session.print(Text())
+    finish(session, report, written, folder)
+
+
+def _costs(findings: Findings) -> Table:
+    """Means over the seeds, a line a group."""
+    table = plain_table(
+        left(findings.family.upper()),
+        right("NODES"),
+        left("POLICY"),
+        right("TOTAL"),
+        right("ENERGY"),
+        right("LATE"),
+        right("CALL"),
+    )
+    for what, nodes, policy, values in grouped(findings):
+        add_row(
+            table,
+            what,
+            str(nodes),
+            policy,
+            f"{values['total_eur']:.2f} EUR",
+            f"{values['energy_eur']:.2f} EUR",
+            f"{values['jobs_late']:.1f}",
+            f"{values['call_s'] * 1e3:.3g} ms",
+        )
+    return table

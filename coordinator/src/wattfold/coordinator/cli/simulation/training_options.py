@@ -1,0 +1,127 @@
+"""The options of `simulate` and `compare` about training jobs, and what their energy costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE
+from wattfold.coordinator.models.energy_price import (
+    EnergyPrice,
+    PriceError,
+    parse_series,
+    parse_table,
+)
+from wattfold.coordinator.models.training_cost import Tariff
+from wattfold.coordinator.simulation.pool.prices import LATE_EUR_H, Prices
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_PUE = 1.0
+OF_TRAINING = ("epoch_times", "energy_price", "pue", "late_cost")
+OF_LOGS = (
+    "jobs",
+    "load",
+    "first",
+    "count",
+    "gamma",
+    "procs_per_node",
+    "cut_sizes",
+    "end_at_limit",
+    "exact_estimates",
+    "annotations",
+    "priorities",
+    "queue_waits",
+    "malleable",
+    "requests",
+    "share_nodes",
+    "snapshots",
+    "run_times",
+    "predictors",
+)
+"""Nothing to jobs that train."""
+
+
+def training_options(command: F) -> F:
+    """`--training`, `--epoch-times`, and what jobs are charged for."""
+    for option in (
+        click.option(
+            "--pue",
+            type=click.FloatRange(1.0, 9.9),
+            default=DEFAULT_PUE,
+            show_default=True,
+            help="Power usage effectiveness: energy of the nodes is multiplied by it.",
+        ),
+        click.option(
+            "--late-cost",
+            type=click.FloatRange(0),
+            default=LATE_EUR_H,
+            show_default=True,
+            metavar="EUR",
+            help="An hour of tardiness of a job of weight 1.",
+        ),
+        click.option(
+            "--energy-price",
+            default="0",
+            show_default=True,
+            metavar="EUR|TABLE|FILE",
+            help="What a kWh costs: a price, a table of the day in UTC ('0:00 0.12, 7:00 0.24'), "
+            "or a CSV file of a series in EUR/MWh (a line is 2024-05-01T00:00Z,90.1; submissions "
+            "then count from 1970).",
+        ),
+        click.option(
+            "--epoch-times",
+            type=LOG_FILE,
+            metavar="FILE",
+            help="What an epoch takes: a CSV file of app, gpu_model, gpus, epoch_s and, for lower "
+            "limits, static_w, full_w, knee, beta. Needs --training.",
+        ),
+        click.option(
+            "--training",
+            type=LOG_FILE,
+            metavar="FILE",
+            help="Jobs that train instead: a CSV file of job_id, submit_s, app, epochs and any of "
+            "due_s, weight, gpus_min, gpus_max, gpu_model, snapshot_epochs, user. Needs --machine "
+            "and --epoch-times.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_training(options: dict[str, Any]) -> None:
+    """Raises BadRequestError where the options of training jobs are not complete."""
+    if options["training"] is None:
+        return
+    if options["epoch_times"] is None:
+        raise BadRequestError("--training needs the --epoch-times of its applications")
+    if options["machine_file"] is None:
+        raise BadRequestError("--training needs the nodes and their GPUs: --machine FILE")
+
+
+def prices_of(options: dict[str, Any]) -> Prices | None:
+    """What jobs that train are charged for; None without any. Raises BadRequestError."""
+    if options["training"] is None:
+        return None
+    price = price_of(options["energy_price"])
+    return Prices(tariff=Tariff(price=price, pue=options["pue"]), late_eur_h=options["late_cost"])
+
+
+def price_of(text: str) -> EnergyPrice:
+    """One price, a table of the day or the series of a file. Raises BadRequestError."""
+    path = Path(text)
+    try:
+        if path.suffix == ".csv" or path.exists():
+            return parse_series(path.read_text(encoding="utf-8"))
+        return parse_table(text) if ":" in text else EnergyPrice.constant(float(text))
+    except (OSError, UnicodeDecodeError, PriceError) as error:
+        raise BadRequestError(f"--energy-price {text}: {error}") from error
+    except ValueError:
+        raise BadRequestError(
+            f"--energy-price {text!r} is neither a price, a table of the day nor a file; expected "
+            "for example 0.172, '0:00 0.12, 7:00 0.24' or prices.csv"
+        ) from None

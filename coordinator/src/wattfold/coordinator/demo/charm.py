@@ -1,0 +1,51 @@
+"""Measures Charm++ programs that are resized, and writes the figures to a file.
+
+`wattfold reproduce equipartition --all` calls this, and reports what came out.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.demo.charm_site import program_file
+from wattfold.coordinator.demo.charm_trials import FULL, QUICK, Trials
+from wattfold.coordinator.demo.runner import Interruption, RunError
+from wattfold.coordinator.demo.site import SiteError
+from wattfold.coordinator.simulation.experiments.equipartition.measured import store
+
+_INTERRUPTED = 130
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--quick", is_flag=True, help="Less of all of it, for a look.")
+def main(out: Path, work: Path, quick: bool) -> None:
+    """Runs the trials in the folder --work, and writes the figures to --out."""
+    interruption = Interruption()
+
+    def interrupt(number: int, frame: object) -> None:
+        del number, frame
+        interruption.ask()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
+    try:
+        program_file()
+        extent = QUICK if quick else FULL
+        trials = Trials(extent, work, interruption, lambda line: click.echo(line, err=True))
+        store(trials.all(quick=quick), out)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except (CliError, RunError, SiteError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(_INTERRUPTED if interruption.asked else 1)
+
+
+if __name__ == "__main__":
+    main()

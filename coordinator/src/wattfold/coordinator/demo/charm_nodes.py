@@ -1,0 +1,74 @@
+"""A Charm++ job over two nodes gives one back to a job that comes, and takes it again.
+
+On a site of its own under equipartition; in the other parts jobs on cores share the nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.demo.charm_site import Load, LoadJob, LoadSite, held_nodes
+from wattfold.coordinator.demo.runner import ENDED, Interruption, RunError
+from wattfold.v1 import coordinator_pb2 as pb
+
+LOAD = Load(blocks=8, block_bytes=100_000, work=20_000)
+GUEST = ("sleep", "1")
+
+
+def show(folder: Path, interruption: Interruption, tell: Callable[[str], None]) -> None:
+    """Runs it, and tells every change in a line. Raises RunError, SiteError, CliError."""
+    with LoadSite(2, folder, interruption) as site:
+        job = site.submit("charm", (1, 2), LOAD)
+        tell(f"a Charm++ job runs on {_state(site.on(job, 2))}")
+        guest = site.run("guest", GUEST)
+        tell(f"a job for one node comes; the first one gives one back: {_state(site.on(job, 1))}")
+        tell(f"the other job runs on {', '.join(_running_on(site, guest))}")
+        site.until("the end of the other job", lambda: _one(site, guest).state in ENDED)
+        tell(f"it has ended; the first one takes the node again: {_state(site.on(job, 2))}")
+        site.end(job)
+        check_result(job, LOAD)
+        tell("the result is that of a run nobody has disturbed" + _cost(site, "charm"))
+
+
+def _one(site: LoadSite, job_id: str) -> pb.Job:
+    (found,) = site.client.list_jobs([job_id]).jobs
+    return found
+
+
+def _running_on(site: LoadSite, job_id: str) -> list[str]:
+    """The nodes of a job, once it has some, or had."""
+
+    def placed() -> list[str]:
+        found = _one(site, job_id)
+        started = found.state == pb.JOB_STATE_RUNNING or found.state in ENDED
+        return [share.node_id for share in found.shares] if started else []
+
+    return site.until("the other job runs", placed)
+
+
+def _state(job: pb.Job) -> str:
+    """Where a job is, and its objects."""
+    objects = ", ".join(str(pe.objects) for pe in job.processors)
+    return f"{' and '.join(held_nodes(job))} (map {job.processor_map}, objects {objects})"
+
+
+def _cost(site: LoadSite, app: str) -> str:
+    """What changes of its nodes have cost an application."""
+    costs = [cost for one in site.client.list_profiles(app).profiles for cost in one.resize_costs]
+    if not costs:
+        return ""
+    stalled_ms = costs[0].stalled_ns / NS_PER_S * 1e3
+    return f"; a change of its nodes has stalled it for {stalled_ms:.0f} ms in the mean"
+
+
+def check_result(job: LoadJob, load: Load) -> None:
+    """Raises RunError where the program has come to something else than it must."""
+    text = job.out.read_text(encoding="utf-8")
+    end = re.search(r"^end (\d+) (\d+)$", text, re.MULTILINE)
+    steps = int(end[1]) if end else 0
+    right = load.blocks * (steps * sum(range(load.work)) + sum(range(steps)))
+    if end is None or int(end[2]) != right:
+        raise RunError(f"job {job.job_id} came to {end[2] if end else 'nothing'}, not to {right}")

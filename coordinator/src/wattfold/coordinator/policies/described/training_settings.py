@@ -1,0 +1,113 @@
+"""Settings that policies for training jobs share: what energy and nodes cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wattfold.coordinator.models.energy_price import (
+    EnergyPrice,
+    PriceError,
+    parse_series,
+    parse_table,
+)
+from wattfold.coordinator.models.training_cost import Tariff
+from wattfold.coordinator.policies.descriptions import PolicySetting, SettingError, Values
+from wattfold.coordinator.policies.training_ground import Draws
+
+COST_SETTINGS = (
+    PolicySetting(
+        key="price_eur_per_kwh",
+        default=0.172,
+        low=-10.0,
+        high=10.0,
+        unit="EUR/kWh",
+        help="price of energy; with a table or a series of prices, what is paid beside it",
+    ),
+    PolicySetting(
+        key="price_table",
+        default="",
+        help="prices by the time of the day (UTC), EUR/kWh: 0:00 0.12, 7:00 0.24, 22:00 0.12",
+    ),
+    PolicySetting(
+        key="price_file",
+        default="",
+        help="a file of prices, such as day-ahead ones: lines of 2024-05-01T00:00Z,90.1 (UTC, "
+        "EUR/MWh), steps of any length",
+    ),
+    PolicySetting(
+        key="pue",
+        default=1.33,
+        low=1.0,
+        high=10.0,
+        help="power usage effectiveness: what the site draws for every watt of its nodes",
+    ),
+    PolicySetting(
+        key="host_w",
+        default=0.0,
+        low=0.0,
+        high=100_000.0,
+        unit="W",
+        help="draw of a node beside its GPUs; 0 = what it is charged with",
+    ),
+    PolicySetting(
+        key="gpu_w",
+        default=250.0,
+        low=1.0,
+        high=10_000.0,
+        unit="W",
+        help="draw of a GPU at work of which neither a limit nor a profile is known",
+    ),
+    PolicySetting(
+        key="gpu_idle",
+        default=0.13,
+        low=0.0,
+        high=1.0,
+        help="draw of a GPU without work, as a share of its greatest limit",
+    ),
+    PolicySetting(
+        key="slack",
+        default=3.0,
+        low=1.0,
+        high=1000.0,
+        help="a job without a due date is taken to be due after so many times its fastest time",
+    ),
+)
+
+
+def tariff(values: Values) -> Tariff:
+    """The tariff of a configuration. Raises SettingError for prices that cannot be read."""
+    table, path = str(values["price_table"]), str(values["price_file"])
+    beside = float(values["price_eur_per_kwh"])
+    if table and path:
+        raise SettingError("price_table and price_file exclude each other")
+    price = EnergyPrice.constant(beside)
+    if table:
+        price = _read("price_table", parse_table, table).plus(beside)
+    elif path:
+        price = _read(f"price_file {path}", parse_series, _text(path)).plus(beside)
+    return Tariff(price=price, pue=float(values["pue"]))
+
+
+def _read(whose: str, parse: Callable[[str], EnergyPrice], text: str) -> EnergyPrice:
+    try:
+        return parse(text)
+    except PriceError as error:
+        raise SettingError(f"{whose}: {error}") from None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"price_file {path} cannot be read: {error}") from None
+
+
+def draws(values: Values) -> Draws:
+    """What is taken for the draw of nodes."""
+    return Draws(
+        host_w=float(values["host_w"]),
+        gpu_w=float(values["gpu_w"]),
+        idle_share=float(values["gpu_idle"]),
+        levels=int(values.get("gpu_levels", 1)),
+    )

@@ -1,0 +1,1 @@
+"""The evaluation of ANDREAS (Filippini et al.) on drawn training jobs."""

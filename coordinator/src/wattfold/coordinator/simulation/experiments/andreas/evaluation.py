@@ -1,0 +1,328 @@
+"""The families of cases, what is claimed of them, and what one run gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from wattfold.coordinator.simulation.experiments.andreas.case import (
+    CAPS,
+    GAP,
+    PRICE,
+    SCENARIO,
+    AnyCase,
+    Plan,
+)
+from wattfold.coordinator.simulation.experiments.andreas.measure import measure
+from wattfold.coordinator.simulation.experiments.andreas.settings import (
+    BASELINES,
+    BUDGET_SHARES,
+    CAPPED,
+    CAPS_NODES,
+    CONSTANT,
+    GAP_MEAN,
+    OURS,
+    PAPERS,
+    PRICE_NODES,
+    PRICES,
+    PUBLISHED_CALL_S,
+    SCENARIOS,
+    UNAWARE,
+    Scenario,
+)
+from wattfold.coordinator.simulation.experiments.samples import Samples, judged
+from wattfold.coordinator.simulation.experiments.swept import Totals, swept
+from wattfold.coordinator.simulation.experiments.verdicts import (
+    Claim,
+    Judgement,
+    Ruling,
+    Verdict,
+    above,
+    at_most,
+    interval_text,
+    near,
+)
+from wattfold.coordinator.simulation.results.intervals import (
+    Interval,
+    mean_interval,
+    ratio_of_means,
+)
+from wattfold.coordinator.simulation.sweep.case import Case
+from wattfold.coordinator.simulation.sweep.progress import SweepProgress
+from wattfold.coordinator.simulation.sweep.run import Backend
+from wattfold.coordinator.simulation.sweep.store import ResultStore
+from wattfold.coordinator.simulation.workloads.workload import Floats
+
+_ROOT = "wattfold.coordinator."
+_DECIDES = (
+    "wattfold.contract",
+    *(_ROOT + name for name in ("core", "models", "policies", "solvers", "simulation.pool")),
+    *(_ROOT + f"simulation.results.{name}" for name in ("metrics", "training_costs")),
+    *(
+        _ROOT + f"simulation.experiments.andreas.{name}"
+        for name in ("case", "choices", "jobs", "measure", "prices", "profiles")
+    ),
+)
+"""What decides a result by its source."""
+TITLES = {
+    SCENARIO: "Both scenarios",
+    PRICE: "Prices that change",
+    CAPS: "Limits of GPUs under a power budget",
+    GAP: "Gap to the best plan of small problems",
+}
+SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What one family came to."""
+
+    family: str
+    plan: Plan
+    samples: Samples
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return TITLES[self.family]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What all came to."""
+
+    plan: Plan
+    findings: tuple[Findings, ...]
+    totals: Totals
+
+
+def evaluate(
+    plan: Plan,
+    families: Sequence[str],
+    *,
+    store: ResultStore,
+    backend: Backend,
+    progress: SweepProgress | None = None,
+) -> Evaluation:
+    """Runs what has no result yet and judges every claim.
+
+    Raises OSError where a result cannot be stored, and what the backend raises.
+    """
+    cases: list[AnyCase] = [case for family in families for case in plan.cases(family)]
+    samples, totals = swept(
+        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
+    )
+    return Evaluation(
+        plan=plan,
+        findings=tuple(findings_of(plan, family, samples) for family in families),
+        totals=totals,
+    )
+
+
+def findings_of(plan: Plan, family: str, samples: Samples) -> Findings:
+    """A family with its claims judged."""
+    judge = _Judge(plan, samples)
+    claims: dict[str, Callable[[], list[Judgement]]] = {
+        SCENARIO: judge.scenarios,
+        PRICE: judge.prices,
+        CAPS: judge.caps,
+        GAP: judge.gap,
+    }
+    return Findings(family=family, plan=plan, samples=samples, judgements=tuple(claims[family]()))
+
+
+class _Judge:
+    """Judges the claims of one family."""
+
+    def __init__(self, plan: Plan, samples: Samples) -> None:
+        self._plan, self._samples = plan, samples
+
+    def scenarios(self) -> list[Judgement]:
+        found = []
+        for one in SCENARIOS:
+            found += [self._saving(one), self._below_each(one), self._makespan(one)]
+            found += [self._search(one), self._call(one)]
+        return found
+
+    def prices(self) -> list[Judgement]:
+        return [self._knowing(price) for price in PRICES if price != CONSTANT]
+
+    def caps(self) -> list[Judgement]:
+        return [self._limits(share) for share in BUDGET_SHARES]
+
+    def gap(self) -> list[Judgement]:
+        claim = Claim(
+            key="gap",
+            text=f"the plan of one call is within {GAP_MEAN:.0%} of the best one in the mean",
+            source="ours",
+        )
+
+        def judge() -> tuple[str, Ruling, Interval]:
+            gaps = self._gaps("gap")
+            found = mean_interval(gaps)
+            paper = mean_interval(self._gaps("gap_greedy"))
+            text = f"{interval_text(found, '{:.2%}')}, at most {gaps.max():.1%}; the paper's "
+            median = float(np.median(self._gaps("gap_greedy")))
+            text += f"search {interval_text(paper, '{:.0%}')}, median {median:.1%}"
+            return text, at_most(found, GAP_MEAN), found
+
+        return [judged(claim, judge)]
+
+    def _gaps(self, name: str) -> Floats:
+        proven = self._samples.sample(self._plan.gaps(), "proven")
+        return self._samples.sample(self._plan.gaps(), name)[proven > 0]
+
+    def _saving(self, one: Scenario) -> Judgement:
+        claim = Claim(
+            key=f"saving-{one.number}",
+            text=f"total cost is {one.published_saving:.0%} below that of FIFO, EDF and priority "
+            f"scheduling on average, scenario {one.number}",
+            source=f"section V-B, scenario {one.number}",
+        )
+
+        def judge() -> tuple[str, Ruling, Interval]:
+            parts = [
+                1 - self._totals(one, OURS, nodes) / self._baselines(one, nodes).mean(axis=0)
+                for nodes in self._plan.sizes
+            ]
+            saving = mean_interval(np.mean(parts, axis=0))
+            each = ", ".join(
+                f"{policy} {1 - self._ratio(one, policy).mean:.0%}" for policy in BASELINES
+            )
+            measured = f"{interval_text(saving, '{:.1%}')} ({each})"
+            return measured, near(saving, one.published_saving, 0.0), saving
+
+        return judged(claim, judge)
+
+    def _below_each(self, one: Scenario) -> Judgement:
+        claim = Claim(
+            key=f"below-{one.number}",
+            text=f"total cost is below each baseline's in every run, scenario {one.number}",
+            source="ours",
+        )
+
+        def judge() -> tuple[str, Ruling, None]:
+            lost, runs = [], 0
+            for nodes in self._plan.sizes:
+                ours, theirs = self._totals(one, OURS, nodes), self._baselines(one, nodes)
+                runs += theirs.size
+                lost += [
+                    f"{BASELINES[place]} at {nodes} nodes, seed {seed}"
+                    for place, seed in np.argwhere(theirs <= ours).tolist()
+                ]
+            text = f"{runs - len(lost)} of {runs}"
+            if not lost:
+                return text, Ruling(verdict=Verdict.REPRODUCED, why="in every one"), None
+            return text, Ruling(verdict=Verdict.NOT, why=f"lost: {', '.join(lost)}"), None
+
+        return judged(claim, judge)
+
+    def _makespan(self, one: Scenario) -> Judgement:
+        claim = Claim(
+            key=f"makespan-{one.number}",
+            text=f"all jobs are done sooner, scenario {one.number}",
+            source="section V-B",
+        )
+
+        def judge() -> tuple[str, Ruling, Interval]:
+            gains = []
+            for nodes in self._plan.sizes:
+                theirs = [self._sample(one, policy, nodes, "makespan_h") for policy in BASELINES]
+                ours = self._sample(one, OURS, nodes, "makespan_h")
+                gains.append(1 - ours / np.mean(theirs, axis=0))
+            gain = mean_interval(np.mean(gains, axis=0))
+            return f"by {interval_text(gain, '{:.1%}')}", above(gain, 0.0), gain
+
+        return judged(claim, judge)
+
+    def _search(self, one: Scenario) -> Judgement:
+        claim = Claim(
+            key=f"search-{one.number}",
+            text="our objective and search cost no more than the paper's in the end, scenario "
+            f"{one.number}",
+            source="ours",
+        )
+
+        def judge() -> tuple[str, Ruling, Interval]:
+            ratio = self._ratio(one, PAPERS)
+            return f"x {interval_text(ratio, '{:.3f}')}", at_most(ratio, 1.0), ratio
+
+        return judged(claim, judge)
+
+    def _call(self, one: Scenario) -> Judgement:
+        nodes = self._plan.sizes[-1]
+        claim = Claim(
+            key=f"call-{one.number}",
+            text=f"a call takes less than {PUBLISHED_CALL_S:g} s in the mean, {nodes} nodes and "
+            f"{10 * nodes} jobs, scenario {one.number}",
+            source="section V-B",
+        )
+
+        def judge() -> tuple[str, Ruling, Interval]:
+            found = mean_interval(self._sample(one, OURS, nodes, "call_s"))
+            most = float(self._sample(one, OURS, nodes, "call_s_max").max())
+            text = f"{interval_text(found, '{:.3f}')} s, longest {most:.2f} s"
+            return text, at_most(found, PUBLISHED_CALL_S), found
+
+        return judged(claim, judge)
+
+    def _knowing(self, price: str) -> Judgement:
+        claim = Claim(
+            key=f"price-{price}",
+            text=f"who knows the prices pays no more in total than who knows their mean: {price}",
+            source="ours",
+        )
+
+        def judge() -> tuple[str, Ruling, Interval]:
+            knows, not_so = (
+                self._samples.sample(
+                    self._plan.group(PRICE, 1, PRICE_NODES, policy, price=price), "total_eur"
+                )
+                for policy in (OURS, UNAWARE)
+            )
+            ratio = ratio_of_means(knows, not_so)
+            return f"x {interval_text(ratio, '{:.3f}')}", at_most(ratio, 1.0), ratio
+
+        return judged(claim, judge)
+
+    def _limits(self, share: float) -> Judgement:
+        claim = Claim(
+            key=f"caps-{share:g}",
+            text=f"choosing limits costs no more in total, budget share {share:g}",
+            source="ours",
+        )
+
+        def judge() -> tuple[str, Ruling, Interval]:
+            with_limits, without = (
+                self._samples.sample(
+                    self._plan.group(CAPS, 1, CAPS_NODES, policy, budget_share=share), "total_eur"
+                )
+                for policy in (CAPPED, OURS)
+            )
+            ratio = ratio_of_means(with_limits, without)
+            return f"x {interval_text(ratio, '{:.3f}')}", at_most(ratio, 1.0), ratio
+
+        return judged(claim, judge)
+
+    def _sample(self, one: Scenario, policy: str, nodes: int, name: str) -> Floats:
+        cases = self._plan.group(SCENARIO, one.number, nodes, policy)
+        return self._samples.sample(cast("list[Case]", cases), name)
+
+    def _totals(self, one: Scenario, policy: str, nodes: int) -> Floats:
+        return self._sample(one, policy, nodes, "total_eur")
+
+    def _baselines(self, one: Scenario, nodes: int) -> Floats:
+        """Total costs, a row a baseline."""
+        return np.array([self._totals(one, policy, nodes) for policy in BASELINES])
+
+    def _ratio(self, one: Scenario, policy: str) -> Interval:
+        """Ours by another's total cost, the mean over all machines."""
+        parts = [
+            self._totals(one, OURS, nodes) / self._totals(one, policy, nodes)
+            for nodes in self._plan.sizes
+        ]
+        return mean_interval(np.mean(parts, axis=0))

@@ -1,0 +1,130 @@
+"""Runs a policy on the jobs of a case, and reduces the record to what the paper measures."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.models.training_cost import Tariff
+from wattfold.coordinator.simulation.experiments.andreas.case import GapCase, TrainingCase
+from wattfold.coordinator.simulation.experiments.andreas.choices import (
+    budget_of,
+    policy_of,
+    price_of,
+)
+from wattfold.coordinator.simulation.experiments.andreas.jobs import (
+    drawn_jobs,
+    epoch_times,
+    machine_of,
+)
+from wattfold.coordinator.simulation.experiments.andreas.settings import (
+    GAP_JOBS,
+    GAP_NODES,
+    PUE,
+)
+from wattfold.coordinator.simulation.pool.engine import PoolSimulation
+from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
+from wattfold.coordinator.simulation.pool.prices import Prices
+from wattfold.coordinator.simulation.pool.progress import Preemption
+from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.simulation.pool.training_table import training_table
+from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.simulation.runs.schedulers import ready_of
+from wattfold.coordinator.simulation.sweep.case import Case, Values
+from wattfold.coordinator.solvers.training.choice import compiled_loops
+
+HOUR_S = 3600.0
+EXACT_S = 60.0
+"""The best plan is looked for no longer; it is not proven then, and not counted."""
+
+
+def measure(case: Case) -> Values:
+    """Runs a case. Raises SimulationError."""
+    if isinstance(case, GapCase):
+        return measure_gap(case)
+    if not isinstance(case, TrainingCase):
+        raise TypeError(f"not a case of this evaluation: {case.label}")
+    record = run(case)
+    found = metrics_of(record)
+    return {
+        "total_eur": found.total_eur,
+        "energy_eur": found.energy_eur,
+        "tardiness_eur": found.tardiness_eur,
+        "idle_eur": found.idle_eur,
+        "energy_kwh": found.energy_j / HOUR_S / 1000,
+        "jobs_late": float(found.jobs_overdue),
+        "tardiness_h": found.tardiness_s_total / HOUR_S,
+        "makespan_h": found.makespan_s / HOUR_S,
+        "response_h": found.response_s_mean / HOUR_S,
+        "preemptions": float(found.preemptions),
+        "wasted_share": found.wasted_share,
+        "call_s": found.decision_s_mean,
+        "call_s_max": found.decision_s_max,
+        "calls": float(record.decisions),
+        "committed_w_peak": found.committed_w_peak,
+        "jobs": float(found.jobs),
+    }
+
+
+def run(case: TrainingCase) -> RunRecord:
+    """The run of a case, with its costs."""
+    settings, scenario = case.settings, case.where
+    machine = machine_of(scenario, case.nodes, settings)
+    jobs = drawn_jobs(scenario, case.nodes, case.jobs, case.seed, settings)
+    table = training_table(jobs, epoch_times(), machine)
+    restart_ns = round(settings.restart_s * NS_PER_S)
+    policy = policy_of(case)
+    ready = ready_of(policy.name)
+    if ready is not None:
+        ready()  # Not in the time of the first call.
+    scheduler = NamedPolicyScheduler(
+        table, machine, policy, case.policy, restart_ns=restart_ns, ready=ready
+    )
+    simulation = PoolSimulation(
+        table,
+        machine,
+        scheduler,
+        budget_of(case, machine),
+        seed=case.seed,
+        preemption=Preemption(restart_ns=restart_ns),
+        prices=Prices(tariff=Tariff(price=price_of(case), pue=PUE)),
+    )
+    simulation.run()
+    return simulation.record()
+
+
+def measure_gap(case: GapCase) -> Values:
+    """How far plans of a small problem are from the best one."""
+    # scipy takes its time to load, and simulations need none.
+    from wattfold.coordinator.solvers.training.exact import solved
+    from wattfold.coordinator.solvers.training.instances import Mix, drawn
+    from wattfold.coordinator.solvers.training.planner import Effort, planned
+
+    compiled_loops()
+    chance = np.random.default_rng(np.random.SeedSequence(case.seed))
+    nodes = int(chance.integers(*GAP_NODES, endpoint=True))
+    jobs = int(chance.integers(*GAP_JOBS, endpoint=True))
+    problem = drawn(
+        Mix(nodes=nodes, jobs=jobs, running=float(chance.choice([0.0, 0.5]))), case.seed
+    )
+    began_s = time.perf_counter()
+    best = solved(problem, time_limit_s=EXACT_S)
+    took_s = time.perf_counter() - began_s
+    ours = planned(problem, Effort())
+    greedy = planned(problem, Effort(passes=case.settings.iterations, attempts=0))
+    if best is None or not best.proven:
+        return {"gap": 0.0, "gap_greedy": 0.0, "proven": 0.0, "exact_s": took_s} | {
+            "jobs_gap": float(jobs),
+            "nodes_gap": float(nodes),
+        }
+    least = max(best.objective, 1e-12)
+    return {
+        "gap": ours.objective / least - 1,
+        "gap_greedy": greedy.objective / least - 1,
+        "proven": 1.0,
+        "exact_s": took_s,
+        "jobs_gap": float(jobs),
+        "nodes_gap": float(nodes),
+    }

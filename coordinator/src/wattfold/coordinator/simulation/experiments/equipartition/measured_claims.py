@@ -1,0 +1,398 @@
+"""The measurements on real programs beside what the paper measured, as sections of the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from wattfold.coordinator.simulation.experiments.equipartition.measured import (
+    Interference,
+    Measured,
+    ResidualLoad,
+    ResizeTime,
+    mean_between,
+)
+from wattfold.coordinator.simulation.experiments.report import Section
+from wattfold.coordinator.simulation.experiments.verdicts import (
+    Claim,
+    Judgement,
+    Ruling,
+    Verdict,
+    at_most,
+    interval_text,
+    trend,
+)
+from wattfold.coordinator.simulation.results.intervals import Interval, mean_interval
+
+SHRINK_S, EXPAND_S = 0.086, 0.0676
+"""128 -> 64 processors and back, with 1 MB migrated a processor (section 3.3)."""
+PEAK, BOUND = 0.02, 0.001
+"""Figure 3: peaks of the residual load; and what we mean to keep in the mean."""
+SLOWDOWN = 0.0198
+"""Table 5: two jobs on eight processors each."""
+MB = 1_000_000
+COMES_BACK = 0.9
+"""A job has its throughput again where it has so much of it."""
+MOSTLY = 0.95
+"""Of what two jobs use of a processor, for "most of the CPU"."""
+
+Draw = Callable[[Measured, Path], list[Path]]
+
+
+def machine_text(measured: Measured) -> str:
+    """Where it was measured, in a line."""
+    one = measured.machine
+    return (
+        f"Measured on {one.processor}, {one.cores} cores, {one.system}, Python {one.python}, "
+        f"charm4py {one.charm4py}. Processes beyond the cores share them in time."
+    )
+
+
+def sections(measured: Measured, draws: Sequence[Draw]) -> list[Section]:
+    """Resize times, residual processes, and two jobs that share; with a drawing for each."""
+    resizes, residual, sharing = (partial(draw, measured) for draw in draws)
+    return [
+        _section(
+            "resize-time",
+            "Time to shrink and expand (section 3.3, Tables 1 to 4)",
+            _resize_claims(measured),
+            _resize_table(measured),
+            resizes,
+            _limits(measured),
+        ),
+        _section(
+            "residual",
+            "What residual processes cost (section 3.3, Figure 3, Table 5)",
+            _residual_claims(measured),
+            _residual_table(measured),
+            residual,
+            "",
+        ),
+        _section(
+            "sharing",
+            f"Two jobs share {measured.sharing.pes} processors (Figures 4 and 5)",
+            _sharing_claims(measured),
+            _sharing_table(measured),
+            sharing,
+            "",
+        ),
+    ]
+
+
+def _section(
+    name: str,
+    title: str,
+    judgements: Sequence[Judgement],
+    table: Sequence[Sequence[object]],
+    draw: Callable[[Path], list[Path]],
+    how: str,
+) -> Section:
+    return Section(
+        name=name,
+        title=title,
+        judgements=judgements,
+        table=table,
+        draw=draw,
+        how=how,
+        facts={"real": True},
+    )
+
+
+def _judgement(
+    key: str, text: str, source: str, said: str, ruling: Ruling, interval: Interval | None = None
+) -> Judgement:
+    return Judgement(
+        claim=Claim(key=key, text=text, source=source),
+        measured=said,
+        verdict=ruling.verdict,
+        why=ruling.why,
+        interval=interval,
+    )
+
+
+# Resize times.
+
+
+def stalls(measured: Measured, pe_bytes: int, pes: int, *, grows: bool) -> list[float]:
+    """Seconds that changes between all and half of so many processors have stalled a job."""
+    return [
+        one.stalled_s
+        for one in measured.resizes
+        if one.pe_bytes == pe_bytes and max(one.pes_from, one.pes_to) == pes and one.grows is grows
+    ]
+
+
+def _ends(measured: Measured) -> tuple[list[int], list[int]]:
+    """The numbers of processors and the amounts of data that were tried, ascending."""
+    pes = {max(one.pes_from, one.pes_to) for one in measured.resizes}
+    return sorted(pes), sorted({one.pe_bytes for one in measured.resizes})
+
+
+def _resize_claims(measured: Measured) -> list[Judgement]:
+    pes, amounts = _ends(measured)
+    most, source = pes[-1], "section 3.3"
+    found = []
+    for word, grows, bound_s in (("shrink", False, SHRINK_S), ("expand", True, EXPAND_S)):
+        interval = mean_interval(stalls(measured, amounts[0], most, grows=grows))
+        there = "128 -> 64" if not grows else "64 -> 128"
+        here = f"{most} -> {most // 2}" if not grows else f"{most // 2} -> {most}"
+        found.append(
+            _judgement(
+                f"real-{word}",
+                f"to {word} {there} processors takes {bound_s * 1e3:g} ms (1 MB moved a processor)",
+                source,
+                f"{_ms(interval)} ms for {here}, {amounts[0] / MB:g} MB",
+                at_most(interval, bound_s),
+                interval,
+            )
+        )
+    found.append(
+        _growth(
+            "data",
+            "it takes longer the more data is migrated",
+            amounts,
+            [stalls(measured, one, most, grows=False) for one in amounts],
+            "MB",
+            MB,
+        )
+    )
+    found.append(
+        _growth(
+            "processors",
+            "it takes longer on more processors",
+            pes,
+            [stalls(measured, amounts[0], one, grows=False) for one in pes],
+            "processors",
+            1,
+        )
+    )
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _growth(
+    key: str,
+    text: str,
+    values: Sequence[int],
+    samples: Sequence[Sequence[float]],
+    unit: str,
+    scale: int,
+) -> Judgement:
+    """A claim that shrinks take longer with more of something."""
+    count = min(map(len, samples))
+
+    def more(low: Sequence[float], high: Sequence[float]) -> Interval:
+        return mean_interval([b - a for a, b in zip(low[:count], high[:count], strict=True)])
+
+    whole = more(samples[0], samples[-1])
+    steps = [more(a, b) for a, b in pairwise(samples)]
+    means = [sum(one) / len(one) * 1e3 for one in samples]
+    pairs = zip(means, values, strict=True)
+    said = ", ".join(f"{ms:.0f} ms at {value / scale:g}" for ms, value in pairs) + f" {unit}"
+    return _judgement(
+        f"real-{key}", text, "Tables 1 to 4, Figure 2", said, trend(whole, steps, rises=True), whole
+    )
+
+
+def _ms(interval: Interval) -> str:
+    thousand = Interval(
+        mean=interval.mean * 1e3,
+        low=interval.low * 1e3,
+        high=interval.high * 1e3,
+        count=interval.count,
+    )
+    return interval_text(thousand, "{:.0f}")
+
+
+def _limits(measured: Measured) -> str:
+    """Per processor and per MB, by the ends of what was tried; and what limits it."""
+    pes, amounts = _ends(measured)
+    most = pes[-1]
+
+    def mean_s(amount: int, count: int) -> float:
+        return _mean(stalls(measured, amount, count, grows=False))
+
+    low, high = mean_s(amounts[0], most), mean_s(amounts[-1], most)
+    few, many = mean_s(amounts[0], pes[0]), low
+    moved_mb = [
+        _mean(
+            [
+                one.moved_bytes
+                for one in measured.resizes
+                if one.pe_bytes == amount and one.pes_from == most
+            ]
+        )
+        / MB
+        for amount in (amounts[0], amounts[-1])
+    ]
+    a_mb = (high - low) / (moved_mb[1] - moved_mb[0]) if moved_mb[1] > moved_mb[0] else math.nan
+    a_pe = (many - few) / (most - pes[0]) if len(pes) > 1 else math.nan
+    waits = _mean([one.took_s - one.stalled_s for one in measured.resizes])
+    return (
+        f"{machine_text(measured)} A shrink costs {a_mb * 1e3:.1f} ms for each MB that moves "
+        f"(packed by pickle, sent over loopback, by processes that share "
+        f"{measured.machine.cores} cores) and {a_pe * 1e3:.1f} ms for each processor. "
+        f"The order waits {waits * 1e3:.0f} ms in the mean for the end of a step, in which the "
+        "program works on."
+    )
+
+
+def _resize_table(measured: Measured) -> list[list[object]]:
+    rows: list[list[object]] = [
+        ["pes_from", "pes_to", "mb_a_pe", "moved_mb", "stalled_ms", "took_ms"]
+    ]
+
+    def row(one: ResizeTime) -> list[object]:
+        amounts = one.pe_bytes / MB, round(one.moved_bytes / MB, 3)
+        times = round(one.stalled_s * 1e3, 2), round(one.took_s * 1e3, 2)
+        return [one.pes_from, one.pes_to, *amounts, *times]
+
+    return rows + [row(one) for one in measured.resizes]
+
+
+# Residual processes.
+
+
+def _residual_claims(measured: Measured) -> list[Judgement]:
+    idle = [one for one in measured.residual if not one.step_s]
+    working = [one for one in measured.residual if one.step_s]
+    found = []
+    for one in idle:
+        mean = mean_interval(one.loads)
+        found.append(
+            _judgement(
+                "real-residual-idle",
+                "the load on a vacated processor is zero most of the time (ours: up to 0.1 % of a "
+                "core where the program idles)",
+                "Figure 3",
+                f"{_percent(mean)} % of a core",
+                at_most(mean, BOUND),
+                mean,
+            )
+        )
+    for one in working:
+        found.append(
+            _judgement(
+                f"real-residual-{one.program.replace(' ', '-')}",
+                f"with peaks of about {PEAK:.0%}",
+                "Figure 3",
+                f"{one.program} of {one.step_s * 1e3:.0f} ms: {one.mean:.2%} in the mean, most in "
+                f"{one.window_s:g} s {one.peak:.2%}",
+                _peak(one),
+            )
+        )
+    return found + [_interference(one) for one in measured.interference]
+
+
+def _peak(one: ResidualLoad) -> Ruling:
+    if one.peak <= PEAK:
+        return Ruling(verdict=Verdict.REPRODUCED, why="no window has more")
+    if one.mean <= PEAK:
+        return Ruling(verdict=Verdict.DIRECTION, why="in the mean; some windows have more")
+    return Ruling(verdict=Verdict.NOT, why="more in the mean")
+
+
+def _interference(one: Interference) -> Judgement:
+    """How much longer the same work takes beside residual processes."""
+    longer = mean_interval([r / a - 1 for r, a in zip(one.rigid, one.adaptive, strict=True)])
+    return _judgement(
+        f"real-interference-{one.jobs}x{one.pes_each}-{one.step_s * 1e3:.0f}ms",
+        f"two adaptive jobs on 8 processors each take {SLOWDOWN:.2%} longer than rigid ones",
+        "Table 5",
+        f"{one.jobs} jobs on {one.pes_each}, steps of {one.step_s * 1e3:.0f} ms: "
+        f"{_percent(longer)} % longer",
+        at_most(longer, SLOWDOWN),
+        longer,
+    )
+
+
+def _percent(interval: Interval) -> str:
+    hundred = Interval(
+        mean=interval.mean * 100,
+        low=interval.low * 100,
+        high=interval.high * 100,
+        count=interval.count,
+    )
+    return interval_text(hundred, "{:.3f}" if abs(hundred.mean) < 1 else "{:.1f}")
+
+
+def _residual_table(measured: Measured) -> list[list[object]]:
+    rows: list[list[object]] = [["what", "number", "first", "second"]]
+    for one in measured.residual:
+        rows += [
+            [f"load, {one.program}", at, f"{load:.6f}", ""] for at, load in enumerate(one.loads)
+        ]
+    for many in measured.interference:
+        name = f"steps/s, {many.jobs}x{many.pes_each}, {many.step_s:.3f} s (adaptive, rigid)"
+        pairs = zip(many.adaptive, many.rigid, strict=True)
+        rows += [[name, at, f"{a:.3f}", f"{r:.3f}"] for at, (a, r) in enumerate(pairs)]
+    return rows
+
+
+# Two jobs that share.
+
+
+def _sharing_claims(measured: Measured) -> list[Judgement]:
+    one = measured.sharing
+    first, second = one.jobs
+    begins_s = next((at_s for at_s, held in second.held if held), math.nan)
+    last_s = first.throughput[-1][0] if first.throughput else math.nan
+    before = mean_between(first.throughput, 0.0, one.arrives_s)
+    between = mean_between(first.throughput, begins_s + 1, one.ended_s)
+    after = mean_between(first.throughput, (one.ended_s + last_s) / 2, last_s + 1)
+    loads = [mean_between(job.load, begins_s + 1, one.ended_s) for job in one.jobs]
+    part = loads[1] / sum(loads) if sum(loads) > 0 else math.nan
+    return [
+        _judgement(
+            "real-throughput",
+            "its throughput falls when it is shrunk, and comes back when it is expanded",
+            "Figure 5",
+            f"{before:.1f} steps/s, {between:.1f} beside the other job, {after:.1f} after it",
+            _comes_back(before, between, after),
+        ),
+        _judgement(
+            "real-vacated",
+            "the job that comes gets most of the vacated processor, in spite "
+            "of the residual process",
+            "Figure 4",
+            f"{part:.1%} of what both use there",
+            _most(part),
+        ),
+    ]
+
+
+def _comes_back(before: float, between: float, after: float) -> Ruling:
+    if math.isnan(before + between + after):
+        return Ruling(verdict=Verdict.UNDECIDED, why="too few steps were seen")
+    if between >= before:
+        return Ruling(verdict=Verdict.NOT, why="it does not fall")
+    if after >= COMES_BACK * before:
+        return Ruling(verdict=Verdict.REPRODUCED, why=f"at least {COMES_BACK:.0%} of it are back")
+    right = after > between
+    return Ruling(
+        verdict=Verdict.DIRECTION if right else Verdict.NOT, why="it does not come back whole"
+    )
+
+
+def _most(part: float) -> Ruling:
+    if math.isnan(part):
+        return Ruling(verdict=Verdict.UNDECIDED, why="nothing was used there")
+    if part >= MOSTLY:
+        return Ruling(verdict=Verdict.REPRODUCED, why=f"at least {MOSTLY:.0%}")
+    return Ruling(
+        verdict=Verdict.DIRECTION if part > 0.5 else Verdict.NOT, why=f"below {MOSTLY:.0%}"
+    )
+
+
+def _sharing_table(measured: Measured) -> list[list[object]]:
+    rows: list[list[object]] = [["job", "what", "at_s", "value"]]
+    for job in measured.sharing.jobs:
+        for what, series in (("held", job.held), ("steps_a_s", job.throughput), ("load", job.load)):
+            rows += [[job.name, what, f"{at_s:.3f}", f"{value:.6g}"] for at_s, value in series]
+    return rows

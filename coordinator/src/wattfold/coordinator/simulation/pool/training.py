@@ -1,0 +1,97 @@
+"""Training jobs of a pool: their epochs, and how long and at what power they run where.
+
+A job of a pool that trains has units of a GPU each, all on one node (ANDREAS, Filippini et al.,
+FiCloud 2021): t_jng = epochs x time of an epoch on g GPUs of the model of node n, longer under a
+lower limit of them (`models.training`). Caps of packages do not slow it. Jobs that do not train
+run as others do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wattfold.contract.units import NS_PER_S, uw_from_w, w_from_uw
+from wattfold.coordinator.models.training import EpochTime, Training
+from wattfold.coordinator.simulation.pool.errors import SimulationError
+from wattfold.coordinator.simulation.pool.jobs import JobTable
+from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
+from wattfold.coordinator.simulation.pool.part_times import GpuPart, Mix, NodeTimes
+from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+
+ALMOST = 1e-9
+"""Of an epoch: shares that are done are sums of many."""
+
+
+class TrainingTimes(NodeTimes):
+    """`NodeTimes`, and epoch times for those that train. Raises ValueError as it does."""
+
+    def __init__(self, table: JobTable, machine: NodeMachine, model: RunTimeModel) -> None:
+        super().__init__(table, machine, model)
+        training, units = table.training, table.units
+        self._columns = training
+        self._trainings = training.trainings if training is not None else ()
+        self._gpus: list[int] = units.gpus.tolist() if units is not None else []
+        self._job_ids = table.job_ids
+
+    def total_ns(self, job: int, mix: Mix, cap_uw: int, gpu_uw: int = 0) -> int:
+        """The whole job, if it had this from its start to its end. Raises SimulationError."""
+        training = self._training(job)
+        if training is None:
+            return super().total_ns(job, mix, cap_uw)
+        on = self.gpus_on(job, mix, gpu_uw)
+        if len(on) != 1 or sum(mix.values()) != 1:
+            raise SimulationError(f"job {self._job_ids[job]} trains, and is put on several nodes")
+        time = self._epoch_time(job, training, on[0])
+        limit_w = w_from_uw(on[0].limit_uw) if on[0].limit_uw else 0.0
+        return max(round(training.epochs * time.under_s(limit_w) * NS_PER_S), 1)
+
+    def gpus_on(self, job: int, mix: Mix, gpu_uw: int) -> Sequence[GpuPart]:
+        """The GPUs of a job by class; nothing where it asks for none."""
+        each = self._gpus[job] if self._gpus else 0
+        if not each:
+            return []
+        found = []
+        for (kind, _, asked), nodes in mix.items():
+            units = asked // self._cores[job] if self._cores and self._cores[job] else 1
+            one = self._classes[kind]
+            limit_uw = one.gpu_held_uw(gpu_uw) if gpu_uw and one.gpu_uw_max else 0
+            found.append(GpuPart(kind=kind, gpus=nodes * units * each, limit_uw=limit_uw))
+        return found
+
+    def gpu_drawn_uw(self, job: int, part: GpuPart) -> int:
+        """What one GPU of a job draws at work; its limit where nothing else is known."""
+        one = self._classes[part.kind]
+        limit_uw = part.limit_uw or one.gpu_uw_max
+        training = self._training(job)
+        time = training.on(one.gpu_model, part.gpus) if training is not None else None
+        if time is None or time.curve is None or not limit_uw:
+            return limit_uw
+        return min(uw_from_w(time.curve.draw_w(w_from_uw(limit_uw))), limit_uw)
+
+    def kept(self, job: int, done: float) -> float:
+        """The share done of a training job that its last snapshot has; of others all of it."""
+        training = self._training(job)
+        columns = self._columns
+        if training is None or columns is None:
+            return done
+        every = int(columns.snapshot_epochs[job])
+        whole = math.floor(done * training.epochs / every + ALMOST) * every
+        return min(whole / training.epochs, done)
+
+    def trains(self, job: int) -> bool:
+        """Whether a job counts epochs: another place makes it start again from its snapshot."""
+        return self._training(job) is not None
+
+    def _training(self, job: int) -> Training | None:
+        return self._trainings[job] if self._trainings else None
+
+    def _epoch_time(self, job: int, training: Training, on: GpuPart) -> EpochTime:
+        model = self._classes[on.kind].gpu_model
+        time = training.on(model, on.gpus)
+        if time is None:
+            raise SimulationError(
+                f"job {self._job_ids[job]} is put on {on.gpus} GPUs of "
+                f"{model or 'no known model'}, for which it has no epoch time"
+            )
+        return time

@@ -1,0 +1,80 @@
+"""Which loops a plan is made with: compiled by numba once they are, else Python's.
+
+Compiling takes some seconds, unless numba finds what a run before has compiled. It is done in a
+thread of its own, and meanwhile plans are made in Python, with less effort.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from wattfold.coordinator.solvers.training import passes
+from wattfold.coordinator.solvers.training.instances import Mix, drawn
+from wattfold.coordinator.solvers.training.layout import laid_out
+
+WAIT_S = 1.0
+"""The first plan waits for so long, in which what is in numba's cache is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """`passes.constructed` and `passes.improved`, and the sequences that they take."""
+
+    constructed: Callable[..., float]
+    improved: Callable[..., float]
+    row: Callable[[Any], Any]
+    fast: bool
+
+
+PLAIN = Loops(passes.constructed, passes.improved, lambda array: array.tolist(), fast=False)
+
+
+class _Compiling:
+    """The compiled loops on their way."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.loops: Loops | None = None
+
+    def begin(self) -> threading.Thread | None:
+        """Has them compiled, once; None where numba is not installed."""
+        with self._lock:
+            if self._thread is None and find_spec("numba") is not None:
+                self._thread = threading.Thread(target=self._compile, daemon=True)
+                self._thread.start()
+                self._thread.join(WAIT_S)
+            return self._thread
+
+    def _compile(self) -> None:
+        from wattfold.coordinator.solvers.training import compiled
+
+        made = Loops(compiled.constructed, compiled.improved, compiled.row, fast=True)
+        tiny = drawn(Mix(nodes=2, jobs=3), seed=1)
+        laid = laid_out(tiny, np.arange(3, dtype=np.int64), made.row, swap=0.0, seed=1)
+        made.improved(*laid, 1, made.constructed(*laid, 1, 0.5))
+        self.loops = made
+
+
+_COMPILING = _Compiling()
+
+
+def loops() -> Loops:
+    """The loops to plan with now."""
+    if _COMPILING.loops is None:
+        _COMPILING.begin()
+    return _COMPILING.loops or PLAIN
+
+
+def compiled_loops() -> Loops | None:
+    """The compiled ones; waits until they are. None where numba is not installed."""
+    thread = _COMPILING.begin()
+    if thread is not None:
+        thread.join()
+    return _COMPILING.loops

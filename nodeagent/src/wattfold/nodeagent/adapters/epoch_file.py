@@ -1,0 +1,82 @@
+"""Reads what trainings report beside their snapshots, off the event loop.
+
+The folder is the job's and may be on a server that does not answer: two threads read for all jobs,
+so that reads that hang hold up nothing but other reports, and each job has one read under way at
+most. What is no plain file is not opened for long, and what is in it is taken for two numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from wattfold.contract.ids import JobId
+from wattfold.nodeagent.core.epoch_report import NAME, TAIL_BYTES, EpochReport, parse
+from wattfold.nodeagent.service.records import Job
+
+LOOK_EVERY_S = 0.5
+END_S_MAX = 1.0
+"""For so long the end of a job waits for its last report."""
+_THREADS = 2
+
+
+class EpochFiles:
+    """The reports of all trainings of a node."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="epochs")
+        self._under_way: set[JobId] = set()
+
+    async def watch(self, jobs: Mapping[JobId, Job]) -> None:
+        """Looks at those that run, again and again."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self.look_at([job for job in jobs.values() if job.live and job.epochs])
+
+    def look_at(self, jobs: Iterable[Job]) -> list[asyncio.Task[None]]:
+        """Begins to read the reports of jobs that are not being read."""
+        loop = asyncio.get_running_loop()
+        return [loop.create_task(self._read(job)) for job in jobs if job.id not in self._under_way]
+
+    async def last(self, job: Job) -> None:
+        """Takes what a job that has ended has reported, if it is to be had within a time."""
+        try:
+            async with asyncio.timeout(END_S_MAX):
+                await self._read(job)
+        except TimeoutError:
+            return
+
+    def close(self) -> None:
+        """Waits for no read that hangs."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _read(self, job: Job) -> None:
+        self._under_way.add(job.id)
+        try:
+            loop = asyncio.get_running_loop()
+            told = await loop.run_in_executor(self._pool, read, job.snapshot_path, job.attempt)
+        finally:
+            self._under_way.discard(job.id)
+        if told is not None:
+            job.report = told
+
+
+def read(folder: str, attempt: int) -> EpochReport | None:
+    """What is reported in a folder; None where nothing is, or it cannot be read."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    try:
+        fd = os.open(f"{folder}/{NAME}", flags)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return parse(os.pread(fd, TAIL_BYTES, max(0, found.st_size - TAIL_BYTES)), attempt)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)

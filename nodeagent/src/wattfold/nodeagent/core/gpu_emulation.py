@@ -1,0 +1,70 @@
+"""The physics of emulated GPUs: speed and power under a limit, by the curve of a model.
+
+What a job does on its GPUs is done by its processes on CPUs instead, held to the speed that the
+limits of its GPUs allow, those of the slowest. A GPU works in the share of the time in which they
+use what they may; then it draws what the curve says, else its idle power. Not modelled: memory of
+GPUs, temperature, the floor below which some parts do not hold their limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wattfold.contract.gpu_curve import GpuCurve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuModel:
+    """A part: range of its limits, idle power, and the curve of the work on it. Powers in W."""
+
+    name: str
+    least_w: float
+    most_w: float
+    idle_w: float
+    curve: GpuCurve
+
+    def power_w(self, limit_w: float, busy: float) -> float:
+        """Mean power under a limit, working in a share ``busy`` of the time; never above it."""
+        # The last digit of a float may be above the limit it was found for.
+        at_work_w = min(limit_w, self.curve.draw_w(limit_w))
+        return min(limit_w, self.idle_w + busy * (at_work_w - self.idle_w))
+
+    def speed(self, limits_w: Iterable[float]) -> float:
+        """Speed of a job on GPUs with these limits, in that at full clock; 1 without any."""
+        return min((1 / self.curve.slowdown(limit_w) for limit_w in limits_w), default=1.0)
+
+    @property
+    def holds(self) -> bool:
+        """Whether no limit within the range is below what it draws at its least clock."""
+        return self.idle_w <= self.curve.draw_w(self.least_w) <= self.least_w
+
+
+def _traced(
+    name: str, range_w: tuple[float, float], idle_w: float, fit: tuple[float, float, float, float]
+) -> GpuModel:
+    static_w, full_w, knee, beta = fit
+    curve = GpuCurve(static_w=static_w, full_w=full_w, knee=knee, beta=beta)
+    return GpuModel(name=name, least_w=range_w[0], most_w=range_w[1], idle_w=idle_w, curve=curve)
+
+
+def _assumed(name: str, range_w: tuple[float, float], idle_w: float) -> GpuModel:
+    """Of a part without a trace: shares of its greatest limit that fit others."""
+    most_w = range_w[1]
+    return _traced(name, range_w, idle_w, (0.18 * most_w, 0.97 * most_w, 0.85, 0.2))
+
+
+# Ranges as drivers tell them; curves of ResNet-50 fitted to the public power traces of Zeus (You
+# et al., NSDI 2023), else assumed.
+MODELS = {
+    model.name: model
+    for model in (
+        _traced("V100", (100, 250), 36, (39, 237, 0.84, 0.26)),
+        _traced("RTX6000", (100, 260), 55, (73, 241, 0.72, 0.33)),
+        _traced("A40", (100, 300), 30, (63, 242, 0.89, 0.11)),
+        _assumed("T4", (60, 70), 10),
+        _assumed("A100", (100, 400), 52),
+        _assumed("H100", (200, 700), 70),
+    )
+}
+MODEL_DEFAULT = "V100"

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""A small net that learns to add up, with numpy alone: what `wattfold.training` does for a program.
+
+    python train_numpy.py --epochs 40 --out losses.txt
+    wattfold submit --epochs 40 --resize restart -- python train_numpy.py --out losses.txt
+
+Writes the losses of all epochs and a digest of the weights. They do not depend on how often the
+program was ended and started again in between.
+"""
+
+import argparse
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from wattfold.training import Training
+
+HIDDEN, BATCH, RATE, DROPPED = 32, 64, 0.01, 0.1
+
+
+def train(training: Training, samples: int) -> tuple[list[float], str]:
+    """The loss of every epoch, and a digest of the weights."""
+    data = np.random.default_rng(1).normal(size=(samples, 8))
+    goal = data.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=(8, HIDDEN)) / 3, rng.normal(size=(HIDDEN, 1)) / 6
+    speed = {"first": np.zeros_like(first), "second": np.zeros_like(second)}
+    training.keep(first=first, second=second, speed=speed, rng=rng)
+    for _ in training:
+        for batch in training.steps(np.array_split(rng.permutation(samples), samples // BATCH)):
+            hidden = np.tanh(data[batch] @ first) * (rng.random((len(batch), HIDDEN)) >= DROPPED)
+            error = hidden @ second - goal[batch]
+            training.note(float((error**2).mean()), len(batch))
+            back = error @ second.T * (1 - hidden**2) * (hidden != 0)
+            speed["second"] = 0.9 * speed["second"] + hidden.T @ error / len(batch)
+            speed["first"] = 0.9 * speed["first"] + data[batch].T @ back / len(batch)
+            first -= RATE * speed["first"]
+            second -= RATE * speed["second"]
+    losses = [epoch.loss for epoch in training.history if epoch.loss is not None]
+    return losses, hashlib.sha256(first.tobytes() + second.tobytes()).hexdigest()
+
+
+def main() -> None:
+    """Trains as the command line says."""
+    options = argparse.ArgumentParser(description="Learns to add up eight numbers.")
+    options.add_argument("--epochs", type=int, help="default: WATTFOLD_EPOCHS")
+    options.add_argument("--samples", type=int, default=1024)
+    options.add_argument("--out", type=Path, default=Path("losses.txt"))
+    given = options.parse_args()
+    losses, digest = train(Training(given.epochs), given.samples)
+    given.out.write_text("".join(f"{loss!r}\n" for loss in losses) + f"weights {digest}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A charm4py program for trials: blocks of so much data and work, which follow the processor map.
+
+    python -m wattfold.shims.charm_start --charm4py charm_load.py [OPTIONS]
+
+``--steps`` 0 goes on until the file of ``--stop`` is there. Every block works in every step, and a
+step ends with a reduction over all PEs, as that of an iterative solver does. Prints, at most every
+tenth of a second, the seconds of the monotonic clock and the steps done (``at 12.345 678``), a line
+whenever blocks have moved, and at the end a sum that does not depend on where they were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from charm4py import Array, Chare, Group, Reducer, charm
+
+from wattfold.shims.charm_map import MappedChare, follow_map
+
+SAID_EVERY_S = 0.1
+IDLE_LOOK_S = 0.2
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """What a command line asks for. Ends the program for what it does not know."""
+    parser = argparse.ArgumentParser(prog="charm_load.py")
+    parser.add_argument("--steps", type=int, default=0, help="0 = until the stop file is there")
+    parser.add_argument("--blocks", type=int, default=16)
+    parser.add_argument("--bytes", type=int, default=4096, help="data of a block")
+    parser.add_argument("--work", type=int, default=2000, help="additions of a block in a step")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between steps")
+    parser.add_argument("--stop", default="", help="a file that ends it")
+    parser.add_argument("--idle", default="", help="a file during which it makes no steps")
+    return parser.parse_args(arguments)
+
+
+class Block(MappedChare, Chare):
+    """Data that goes along, and work."""
+
+    def __init__(self, size: int) -> None:
+        # Of each its own: equal ones would be packed up once.
+        self.data = os.urandom(size)
+        self.sum = 0
+
+    def step(self, done: Any, work: int, step: int) -> None:
+        """So many additions, and its part of the reduction that ends the step."""
+        self.sum += sum(range(work)) + step
+        self.reduce(done)
+
+    def total(self, done: Any) -> None:
+        """Its part of the result."""
+        self.reduce(done, self.sum, Reducer.sum)
+
+
+class Counter(Chare):
+    """Counts, on every PE, what is really there."""
+
+    def count(self, array: int) -> int:
+        """The chares of an array here."""
+        return len(charm.arrays[array])
+
+
+def main(args: list[str]) -> None:
+    """The main chare."""
+    given = options_of(args[1:])
+    blocks = Array(Block, given.blocks, args=[given.bytes])
+    counters = Group(Counter)
+    placement = follow_map([blocks], given.steps)
+    said_s, step = 0.0, 0
+
+    def say(word: str) -> None:
+        counts = counters.count(blocks.aid, ret=True).get()
+        print(f"{word} {time.monotonic():.3f} {counts}", flush=True)
+
+    say("blocks")
+    while step < given.steps if given.steps else not os.path.exists(given.stop):
+        while given.idle and os.path.exists(given.idle):
+            charm.sleep(IDLE_LOOK_S)
+        done = charm.createFuture()
+        blocks.step(done, given.work, step)
+        done.get()
+        step += 1
+        if placement.update():
+            say("moved")
+        now_s = time.monotonic()
+        if now_s - said_s >= SAID_EVERY_S:
+            said_s = now_s
+            print(f"at {now_s:.3f} {step}", flush=True)
+        if given.pause:
+            charm.sleep(given.pause)
+    print(f"at {time.monotonic():.3f} {step}", flush=True)
+    done = charm.createFuture()
+    blocks.total(done)
+    print(f"end {step} {done.get()}", flush=True)
+    charm.exit()
+
+
+if __name__ == "__main__":
+    charm.start(main)

@@ -1,0 +1,245 @@
+"""The epochs of a training, over as many starts of the program as it takes.
+
+A signal (SIGTERM or SIGUSR1) is obeyed between two steps: all ranks agree on the step, the first of
+them saves, all end with status 128 + signal. Without `Training.steps` that is the end of the epoch.
+Random numbers go on where they stopped, and in the middle of an epoch the order of the data is made
+again from what they were at its begin: an interrupted training comes to the same bits. With several
+ranks that is so of the first one's random numbers; the others seed theirs by epoch and rank.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TextIO, TypeVar
+
+from wattfold.training import reports, states
+from wattfold.training.reports import Epoch
+from wattfold.training.snapshots import SnapshotError, Snapshots
+from wattfold.training.stopping import StopFlag, agreed, own_rank
+
+T = TypeVar("T")
+VERSION = 1
+EX_IOERR = 74
+"""Exit status of one that was told to save, and could not."""
+
+
+class Training:
+    """Iterate over it: it yields the numbers of the epochs that are still to be done, from 0.
+
+    Args:
+        epochs: how many in all; None = WATTFOLD_EPOCHS, as the job was submitted.
+        folder: of the snapshots, where WATTFOLD_SNAPSHOT_DIR does not name one.
+        every: epochs from one snapshot to the next, beside those on a signal and at the end.
+        agree: the greatest number over all ranks, where they are joined by something else than
+            `torch.distributed` (of mpi4py: ``lambda n: comm.allreduce(n, op=MPI.MAX)``).
+        rank: of this process; the first, 0, saves. None = as PyTorch or the launcher says.
+        out: for what people should know.
+    """
+
+    def __init__(
+        self,
+        epochs: int | None = None,
+        folder: str | os.PathLike[str] = "snapshots",
+        *,
+        every: int = 1,
+        signals: Sequence[int] = (signal.SIGTERM, signal.SIGUSR1),
+        agree: Callable[[int], int] = agreed,
+        rank: int | None = None,
+        out: TextIO | None = None,
+    ) -> None:
+        told = int(os.environ.get("WATTFOLD_EPOCHS", "") or 0)
+        self._out = sys.stderr if out is None else out
+        self.epochs = told if epochs is None else epochs
+        if self.epochs < 1 or every < 1:
+            raise ValueError(f"{self.epochs} epochs, saved every {every}: both must be 1 or more")
+        if told and told != self.epochs:
+            self._say(f"trains {self.epochs} epochs, and was submitted with {told}")
+        self.folder = Path(os.environ.get("WATTFOLD_SNAPSHOT_DIR") or folder)
+        self.history: list[Epoch] = []
+        self._attempt = int(os.environ.get("WATTFOLD_ATTEMPT", "") or 1)
+        self._every, self._agree, self._rank = every, agree, rank
+        self._flag = StopFlag(signals)
+        self._snapshots = Snapshots(self.folder)
+        self._kept: dict[str, states.Kept] = {}
+        self._step = self._skip = 0
+        self._elapsed_s = 0.0
+        self._whole = True
+        self._sum = self._weight = 0.0
+        self._since_s = 0.0
+        self._first_chance: dict[str, Any] = {}
+        self._next_chance: dict[str, Any] = {}
+
+    @property
+    def done(self) -> int:
+        """Epochs that are done."""
+        return len(self.history)
+
+    def keep(self, **things: Any) -> None:
+        """Names what is part of a snapshot: models, optimizers, schedules, arrays, generators.
+
+        Raises TypeError for a thing without a state that is known.
+        """
+        self._kept.update({name: states.kept(name, thing) for name, thing in things.items()})
+
+    def note(self, loss: float, weight: float = 1.0) -> None:
+        """Notes a loss of this epoch; of several the weighted mean is kept."""
+        self._sum += loss * weight
+        self._weight += weight
+
+    def __iter__(self) -> Iterator[int]:
+        """Resumes, then yields epochs. Raises SnapshotError if no snapshot there can be used."""
+        self._resume()
+        with self._flag:
+            while self.done < self.epochs:
+                self._begin()
+                yield self.done
+                self._end()
+
+    def steps(self, items: Iterable[T]) -> Iterator[T]:
+        """The items of an epoch, those left of it when it was interrupted."""
+        skip, self._skip = self._skip, 0
+        left = iter(items)
+        for _ in range(skip):
+            next(left, None)
+        if skip:
+            self._put_chance(self._next_chance)
+        while True:
+            try:
+                item = next(left)
+            except StopIteration:
+                return
+            except Exception:
+                # The signal may have ended processes that it loads data with.
+                if not self._flag.number:
+                    raise
+                self._leave(self._flag.number, alone=True)
+            yield item
+            self._step += 1
+            number = self._agree(self._flag.number)
+            if number:
+                self._leave(number)
+
+    def _begin(self) -> None:
+        if not self._skip:
+            self._step, self._elapsed_s, self._whole = 0, 0.0, True
+            self._sum = self._weight = 0.0
+            self._first_chance = self._chance()
+        self._since_s = time.monotonic()
+
+    def _end(self) -> None:
+        seconds = self._elapsed_s + time.monotonic() - self._since_s
+        self.history.append(
+            Epoch(
+                number=self.done + 1,
+                loss=self._sum / self._weight if self._weight else None,
+                seconds=seconds if self._whole else 0.0,
+                gpus=reports.own_gpus(),
+                attempt=self._attempt,
+            )
+        )
+        self._step = self._skip = 0
+        number = self._agree(self._flag.number)
+        last = self.done == self.epochs
+        if number and not last:
+            self._leave(number)
+        if last or self.done % self._every == 0:
+            self._try_save()
+
+    def _leave(self, number: int, *, alone: bool = False) -> NoReturn:
+        """Saves, with all ranks or ``alone``, and ends the program."""
+        saved = self._try_save(alone=alone)
+        raise SystemExit(128 + number if saved else EX_IOERR)
+
+    def _try_save(self, *, alone: bool = False) -> bool:
+        """Saves; one that cannot be written is told, and the one before stays."""
+        saved = True
+        if self._saves:
+            try:
+                self._save()
+            except SnapshotError as error:
+                saved = False
+                self._say(f"{error}; the last good snapshot stays")
+        # The others wait for it: where they ended, their launcher might end the one that saves.
+        if not alone:
+            self._agree(0)
+        return saved
+
+    @property
+    def _saves(self) -> bool:
+        return (own_rank() if self._rank is None else self._rank) == 0
+
+    def _save(self) -> None:
+        middle = self._step > 0
+        content = {
+            "version": VERSION,
+            "history": [
+                [epoch.number, epoch.loss, epoch.seconds, epoch.gpus, epoch.attempt]
+                for epoch in self.history
+            ],
+            "step": self._step,
+            "elapsed_s": self._elapsed_s + time.monotonic() - self._since_s if middle else 0.0,
+            "loss": [self._sum, self._weight],
+            "kept": {name: one.take() for name, one in self._kept.items()},
+            "first_chance": self._first_chance if middle else {},
+            "chance": self._chance(),
+        }
+        self._snapshots.save(lambda sink: states.write(sink, content))
+        self._report()
+
+    def _report(self) -> None:
+        try:
+            reports.write(self.folder, self.history)
+        except OSError as error:
+            self._say(f"cannot write {error.filename or self.folder}: {error.strerror}")
+
+    def _resume(self) -> None:
+        found = self._snapshots.newest()
+        if found is None:
+            return
+        for torn in found.torn:
+            self._say(f"{torn}; going on from {found.path}")
+        try:
+            content = states.read(found.data)
+        except ValueError as error:
+            raise SnapshotError(f"{found.path} cannot be read: {error}") from error
+        lacking = sorted(self._kept.keys() ^ content["kept"].keys())
+        if content["version"] != VERSION or lacking:
+            raise SnapshotError(
+                f"{found.path} is of another program: version {content['version']}, and what is "
+                f"kept differs in {', '.join(lacking) or 'nothing'}. To begin anew, move it away"
+            )
+        for name, one in self._kept.items():
+            one.put(content["kept"][name])
+        self.history = [
+            Epoch(number=number, loss=loss, seconds=seconds, gpus=gpus, attempt=attempt)
+            for number, loss, seconds, gpus, attempt in content["history"]
+        ]
+        self._step = self._skip = content["step"]
+        self._elapsed_s, self._whole = content["elapsed_s"], not self._step
+        self._sum, self._weight = content["loss"]
+        self._first_chance, self._next_chance = content["first_chance"], content["chance"]
+        # In the middle of an epoch: as at its begin, for what is drawn before the steps left of it.
+        self._put_chance(self._first_chance if self._step else self._next_chance)
+        if self._saves:
+            self._report()
+
+    def _chance(self) -> dict[str, Any]:
+        return {name: one.take() for name, one in self._chances().items()}
+
+    def _put_chance(self, taken: dict[str, Any]) -> None:
+        for name, one in self._chances().items():
+            if name in taken:
+                one.put(taken[name])
+
+    def _chances(self) -> dict[str, states.Kept]:
+        """All random generators: those that everybody shares, and those of the program."""
+        own = {f"kept {name}": one for name, one in self._kept.items() if one.chance}
+        return {**states.usual_chance(), **own}
+
+    def _say(self, text: str) -> None:
+        print(f"wattfold.training: {text}", file=self._out, flush=True)

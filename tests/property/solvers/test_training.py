@@ -1,0 +1,173 @@
+"""Plans of training jobs: valid, the same compiled or not, and near the exact optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wattfold.coordinator.solvers.training import exact, passes
+from wattfold.coordinator.solvers.training.building import Weighing
+from wattfold.coordinator.solvers.training.choice import Loops, compiled_loops
+from wattfold.coordinator.solvers.training.instances import Mix, drawn
+from wattfold.coordinator.solvers.training.planner import Effort, by_pressure, planned
+from wattfold.coordinator.solvers.training.problem import (
+    ANY,
+    POSTPONED,
+    Options,
+    Plan,
+    Problem,
+    faults,
+    objective,
+)
+
+FULL = Loops(passes.constructed, passes.improved, lambda array: array.tolist(), fast=True)
+"""Python's loops with all the effort."""
+SMALL = (
+    Mix(nodes=4, jobs=8),
+    Mix(nodes=3, jobs=6, gpus=(4, 2)),
+    Mix(nodes=4, jobs=6, gpus=(4, 2), waited_s=0, running=0.5),
+)
+
+
+def with_power(problem: Problem, share: float) -> Problem:
+    """Every GPU draws the same; the budget feeds a share of those there are."""
+    amounts = problem.options.amounts[:, 0] * 1_000_000
+    options = replace(problem.options, power_uw=amounts)
+    power_uw = int(problem.nodes.free[:, 0].sum() * share) * 1_000_000
+    return replace(problem, options=options, power_uw=power_uw)
+
+
+def with_musts(problem: Problem) -> Problem:
+    """Jobs that run stay where they are."""
+    options, keep, must = problem.options, [], []
+    firsts = [0]
+    for job in range(len(problem)):
+        own = list(problem.options_of(job))
+        here = [one for one in own if options.node[one] != ANY]
+        must.append(bool(here))
+        keep += here or own
+        firsts.append(len(keep))
+    kept = np.array(keep)
+    parts = {name: getattr(options, name)[kept] for name in _OF_OPTIONS}
+    cut = Options(
+        **parts,
+        first=np.array(firsts),
+        meets=np.minimum(options.meets, np.diff(firsts)),
+    )
+    return replace(problem, options=cut, jobs=replace(problem.jobs, must=np.array(must)))
+
+
+_OF_OPTIONS = ("kind", "node", "amounts", "power_uw", "time_s", "cost_eur", "own_eur")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    nodes=st.integers(1, 5),
+    jobs=st.integers(0, 12),
+    gpus=st.sampled_from([(1, 1), (2, 1), (4, 2)]),
+    share=st.sampled_from([0.3, 0.7, 2.0]),
+    musts=st.booleans(),
+)
+def test_plans_are_valid_and_say_their_objective(
+    seed: int, nodes: int, jobs: int, gpus: tuple[int, int], share: float, musts: bool
+) -> None:
+    mix = Mix(nodes=nodes, jobs=max(jobs, 1), gpus=gpus, running=0.4)
+    problem = with_power(drawn(mix, seed), share)
+    problem = with_musts(problem) if musts else problem
+    plan = planned(problem, Effort(passes=5, attempts=30), lambda: FULL)
+    assert faults(problem, plan) == []
+    assert plan.objective == pytest.approx(objective(problem, plan.option, plan.node))
+    again = planned(problem, Effort(passes=5, attempts=30), lambda: FULL)
+    assert again == plan
+
+
+def test_compiled_loops_make_the_same_plans() -> None:
+    loops = compiled_loops()
+    if loops is None:
+        pytest.skip("numba is not installed")
+    for seed in range(6):
+        problem = drawn(Mix(nodes=6, jobs=20, gpus=(4, 2), running=0.3), seed)
+        effort = Effort(passes=10, attempts=100, seed=seed)
+        assert planned(problem, effort, lambda: loops) == planned(problem, effort, lambda: FULL)
+
+
+def brute(problem: Problem) -> float:
+    """The least objective of all valid plans."""
+    nodes = range(len(problem.nodes.kind))
+    choices = [
+        [(POSTPONED, POSTPONED)] + [(o, n) for o in problem.options_of(j) for n in nodes]
+        for j in range(len(problem))
+    ]
+    best = float("inf")
+    for chosen in product(*choices):
+        option, node = tuple(o for o, _ in chosen), tuple(n for _, n in chosen)
+        value = objective(problem, option, node)
+        plan = Plan(option=option, node=node, objective=value, maker="brute")
+        if value < best and not faults(problem, plan):
+            best = value
+    return best
+
+
+def test_the_program_is_exact_on_the_smallest_problems() -> None:
+    for seed in range(3):
+        problem = drawn(Mix(nodes=2, jobs=3, running=0.3), seed)
+        for one in (problem, with_power(problem, 0.7)):
+            plan = exact.solved(one)
+            assert plan is not None
+            assert plan.proven
+            assert faults(one, plan) == []
+            assert plan.objective == pytest.approx(brute(one), rel=1e-6)
+
+
+@pytest.mark.parametrize("mix", SMALL)
+def test_the_heuristic_is_within_three_per_cent_of_the_exact_plans_in_the_mean(mix: Mix) -> None:
+    gaps, papers = [], []
+    for seed in range(4):
+        problem = drawn(mix, seed)
+        best = exact.solved(problem, time_limit_s=20)
+        assert best is not None
+        assert best.proven
+        found = planned(problem, Effort(), compiled_or_plain)
+        paper = planned(problem, Effort(passes=1000, attempts=0), compiled_or_plain)
+        assert found.objective >= best.bound - 1e-6 * float(problem.jobs.postponed_eur.sum())
+        gaps.append(found.objective / best.objective - 1)
+        papers.append(paper.objective / best.objective - 1)
+    assert np.mean(gaps) <= 0.03
+    assert np.mean(gaps) <= np.mean(papers)
+
+
+def compiled_or_plain() -> Loops:
+    return compiled_loops() or FULL
+
+
+def test_options_come_cheapest_first_while_in_time_and_fastest_first_else() -> None:
+    problem = drawn(Mix(nodes=4, jobs=10, gpus=(4, 2)), 3)
+    options = problem.options
+    for job in range(len(problem)):
+        own = np.array(problem.options_of(job))
+        timely, late = own[: options.meets[job]], own[options.meets[job] :]
+        assert (np.diff(options.cost_eur[timely]) >= 0).all()
+        assert (np.diff(options.time_s[late]) >= 0).all()
+        assert (options.own_eur[timely] == 0).all()
+        assert (options.own_eur[late] >= 0).all()
+    order = by_pressure(problem)
+    assert (np.diff(problem.jobs.pressure_s[order]) <= 0).all()
+
+
+def test_what_is_postponed_is_weighed_as_in_the_paper_or_by_what_it_loses_next() -> None:
+    paper, following = (
+        drawn(Mix(jobs=6, weighing=Weighing(worst_case=worst)), 1) for worst in (True, False)
+    )
+    for job in range(6):
+        times = paper.options.time_s[list(paper.options_of(job))]
+        due_s = times.min() - paper.jobs.pressure_s[job]
+        worst = 100 * paper.jobs.weight[job] * max(300 + times.max() - due_s, 0)
+        assert paper.jobs.postponed_eur[job] == pytest.approx(worst)
+        loses = paper.jobs.weight[job] * max(300 + times.min() - due_s, 0)
+        assert following.jobs.postponed_eur[job] == pytest.approx(loses)

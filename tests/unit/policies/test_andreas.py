@@ -1,0 +1,97 @@
+"""ANDREAS: configurations, pre-emption, levels, and who is left alone."""
+
+from __future__ import annotations
+
+from unit.policies.snapshots import S, W, faults, job, reasons, sizes, snapshot
+from unit.policies.training_jobs import V100, gpu_node, runs, training
+
+from wattfold.coordinator.core.plan import Plan, Snapshot
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Value
+
+BOTH = {("V100", 1): 1000.0, ("V100", 2): 600.0, ("T4", 1): 3000.0}
+
+
+def planned(seen: Snapshot, policy: str = "andreas", **settings: Value) -> Plan:
+    entry = registry.find(policy)
+    assert entry is not None
+    plan = entry.service(settings).propose(seen, seen.now_ns, 1.0)
+    assert faults(plan, seen) == []
+    return plan
+
+
+def places(plan: Plan) -> dict[str, tuple[str, int]]:
+    return {a.job_id: (a.shares[0].node_id, len(a.shares[0].gpus)) for a in plan.assignments}
+
+
+SITE = [gpu_node("v0"), gpu_node("t0", "T4", 1, tdp_w=70)]
+
+
+def test_the_cheapest_configuration_that_is_in_time_is_taken() -> None:
+    relaxed = planned(snapshot(SITE, [training("a", BOTH, due_s=9000)]))
+    assert places(relaxed) == {"a": ("t0", 1)}
+    pressing = planned(snapshot(SITE, [training("a", BOTH, due_s=1500)]))
+    assert places(pressing) == {"a": ("v0", 1)}
+    late = planned(snapshot(SITE, [training("a", BOTH, due_s=100)]))
+    assert places(late) == {"a": ("v0", 2)}
+
+
+def test_one_that_is_pressed_has_another_one_pre_empted() -> None:
+    only = [gpu_node("v0", gpus=1)]
+    patient = runs(training("p", BOTH, due_s=90_000), "v0", ("0",), total_s=1000)
+    urgent = training("u", BOTH, due_s=1100, submitted_s=50)
+    plan = planned(snapshot(only, [patient, urgent], now_s=60))
+    assert [(one.job_id, one.for_job) for one in plan.preemptions] == [("p", "")]
+    assert sizes(plan) == {"p": 1}, "it runs until it has gone"
+    kept = runs(training("p", BOTH, due_s=90_000), "v0", ("0",), total_s=1000, preemptable=False)
+    plan = planned(snapshot(only, [kept, urgent], now_s=60))
+    assert plan.preemptions == ()
+    assert plan.revisit_ns == (60 + 300) * S
+
+
+def test_nobody_is_pre_empted_in_the_instant_of_its_start() -> None:
+    only = [gpu_node("v0", gpus=1)]
+    new = runs(training("p", BOTH, due_s=90_000), "v0", ("0",), total_s=1000, started_s=60)
+    urgent = training("u", BOTH, due_s=1100, submitted_s=50)
+    assert planned(snapshot(only, [new, urgent], now_s=60)).preemptions == ()
+
+
+def test_the_baselines_go_by_their_order_and_pre_empt_nobody() -> None:
+    only = [gpu_node("v0", gpus=1)]
+    first = training("f", BOTH, due_s=9000)
+    due = training("d", BOTH, due_s=1100, submitted_s=1)
+    heavy = training("w", BOTH, due_s=5000, submitted_s=2, weight=9.0)
+    seen = snapshot(only, [first, due, heavy], now_s=3)
+    assert set(sizes(planned(seen, "edf"))) == {"d"}
+    assert set(sizes(planned(seen, "priority"))) == {"w"}
+    assert set(sizes(planned(seen, "priority", order="submission"))) == {"f"}
+    held = runs(first, "v0", ("0",), total_s=1000)
+    plan = planned(snapshot(only, [held, due], now_s=3), "edf")
+    assert plan.preemptions == ()
+    assert set(reasons(plan)) == {"d"}
+
+
+def test_levels_of_gpus_save_energy_where_there_is_time_and_stay_above_half() -> None:
+    only = [gpu_node("v0", gpus=1)]
+    relaxed = training("a", BOTH, due_s=9000, curve=V100)
+    assert planned(snapshot(only, [relaxed])).assignments[0].levels.gpu_uw == 0
+    (given,) = planned(snapshot(only, [relaxed]), gpu_levels=5).assignments
+    assert 125 * W <= given.levels.gpu_uw < 250 * W
+    assert given.expected_total_s > 1000
+    pressing = training("a", BOTH, due_s=1050, curve=V100)
+    (given,) = planned(snapshot(only, [pressing]), gpu_levels=5).assignments
+    assert given.expected_total_s < 1050
+
+
+def test_other_jobs_run_beside_training_jobs() -> None:
+    site = [gpu_node("v0"), gpu_node("v1")]
+    cores = job("c", 8, 8)
+    gpus = job("g", 1, 1, gpus=1, memory_bytes=0)
+    plan = planned(snapshot(site, [training("a", BOTH, due_s=5000), cores, gpus]))
+    assert set(sizes(plan)) == {"a", "c", "g"}
+
+
+def test_a_job_is_not_put_where_others_are_leaving_before_they_have() -> None:
+    view = gpu_node("v0", gpus=1, blocked="0")
+    seen = snapshot([view], [training("a", BOTH, due_s=5000)])
+    assert set(sizes(planned(seen))) == {"a"}
