@@ -16,7 +16,6 @@ from wattfold.coordinator.core.job import JobKind, SizeUnit
 from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import SettingError
 from wattfold.coordinator.policies.pbs import DEPTHS, Pbs, PbsScheduler
 from wattfold.coordinator.policies.pbs_search import BESIDE, FULL, KEPT, UNSEEN, PbsSearch
 from wattfold.coordinator.policies.rounds import Rounds
@@ -243,13 +242,3 @@ def test_reasons_name_what_is_in_the_way() -> None:
     assert set(reasons(planned(Pbs(depth=1), full, first, *many)).values()) == {KEPT, FULL}
     late = [waits(f"l{i}", 1, 500, submitted_s=0.1 + i / 100) for i in range(3)]
     assert set(reasons(planned(Pbs(depth=1), RUNS, first, *late)).values()) == {KEPT, BESIDE}
-
-
-def test_a_number_of_jobs_below_none_is_refused() -> None:
-    entry = registry.find("pbs-fifo")
-    assert entry is not None
-    depth = entry.family.setting("depth")
-    assert depth is not None
-    assert depth.parse("0") == 0
-    with pytest.raises(SettingError, match=r"-1 is outside 0\.\."):
-        depth.parse("-1")
