@@ -44,6 +44,11 @@ class Mutant:
     code: str
 
     @property
+    def room_file(self) -> str:
+        """The file as `equivalent.toml` names it: from the room on."""
+        return str((ROOT / self.file).relative_to(COORDINATOR))
+
+    @property
     def name(self) -> str:
         """Where and what, on one line."""
         return f"{self.file}:{self.line}: {self.before}  ->  {self.after}"
@@ -65,12 +70,13 @@ def chosen(count: int, seed: int) -> list[Mutant]:
         places.setdefault((site.path, site.position), []).append(site)
     left = sorted(places, key=str)
     order.shuffle(left)
-    equivalent = {(e["before"], e["after"]) for e in _equivalents()}
+    equivalent = {(e["file"], e["before"], e["after"]) for e in _equivalents()}
     found: list[Mutant] = []
     while left and len(found) < count:
         mutant = _made(order.choice(places[left.pop()]))
-        if mutant is not None and (mutant.before, mutant.after) not in equivalent:
-            found.append(mutant)
+        if mutant is None or (mutant.room_file, mutant.before, mutant.after) in equivalent:
+            continue
+        found.append(mutant)
     return found
 
 

@@ -4,7 +4,7 @@
     survived   all tests passed: a hole in the tests, or a mutant that changes nothing
 
 All tests run once on the code as it is, under coverage; a mutant is tried by those that execute
-its line.
+its line, the shortest first, until one fails.
 
 Ends with 1 when fewer than 95 % are found, and with 2 when the code as it is fails its tests.
 """
@@ -24,6 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from mutants import ROOT, Mutant, chosen
+from noting import TIMES
 from selection import RULES, Tests, tests_of
 
 SEED = 20261122
@@ -32,19 +33,23 @@ FOUND_MIN = 0.95
 TREES = ("proto/src", "proto/gen/python", "coordinator/src", "nodeagent/src", "runtime_shims/src")
 COPIED = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "pyproject.toml")
 TESTS = (
-    # The nearest first: most mutants are found within seconds.
     "tests/unit/core",
     "tests/unit/policies",
     "tests/unit/node_selection",
     "tests/unit/pool",
+    "tests/unit/runs",
+    "tests/unit/simulation_cluster",
+    "tests/unit/experiments",
     "tests/simulation",
     "tests/property/core",
     "tests/property/policies",
     "tests/property/node_selection",
+    "tests/property/pool",
+    "tests/contract/policies",
     "tests/unit/simulation",
 )
 LIMIT_FACTOR, LIMIT_LEAST_S = 4, 60.0
-REPORT = "tests.xml"
+PLUGINS = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,30 @@ class Verdict:
 
     mutant: Mutant
     found_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A run of which is noted, in a folder, what each test executes and how long it takes."""
+
+    folder: Path
+
+    @property
+    def data(self) -> Path:
+        """What coverage writes."""
+        return self.folder / "coverage"
+
+    @property
+    def times(self) -> Path:
+        """Seconds by test."""
+        return self.folder / "times.json"
+
+    def options(self) -> tuple[Sequence[str], Sequence[str], dict[str, str]]:
+        """What runs pytest, what pytest loads, and variables."""
+        rules = self.folder / "coveragerc"
+        rules.write_text(RULES.format(data=self.data), encoding="utf-8")
+        tool = ("-m", "coverage", "run", f"--rcfile={rules}")
+        return tool, ("-p", "noting"), {TIMES: str(self.times)}
 
 
 def copy_of_checkout(folder: Path) -> Path:
@@ -82,16 +111,18 @@ def tests_there(folder: Path) -> list[str]:
 
 
 def run_tests(
-    folder: Path, tests: list[str], limit_s: float | None, tool: Sequence[str] = ()
+    folder: Path, tests: list[str], limit_s: float | None, noted: Noted | None = None
 ) -> str:
     """The first test that fails in a copy, "time" past the limit, empty if all pass."""
-    paths = os.pathsep.join(str(folder / tree) for tree in TREES)
-    command = [sys.executable, *tool, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    paths = os.pathsep.join([*(str(folder / tree) for tree in TREES), PLUGINS])
+    tool, plugin, more = noted.options() if noted else ((), (), {})
+    command = [sys.executable, *tool, "-m", "pytest", *plugin]
+    command += ["-x", "-q", "-rf", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **more}
     try:
         done = subprocess.run(
             # How long a test may take is a matter of the whole run here.
-            [*command, "--timeout=0", f"--junitxml={folder / REPORT}", *tests],
+            [*command, "--timeout=0", *tests],
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -113,14 +144,12 @@ def judged(mutant: Mutant, folders: SimpleQueue[Path], known: Tests) -> Verdict:
     path = folder / mutant.file
     original = path.read_text(encoding="utf-8")
     tests = known.of(mutant.file, mutant.line)
-    limit_s = LIMIT_LEAST_S + LIMIT_FACTOR * sum(
-        known.seconds[name] for name in tests or known.seconds
-    )
+    limit_s = LIMIT_LEAST_S + LIMIT_FACTOR * sum(known.seconds[name] for name in tests)
     try:
         path.write_text(mutant.code, encoding="utf-8")
-        verdict = Verdict(
-            mutant=mutant, found_by=run_tests(folder, tests or tests_there(folder), limit_s)
-        )
+        # Without arguments all there is would run.
+        found_by = run_tests(folder, tests, limit_s) if tests else ""
+        verdict = Verdict(mutant=mutant, found_by=found_by)
     finally:
         path.write_text(original, encoding="utf-8")
         folders.put(folder)
@@ -145,14 +174,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="wattfold-mutants-") as name:
         folders: SimpleQueue[Path] = SimpleQueue()
         copies = [copy_of_checkout(Path(name) / str(n)) for n in range(given.workers)]
-        data, rules = Path(name) / "coverage", Path(name) / "coveragerc"
-        rules.write_text(RULES.format(data=data), encoding="utf-8")
-        tool = ("-m", "coverage", "run", f"--rcfile={rules}")
-        failed = run_tests(copies[0], tests_there(copies[0]), None, tool)
+        noted = Noted(Path(name))
+        failed = run_tests(copies[0], tests_there(copies[0]), None, noted)
         if failed:
             print(f"the code as it is fails its tests: {failed}", file=sys.stderr)
             return 2
-        known = tests_of(copies[0], data, copies[0] / REPORT)
+        known = tests_of(copies[0], noted.data, noted.times)
         for folder in copies:
             folders.put(folder)
         with ThreadPoolExecutor(given.workers) as pool:

@@ -156,6 +156,15 @@ def test_the_static_schedule_is_what_runs_and_waits_whoever_asked_before() -> No
     assert queue._static_end(2, 200, 10, first) == 300
 
 
+def test_who_was_turned_down_is_looked_at_again_once_those_that_started_may_lend() -> None:
+    queue = SlowdownQueue(8, CORES, lambda _: MALLEABLE, SharingRules())
+    queue.enter(0, 8, 100, 1.0, 0)
+    queue.enter(1, 8, 10, 1.0, 0)
+    assert queue.decide(0) == [0], "it lends to nobody in the instant of its start"
+    queue.enter(2, 8, 500, 1.0, 10)
+    assert queue.decide(10) == [1]
+
+
 def test_a_job_without_mates_is_looked_at_again_when_one_may_join() -> None:
     lenders = Lenders(CORES // 2, 2, lambda _: True)
     guest, limits = Guest(nodes=4, asked=10, cores=CORES, least=1), Limits()

@@ -87,6 +87,14 @@ def test_the_next_attempt_is_started_under_its_number() -> None:
     assert stage.job("a").state is JobState.RUNNING
 
 
+def test_a_start_after_a_loss_is_none_at_another_size() -> None:
+    stage = site("n0", requeue_max=1)
+    forgotten(stage, "n0")
+    start(stage, "n1:0-1")
+    assert stage.job("a").resized_ns == -1
+    assert not stage.core.state.restarts, "it has told nothing of what another size costs"
+
+
 def test_without_the_option_a_lost_job_is_lost() -> None:
     stage = site("n0")
     forgotten(stage, "n0")

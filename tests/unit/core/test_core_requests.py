@@ -13,7 +13,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.invariants import check_invariants
-from wattfold.coordinator.core.job import Assignment, JobKind, JobState
+from wattfold.coordinator.core.job import Assignment, JobKind, JobState, SizeUnit
 from wattfold.coordinator.core.plan import Plan
 from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.core.state import InvariantError
@@ -95,6 +95,22 @@ def test_memory_and_gpus_have_one_owner_until_that_has_ended() -> None:
     stage.process_ended("n0", "a")
     assert refusal(stage, short) == ""
     assert refusal(stage, double) == ""
+
+
+def test_a_node_that_a_job_has_left_is_free_of_it_while_it_ends_elsewhere() -> None:
+    stage = site()
+    stage.register("n1")
+    stage.connect(node_spec("n1", memory_bytes=8, gpus=GPUS))
+    stage.leased("n1")
+    stage.submit("a", job_spec(2, 2, unit=SizeUnit.NODES, memory_bytes=6, gpus=1))
+    shares = [given("a", f"{node}:0-3", 6, ("0",)).shares[0] for node in ("n0", "n1")]
+    stage.plan(replace(on("a", "n0", "n1"), shares=tuple(shares)))
+    for node in ("n0", "n1"):
+        stage.launched(node, "a")
+    stage.process_ended("n0", "a", 1)
+    assert stage.job("a").state is JobState.ENDING
+    seen = snapshot(stage.core.state, stage.now_ns).nodes
+    assert [(node.blocked_bytes, node.blocked_gpus) for node in seen] == [(0, ()), (6, ("0",))]
 
 
 def test_two_starts_of_one_plan() -> None:

@@ -35,6 +35,16 @@ def test_a_running_job_whose_end_moves_is_the_same_job() -> None:
     assert queue.shadow() == 150
 
 
+def test_ends_of_those_that_are_to_start_count_among_those_of_running_jobs() -> None:
+    queue = EasyQueue(4)
+    queue.adopt(0, 2, 100)
+    queue.adopt(1, 2, 50)
+    for number in (2, 3, 4):
+        queue.submit(number, 2, 30)
+    # The last takes what the first to start leaves at 80, or another of them at 110.
+    assert queue.starts(0, 3) == {2: 50, 3: 80, 4: 100}
+
+
 def passing(passes: Passes) -> EasyQueue:
     """Two units, one of them held up to 100; the first in the queue needs both."""
     queue = EasyQueue(2, passes=passes)

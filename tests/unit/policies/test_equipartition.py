@@ -15,6 +15,8 @@ from wattfold.coordinator.policies.equipartition import Equipartition
 NODES: dict[str, Any] = {"unit": SizeUnit.NODES}
 RESTART: dict[str, Any] = {**NODES, "mode": ResizeMode.RESTART}
 
+DUE = Equipartition(due=True)
+
 
 def planned(seen: Snapshot, policy: Equipartition | None = None) -> Plan:
     plan = (policy or Equipartition()).propose(seen, seen.now_ns, 1.0)
@@ -155,6 +157,8 @@ def test_fewer_nodes_at_the_greatest_level_instead() -> None:
     fixed_w = sum(n.fixed_uw for n in nodes) / W
     seen = snapshot(nodes, jobs, budget_w=fixed_w + 50, now_s=2)
     assert caps_w(planned(seen, Equipartition(power="fewer"))) == {"a": 60.0}
+    none = replace(seen, budget_uw=round((fixed_w + 39) * W))
+    assert list(reasons(planned(none, Equipartition(power="fewer")))) == ["a", "b"]
 
 
 def test_a_due_date_is_met_before_the_rest_is_shared() -> None:
@@ -163,6 +167,36 @@ def test_a_due_date_is_met_before_the_rest_is_shared() -> None:
     assert sizes(planned(seen)) == {"a": 4, "b": 4}
     found = sizes(planned(seen, Equipartition(due=True)))
     assert found["b"] > found["a"] >= 1
+    # At its due date nothing meets that any more.
+    assert sizes(planned(replace(seen, now_ns=115 * S), Equipartition(due=True))) == {
+        "a": 4,
+        "b": 4,
+    }
+
+
+@pytest.mark.parametrize(("done", "size"), [(0.0, 8), (0.5, 6)])
+def test_what_is_done_need_not_be_done_before_a_due_date(done: float, size: int) -> None:
+    # It needs 8 of 9 cores, or 4 and half of what the other's least leaves of the rest.
+    urgent = running("b", 1, 8, "n0:0-3", time_s=100, due_ns=102 * S, done=done)
+    other = job("a", 1, 8, time_s=100, submitted_s=1)
+    found = sizes(planned(snapshot([node("n0", 9)], [urgent, other], now_s=2), DUE))
+    assert found["b"] == size
+
+
+def test_one_that_lacks_more_than_cores_holds_up_nobody() -> None:
+    jobs = [job("a", 1, 4, gpus=1), job("b", 1, 4, submitted_s=1)]
+    assert sizes(planned(snapshot([node("n0")], jobs, now_s=2))) == {"b": 4}
+
+
+def test_where_no_node_is_whole_a_job_on_cores_starts_all_the_same() -> None:
+    jobs = [
+        running("a", 1, 4, "n0:0-3"),
+        job("w", 1, 1, submitted_s=1, **NODES),
+        job("c", 1, 4, submitted_s=1.5),
+    ]
+    plan = planned(snapshot([node("n0")], jobs, now_s=2))
+    assert sizes(plan) == {"a": 2, "c": 2}
+    assert list(reasons(plan)) == ["w"]
 
 
 @pytest.mark.parametrize(("resized_s", "size"), [(0, 8), (95, 4)])

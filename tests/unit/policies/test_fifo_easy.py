@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from unit.policies.snapshots import (
     W,
     caps_w,
@@ -17,8 +18,9 @@ from unit.policies.snapshots import (
 
 from wattfold.coordinator.core.job import SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.policies.easy_search import BLOCKED
+from wattfold.coordinator.policies.easy_search import BLOCKED, size_of
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.scheduler import Site
 
 EASY = FifoEasy()
 
@@ -74,11 +76,13 @@ def test_which_end_of_a_range_is_asked_for() -> None:
     assert sizes(plan(snapshot([node("n0")], [job("a", 2, 6)]))) == {"a": 4}
 
 
-def test_a_short_job_is_backfilled_and_a_long_one_is_not() -> None:
+@pytest.mark.parametrize("cores", [4, 8], ids=["counted", "searched"])
+def test_a_short_job_is_backfilled_and_a_long_one_is_not(cores: int) -> None:
+    nodes = [node("n0"), node("n1"), node("n2", cores)]
     jobs = [busy("r", 100, "n0", "n1"), nodes_job("head", 3, 10)]
     short, long = nodes_job("short", 1, 100, at_s=1), nodes_job("long", 1, 101, at_s=1)
     for view, starts in ((short, True), (long, False)):
-        out = plan(snapshot(machine(3), [*jobs, view]))
+        out = plan(snapshot(nodes, [*jobs, view]))
         assert (view.job_id in sizes(out)) is starts
         assert "head" in reasons(out)
     assert reasons(out)["head"] == "first in the queue"
@@ -157,3 +161,14 @@ def test_a_late_running_job_is_expected_to_end_at_any_moment() -> None:
     jobs = [busy("r", 10, "n0"), nodes_job("head", 1, 10), nodes_job("x", 1, 1, at_s=1)]
     out = plan(snapshot(machine(1), jobs, now_s=500))
     assert starts_s(out)["head"] == 500
+
+
+@pytest.mark.parametrize(("fed", "size"), [(0.9, 1), (1, 1), (2, 2), (2.9, 2), (9, 3)])
+def test_a_range_gets_the_most_that_the_budget_feeds(fed: float, size: int) -> None:
+    """Nodes add 45 - 16 W each to what they draw idle."""
+    view = job("a", 1, 3, unit=SizeUnit.NODES)
+    nodes = tuple(node(f"n{at}") for at in range(3))
+    power_uw = round(fed * (45 - 16) * W)
+    site = Site(count=3, spendable_uw=power_uw, most_uw=power_uw, kind=None, nodes=nodes)
+    assert size_of(view, site, "max", 45 * W) == size
+    assert size_of(view, site, "min", 45 * W) == 1

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from unit.policies.parm_tables import options_of, timed
 
+from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.models.resize_cost import Resize
 from wattfold.coordinator.policies.parm_choice import (
+    SOLVING_SHARE,
     Ages,
     Choice,
     Limits,
@@ -84,6 +86,23 @@ def test_an_option_is_charged_with_what_its_nodes_can_take(
     out = options_of(LEANMD, (3,), (45 * W, 60 * W), 3, charge)
     assert out.layout.units.tolist() == [units] * 2
     assert out.layout.power_uw.tolist() == [round(power_w * W) for power_w in powers_w]
+
+
+@pytest.mark.parametrize(
+    ("spread", "exclusive", "cores"),
+    [
+        (Spread.ANY, False, [3, 6, 9]),
+        (Spread.ANY, True, [8, 8, 16]),
+        (Spread.APART, True, [8, 16, 24]),
+    ],
+)
+def test_a_unit_takes_its_cores_or_whole_nodes(
+    spread: Spread, exclusive: bool, cores: list[int]
+) -> None:
+    charge = Charge(
+        kinds=(LARGE_KIND,), unit=SizeUnit.UNITS, unit_cores=3, spread=spread, exclusive=exclusive
+    )
+    assert charge.units(np.array([1, 2, 3])).tolist() == cores
 
 
 def test_a_job_on_unlike_nodes_is_charged_on_each_and_as_slow_as_the_slowest() -> None:
@@ -190,6 +209,7 @@ def test_the_cheapest_is_of_least_power_then_fewest_units() -> None:
         (10, 100, 4, (10, 40, 70, 100)),
         (5, 5, 8, (5,)),
         (5, 4, 8, ()),
+        (6, 4, 8, ()),
         (2, 9, 1, (2,)),
     ],
 )
@@ -240,9 +260,15 @@ def chosen(solving: Solving, power_w: int, units: int = 6) -> Choice:
 
 @pytest.mark.parametrize("solver", ["lagrangian", "glpk", "greedy"])
 def test_a_choice_counts_the_options_of_each_job(solver: str) -> None:
-    out = chosen(replace(EXACT, solver=solver), 1000)
+    # GLPK starts a process of its own, on a busy machine for seconds.
+    out = chosen(replace(EXACT, solver=solver, deadline_s=90.0), 1000)
     assert out.solver == solver
     assert out.picks.tolist() == [2, -1, 2]
+
+
+def test_solving_gets_its_share_of_a_round() -> None:
+    left_s = replace(EXACT, deadline_s=1000.0).deadline().left_s
+    assert 0 < left_s <= SOLVING_SHARE * 1000.0 < 1000.0
 
 
 def test_jobs_that_must_run_but_do_not_fit() -> None:

@@ -159,3 +159,18 @@ def test_sharing_keeps_the_budget() -> None:
     assert sizes(plan) == {"a": 4, "b": 4}
     used = sum(a.cap_uw * a.size // 8 for a in plan.assignments)
     assert used <= 45 * W
+
+
+@pytest.mark.parametrize(("before", "looked_at"), [(49, True), (50, False)])
+def test_on_many_nodes_fewer_that_wait_for_cores_are_looked_at(
+    before: int, looked_at: bool
+) -> None:
+    """20,000 nodes over all of them: 50 of those that wait on 400 nodes."""
+    nodes = [node(f"n{at}", 8) for at in range(400)]
+    running = [runs(f"r{at}", f"n{at}:0-7") for at in range(400)]
+    rigid = [
+        job(f"w{at}", 8, 8, kind=JobKind.RIGID, time_s=10, submitted_s=80) for at in range(before)
+    ]
+    seen = at([*running, *rigid, job("b", 1, 8, time_s=10, submitted_s=90)], nodes)
+    plan = SlowdownDriven(tested=1000, protects=False).propose(seen, seen.now_ns, 10.0)
+    assert ("b" in sizes(plan)) is looked_at

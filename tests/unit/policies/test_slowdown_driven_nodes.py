@@ -223,6 +223,8 @@ def test_a_job_that_would_gain_too_little_waits() -> None:
     seen = at([mate, whole("b", 1)], 1)
     assert "b" in cores(planned(seen, least_gain=8.9))
     assert "b" in reasons(planned(seen, least_gain=9.1))
+    # Who need not gain is held to no gain.
+    assert "b" in cores(planned(seen, least_gain=9.1, benefit=False))
 
 
 def test_unlike_nodes_lend_by_their_kind() -> None:

@@ -294,7 +294,7 @@ class EquipartitionScheduler(ChoosingScheduler):
         cores = sum(self._leasts.values()) < len(waiting)
         for job in waiting:
             if left < least and not cores:
-                break
+                return started
             if job in self._lacking:
                 continue
             ask = self._asks[job]
@@ -314,8 +314,8 @@ class EquipartitionScheduler(ChoosingScheduler):
         needed: list[tuple[Sharer, int]] = []
         for part in sorted(parts, key=lambda part: part.ask.due_ns):
             left_s = (part.ask.due_ns - now_ns) / NS_PER_S
-            if part.ask.due_ns < 0 or left_s <= 0:
-                continue
+            if left_s <= 0:
+                continue  # It is over, or there is none: -1.
             work = 1.0 - (self._jobs.done(part.job, now_ns) if part.size else 0.0)
             sizes = range(part.least, part.greatest + 1)
             all_s = zip(sizes, self._times_s(part, sizes), strict=True)

@@ -338,9 +338,7 @@ class Shape:
 def spaced_sizes(least: int, most: int, count: int) -> tuple[int, ...]:
     """N_j: up to ``count`` evenly spaced sizes, ascending; none where the least is too many."""
     count = min(count, most - least + 1)
-    if count < 1:
-        return ()
-    spaced = np.linspace(least, most, count).round().astype(np.int64)
+    spaced = np.linspace(least, most, max(count, 0)).round().astype(np.int64)
     return tuple(sorted(set(spaced.tolist())))
 
 

@@ -44,7 +44,7 @@ TRIED = 8
 what mates do not."""
 
 LOOKS_MAX = 20_000
-"""Of jobs on cores so many are looked at that no more nodes are, over all of them."""
+"""Of jobs on cores so many are looked at that so many nodes are, over all of them: one at least."""
 
 _Before = Sequence[tuple[Run, Assignment, int]]
 """Mates, what they had and when they were to end."""
@@ -63,7 +63,7 @@ class Round:
         self._most_uw = max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
         self._blocked = any(node.blocked for node in site.nodes)
-        self._tested_on_nodes = max(LOOKS_MAX // len(site.nodes), 1)
+        self._tested_on_nodes = -(-LOOKS_MAX // len(site.nodes))
         self._heads: dict[str, Head] = {}
         self._waiting: list[Waiter] = []
         """Those looked at that wait, in order."""
