@@ -140,6 +140,8 @@ class PoolSimulation:
         self._rounds = 0
         self._decisions = self._deciding_ns = self._longest_ns = 0
         self._deciding_cpu_ns = self._longest_cpu_ns = 0
+        self._timed = table.waits is not None or table.training is not None
+        """Whether its measures tell times of decisions: the clocks take as long as EASY does."""
         self._wall_s = 0.0
         self._series = tuple(array("q") for _ in range(7))
         self._empty_uw = array("q") if table.training is not None else None
@@ -218,7 +220,7 @@ class PoolSimulation:
             if now_ns == NEVER or self.finished:
                 return False
             self._pass_time(now_ns)
-            self._instant(now_ns)
+            self._instant(now_ns, revisits=revisit_ns == now_ns)
         return True
 
     def _pass_time(self, now_ns: int) -> None:
@@ -231,7 +233,8 @@ class PoolSimulation:
                 self._over_ns += span_ns
             self._now_ns = now_ns
 
-    def _instant(self, now_ns: int) -> None:
+    def _instant(self, now_ns: int, *, revisits: bool) -> None:
+        """``revisits``: its scheduler has asked to be asked now, and still may."""
         scheduler, running, submit_ns = self.scheduler, self._running, self._submit_ns
         each = scheduler.each_event
         while self._step < len(self._steps) and self._steps[self._step][0] <= now_ns:
@@ -254,7 +257,7 @@ class PoolSimulation:
             self._ended(job, now_ns)
             if each and (decisions := self._decided(now_ns)):
                 self._apply(decisions, now_ns)
-        if not each or scheduler.revisit_ns == now_ns:
+        if not each or (revisits and scheduler.revisit_ns == now_ns):
             while self._apply(self._decided(now_ns), now_ns) and not each:
                 pass
         self._holdings.settle()
@@ -269,23 +272,18 @@ class PoolSimulation:
             self.on_end(self, job)
 
     def _decided(self, now_ns: int) -> Sequence[Any]:
-        """What the scheduler decides, and how long that took."""
-        if self.scheduler.each_event:
-            # It takes microseconds; the clock of CPU time takes as much again.
-            began_ns = perf_counter_ns()
-            decisions = self.scheduler.decide(now_ns)
-            took_ns = perf_counter_ns() - began_ns
-        else:
-            began_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
-            decisions = self.scheduler.decide(now_ns)
-            took_ns = perf_counter_ns() - began_ns
-            worked_ns = thread_time_ns() - began_cpu_ns
-            self._deciding_cpu_ns += worked_ns
-            self._longest_cpu_ns = max(self._longest_cpu_ns, worked_ns)
+        """What the scheduler decides, and how long that took, where that is of interest."""
         self._decisions += 1
+        if not self._timed:
+            return self.scheduler.decide(now_ns)
+        began_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
+        decisions = self.scheduler.decide(now_ns)
+        took_ns = perf_counter_ns() - began_ns
+        worked_ns = thread_time_ns() - began_cpu_ns
         self._deciding_ns += took_ns
-        if took_ns > self._longest_ns:
-            self._longest_ns = took_ns
+        self._longest_ns = max(self._longest_ns, took_ns)
+        self._deciding_cpu_ns += worked_ns
+        self._longest_cpu_ns = max(self._longest_cpu_ns, worked_ns)
         return decisions
 
     def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:

@@ -90,13 +90,12 @@ class RunRecord:
     told_ns: Ints | None = None
     """The first start each job was told while it waited, -1 = none; None where nobody was."""
     decisions: int = 0
-    """How often the scheduler was asked; with the next four, of runs of a pool."""
+    """How often the scheduler was asked, of runs of a pool."""
     deciding_ns: int = 0
-    """Real time of all its decisions."""
+    """Real time of them all; this and the next three are 0 unless jobs train or are promised waits."""
     longest_decision_ns: int = 0
     deciding_cpu_ns: int = 0
-    """CPU time of the thread that decides, which other work on the machine does not stretch; not
-    measured, 0, of policies that decide at every event, in microseconds."""
+    """CPU time of the thread that decides, which other work on the machine does not stretch."""
     longest_decision_cpu_ns: int = 0
     prices: Prices | None = None
     """What it is charged for; None: nothing."""
