@@ -92,7 +92,7 @@ class RunRecord:
     decisions: int = 0
     """How often the scheduler was asked, of runs of a pool."""
     deciding_ns: int = 0
-    """Real time of them all; it and the next three are 0 unless jobs train or are promised waits."""
+    """Real time of them all. As the next three 0 unless jobs train or are promised waits."""
     longest_decision_ns: int = 0
     deciding_cpu_ns: int = 0
     """CPU time of the thread that decides, which other work on the machine does not stretch."""
