@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from property.pool.shared_nodes import AtWill, random_budget, random_jobs, random_machine
 from unit.pool.pools import S, table
@@ -35,6 +35,7 @@ def made(seed: int, *, each_event: bool = True) -> PoolSimulation:
 
 @settings(max_examples=150, deadline=None)
 @given(seed=SEEDS)
+@example(seed=674862)  # Caps of like nodes scaled to a microwatt more than there was.
 def test_nothing_is_held_twice_and_all_comes_back(seed: int) -> None:
     simulation = made(seed)
     machine = simulation.machine

@@ -180,10 +180,10 @@ class NodeHoldings:
         caps = wanted
         if above_uw > room_uw:
             self.scaled = wanted
-            # Like nodes have one floor and one greatest cap, so power goes with caps.
-            if len(self._machine.classes) == 1:
-                caps = _scaled(wanted, least, room_uw, above_uw)
-            else:
+            # Like nodes have one floor and one greatest cap, so power goes with caps, but for what
+            # is rounded off part by part.
+            caps = _scaled(wanted, least, room_uw, above_uw)
+            if len(self._machine.classes) > 1 or self._power_uw(caps) > power_uw:
                 caps = self._bisected(wanted, least, power_uw)
         for job, cap_uw in caps.items():
             if cap_uw != running.cap_uw[job]:
