@@ -134,7 +134,8 @@ class NodeHoldings:
         ground, running = self._ground, self.running
         if closed:
             ground.bring_back(closed)
-        in_the_way = {job for node in opened for job in ground.on[node]}
+        # Of nodes that another window has out of use already nobody is in the way.
+        in_the_way = {job for node in opened if node not in ground.out for job in ground.on[node]}
         for job in sorted(in_the_way):
             if running.end_as_it_is_ns(job) > now_ns:
                 self._requeue(job, now_ns)
