@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import S, faults, job, node, snapshot
 
@@ -229,6 +229,7 @@ def test_nodes_that_do_not_answer_for_a_moment_move_no_promise(kinds: str, seed:
 @pytest.mark.parametrize("kinds", ["counted", "cores", "all"])
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9))
+@example(seed=446)  # Power never feeds it, and what it misses besides is somebody's now.
 def test_every_job_that_waits_is_promised_a_start_and_starts_by_then(kinds: str, seed: int) -> None:
     course = Course(random.Random(seed), kinds, Conservative())
     never: set[JobId] = set()

@@ -52,7 +52,10 @@ def beside(plan: Plan, postponed: tuple[Waiting, ...]) -> Plan:
 
 
 def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
-    """The plan, with what jobs miss beside cores and power as the reason for which they wait."""
+    """The plan, with what jobs miss beside cores and power as the reason for which they wait.
+
+    Who can never start is told that, not what is missing now.
+    """
     asking = {v.job_id: v for v in snapshot.jobs if v.current is None and v.spec.requests}
     if not asking:
         return plan
@@ -71,7 +74,7 @@ def with_missing(plan: Plan, snapshot: Snapshot) -> Plan:
                 told = stock.missing(view.spec)
                 missing[asked] = told, bool(told) and _never(view, snapshot, stock)
             reason, never = missing[asked]
-            if reason:
+            if reason and (never or not one.never):
                 start_ns, promise = one.start_ns, one.promise
                 one = Waiting(
                     job_id=one.job_id,
