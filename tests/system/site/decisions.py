@@ -190,8 +190,8 @@ class _Noting(PoolSimulation):
         self.decided += [one for one in decisions if one[0] not in self._running.jobs]
         super()._apply(decisions, now_ns)
 
-    def _instant(self, now_ns: int) -> None:
-        super()._instant(now_ns)
+    def _instant(self, now_ns: int, *, revisits: bool) -> None:
+        super()._instant(now_ns, revisits=revisits)
         for job, _, _ in self.decided:
             if job not in self.places:
                 self.places[job] = tuple(sorted(map(int, self.nodes_of(job))))
