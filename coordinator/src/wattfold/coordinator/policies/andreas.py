@@ -46,7 +46,6 @@ from wattfold.coordinator.policies.training_ground import Configuration, Draws, 
 from wattfold.coordinator.policies.training_problem import Costs, Posed, Trainee, pose
 from wattfold.coordinator.policies.training_round import Beside, Movers, Moves, decisions_of
 from wattfold.coordinator.solvers.training import planner
-from wattfold.coordinator.solvers.training.choice import compiled_loops
 from wattfold.coordinator.solvers.training.planner import Effort
 from wattfold.coordinator.solvers.training.problem import Ints
 
@@ -89,13 +88,6 @@ class TrainingPolicy(Scheduled):
     def scheduler(self) -> NamedScheduler:
         """A scheduler with these settings."""
         return TrainingScheduler(self.title, self.rules)
-
-    def warm_up(self) -> None:
-        """Waits until the loops of the search are compiled, where numba is there.
-
-        Before that plans are made with less effort, and are others.
-        """
-        compiled_loops()
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Plans training jobs anew, then all others beside them."""

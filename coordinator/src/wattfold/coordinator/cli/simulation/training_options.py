@@ -71,7 +71,7 @@ def training_options(command: F) -> F:
             metavar="EUR|TABLE|FILE",
             help="What a kWh costs: a price, a table of the day in UTC ('0:00 0.12, 7:00 0.24'), "
             "or a CSV file of a series in EUR/MWh (a line is 2024-05-01T00:00Z,90.1; submissions "
-            "then count from 1970).",
+            "then count from 1970). Policies that go by prices have settings for theirs.",
         ),
         click.option(
             "--epoch-times",

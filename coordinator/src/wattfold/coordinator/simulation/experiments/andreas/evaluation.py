@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
+from wattfold.coordinator.simulation.experiments import families as families_of
 from wattfold.coordinator.simulation.experiments.andreas.case import (
     CAPS,
     GAP,
     PRICE,
     SCENARIO,
-    AnyCase,
     Plan,
 )
 from wattfold.coordinator.simulation.experiments.andreas.measure import measure
@@ -34,7 +33,6 @@ from wattfold.coordinator.simulation.experiments.andreas.settings import (
     Scenario,
 )
 from wattfold.coordinator.simulation.experiments.samples import Samples, judged
-from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,
@@ -76,28 +74,8 @@ TITLES = {
 SAME = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What one family came to."""
-
-    family: str
-    plan: Plan
-    samples: Samples
-    judgements: tuple[Judgement, ...]
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        return TITLES[self.family]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What all came to."""
-
-    plan: Plan
-    findings: tuple[Findings, ...]
-    totals: Totals
+Findings = families_of.Findings[Plan]
+Evaluation = families_of.Evaluation[Plan]
 
 
 def evaluate(
@@ -108,18 +86,16 @@ def evaluate(
     backend: Backend,
     progress: SweepProgress | None = None,
 ) -> Evaluation:
-    """Runs what has no result yet and judges every claim.
-
-    Raises OSError where a result cannot be stored, and what the backend raises.
-    """
-    cases: list[AnyCase] = [case for family in families for case in plan.cases(family)]
-    samples, totals = swept(
-        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
-    )
-    return Evaluation(
-        plan=plan,
-        findings=tuple(findings_of(plan, family, samples) for family in families),
-        totals=totals,
+    """Runs what has no result yet and judges every claim. Raises as `evaluated` does."""
+    return families_of.evaluated(
+        plan,
+        families,
+        measure,
+        _DECIDES,
+        findings_of,
+        store=store,
+        backend=backend,
+        progress=progress,
     )
 
 
@@ -132,7 +108,13 @@ def findings_of(plan: Plan, family: str, samples: Samples) -> Findings:
         CAPS: judge.caps,
         GAP: judge.gap,
     }
-    return Findings(family=family, plan=plan, samples=samples, judgements=tuple(claims[family]()))
+    return Findings(
+        family=family,
+        title=TITLES[family],
+        plan=plan,
+        samples=samples,
+        judgements=tuple(claims[family]()),
+    )
 
 
 class _Judge:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
+from wattfold.coordinator.simulation.experiments import families as families_of
 from wattfold.coordinator.simulation.experiments.constraint.case import (
     BUDGET,
     PRESSED,
     RAW,
     WEEK,
-    InstanceCase,
     Plan,
     short,
 )
@@ -35,7 +34,6 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     WQT_SHARE,
 )
 from wattfold.coordinator.simulation.experiments.samples import Samples, judged
-from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,
@@ -69,28 +67,8 @@ LESS = 1e-9
 """Relative: the same sum in another order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What one family came to."""
-
-    family: str
-    plan: Plan
-    samples: Samples
-    judgements: tuple[Judgement, ...]
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        return TITLES[self.family]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What all came to."""
-
-    plan: Plan
-    findings: tuple[Findings, ...]
-    totals: Totals
+Findings = families_of.Findings[Plan]
+Evaluation = families_of.Evaluation[Plan]
 
 
 def evaluate(
@@ -101,18 +79,16 @@ def evaluate(
     backend: Backend,
     progress: SweepProgress | None = None,
 ) -> Evaluation:
-    """Runs what has no result yet and judges every claim.
-
-    Raises OSError where a result cannot be stored, and what the backend raises.
-    """
-    cases: list[InstanceCase] = [case for family in families for case in plan.cases(family)]
-    samples, totals = swept(
-        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
-    )
-    return Evaluation(
-        plan=plan,
-        findings=tuple(findings_of(plan, family, samples) for family in families),
-        totals=totals,
+    """Runs what has no result yet and judges every claim. Raises as `evaluated` does."""
+    return families_of.evaluated(
+        plan,
+        families,
+        measure,
+        _DECIDES,
+        findings_of,
+        store=store,
+        backend=backend,
+        progress=progress,
     )
 
 
@@ -125,7 +101,13 @@ def findings_of(plan: Plan, family: str, samples: Samples) -> Findings:
         BUDGET: judge.budget,
         WEEK: judge.weeks,
     }
-    return Findings(family=family, plan=plan, samples=samples, judgements=tuple(claims[family]()))
+    return Findings(
+        family=family,
+        title=TITLES[family],
+        plan=plan,
+        samples=samples,
+        judgements=tuple(claims[family]()),
+    )
 
 
 class _Judge:
