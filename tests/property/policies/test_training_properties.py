@@ -17,6 +17,7 @@ from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.andreas import TrainingPolicy
+from wattfold.coordinator.solvers.training.choice import compiled_loops
 
 SETTINGS = {
     "andreas": {"passes": 100, "attempts": 2000, "gpu_levels": 3},
@@ -31,7 +32,7 @@ def made(name: str) -> Policy:
     assert entry is not None
     policy = entry.service(SETTINGS[name])
     assert isinstance(policy, TrainingPolicy)
-    policy.warm_up()
+    compiled_loops()
     return policy
 
 
