@@ -51,6 +51,15 @@ class Training:
                 return time
         return None
 
+    @property
+    def curves(self) -> tuple[tuple[str, GpuCurve], ...]:
+        """What lower limits make of it by model of GPU, where that is known: as on the fewest."""
+        found: dict[str, GpuCurve] = {}
+        for time in sorted(self.times, key=lambda time: time.gpus):
+            if time.curve is not None:
+                found.setdefault(time.gpu_model, time.curve)
+        return tuple(found.items())
+
     def whole_s(self, gpu_model: str, gpus: int, limit_w: float = 0.0) -> float | None:
         """Seconds of all epochs; None = not known. Raises as `EpochTime.under_s`."""
         time = self.on(gpu_model, gpus)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import share_uw
+from wattfold.coordinator.core.charge import kind_gpus_uw, share_uw
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
 from wattfold.coordinator.core.job_units import counted, size_text
 from wattfold.coordinator.core.plan import JobView
@@ -299,7 +299,8 @@ class Round:
             cores=one.size,
             least=spec.least_on_node,
             serial_ppm=serial_of_ppm(one.view, one.size) or 0,
-            power_uw=share_uw(kind, cores, useful_uw(one.view, one.cap_uw)),
+            power_uw=share_uw(kind, cores, useful_uw(one.view, one.cap_uw))
+            + kind_gpus_uw(kind, spec.amounts_on(cores).gpus, spec.levels.gpu_uw),
         )
 
     def _alike(self, one: Waiter, guest: Guest) -> Shape:
@@ -519,7 +520,7 @@ class Round:
         """Free nodes for which there is power."""
         room, spec = self.ground.room, one.view.spec
         each_uw = max(
-            room.cores_uw(name, node.kind.cores, one.cap_uw, spec.levels)
+            room.part_uw(name, spec, node.kind.cores, one.cap_uw)
             for name, node in room.specs.items()
         )
         free = room.empty_count(spec)
@@ -550,9 +551,7 @@ class Round:
     def _restricted(self, one: Waiter) -> bool:
         """Whether more than cores may keep a job from a node."""
         spec, room = one.view.spec, self.ground.room
-        needed_uw = max(
-            room.cores_uw(node_id, one.size, one.cap_uw, spec.levels) for node_id in room.specs
-        )
+        needed_uw = max(room.part_uw(node_id, spec, one.size, one.cap_uw) for node_id in room.specs)
         asks = spec.requests or spec.exclusive or room.windows.concern(spec)
         return bool(asks) or needed_uw > room.power_uw
 
