@@ -68,11 +68,9 @@ def test_energy_is_of_host_gpus_at_work_and_idle_ones_and_idle_nodes_are_told_ap
     assert costs.energy_eur == pytest.approx((30 + 20 + 250 + 40) * 100 / 1e6)
     assert costs.idle_eur == pytest.approx((30 + 2 * 40 + 30 + 10) * 100 / 1e6)
     assert record.energy_uj == pytest.approx((340 + 150) * 100 * W)
-    # The idle machine is charged the greatest limits of its GPUs.
-    assert record.series.committed_uw.tolist() == [
-        (3 * 30 + 4 * 250 + 70 + 20) * W,
-        (3 * 30 + 4 * 250 + 70) * W,
-    ]
+    # The idle machine is charged the least limits of its GPUs, a job from there to the greatest.
+    idle_uw = (3 * 30 + 4 * 100 + 60) * W
+    assert record.series.committed_uw.tolist() == [idle_uw + (20 + 150) * W, idle_uw]
 
 
 def test_energy_costs_what_it_costs_when_it_is_drawn_and_pue_comes_on_top() -> None:
@@ -127,8 +125,10 @@ def test_a_lower_limit_is_slower_and_draws_less_and_needs_no_restart() -> None:
     used_j = (30 + 20 + 250 + 40) * 20
     used_j += (30 + 20 + CURVE.draw_w(125) + 40) * 80 * CURVE.slowdown(125)
     assert metrics_of(record).energy_eur == pytest.approx(used_j / 1e6)
-    # It saves 125 W, of which 20 W pay for its own packages: nothing is for others.
-    assert record.series.committed_uw.tolist()[1] == (3 * 30 + 4 * 250 + 70) * W
+    # What it has less from then on is there for others.
+    idle_w = 3 * 30 + 4 * 100 + 60
+    committed_w = [idle_w + 20 + 150, idle_w + 20 + 25, idle_w]
+    assert [one / W for one in record.series.committed_uw.tolist()] == committed_w
     assert record.columns.attempts is not None
     assert record.columns.attempts.tolist() == [1]
 
@@ -211,7 +211,7 @@ def test_policies_see_what_jobs_need_and_what_they_have_kept() -> None:
     assert models == ["V100", "V100", "T4"]
     limits = [zone.cap_uw_max for zone in begun.nodes[0].spec.zones]
     assert limits == [60 * W, 250 * W, 250 * W]
-    assert begun.nodes[0].fixed_uw == (30 + 2 * 250) * W
+    assert begun.nodes[0].fixed_uw == (30 + 2 * 100) * W
     running = decided.jobs[0]
     assert running.preemptable
     assert running.nodes_may_change
