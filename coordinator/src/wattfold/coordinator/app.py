@@ -44,7 +44,7 @@ from wattfold.coordinator.adapters.node_views import OutsideLog
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.adapters.picture_feed import PictureFeed
-from wattfold.coordinator.adapters.pictures import Setting
+from wattfold.coordinator.adapters.pictures import Setting, loaded
 from wattfold.coordinator.adapters.placing import placing
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
@@ -265,7 +265,7 @@ async def _wire(
     stack: contextlib.AsyncExitStack,
 ) -> tuple[Membership, BesideTheLoop]:
     worker, planner = await _planner(config, service, seen, stack)
-    pictures, checkpoints = await _pictures(config, journal, service, seen, stack)
+    viewer, pictures, checkpoints = await _pictures(config, journal, service, seen, stack)
     agents = Agents()
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
@@ -318,8 +318,10 @@ async def _wire(
     runner = asyncio.create_task(service.run())
     runner.add_done_callback(lambda task: _died(stopped, task))
     stack.callback(runner.cancel)
-    # Agents are in contact by now; "ready" also says that the first plan need not wait.
+    # Agents are in contact by now; "ready" also says that the first plan need not wait, nor
+    # the first who looks: on a busy machine that took longer than their commands wait.
     await worker.call(len, "", deadline_s=WORKER_START_S)
+    await viewer.call(loaded, deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
     return members, checkpoints
 
@@ -349,7 +351,7 @@ async def _pictures(
     service: Service,
     seen: Observations,
     stack: contextlib.AsyncExitStack,
-) -> tuple[PictureFeed, BesideTheLoop]:
+) -> tuple[SolverWorker, PictureFeed, BesideTheLoop]:
     """The process that shows people the state and writes it out for the journal.
 
     It gives way to the one that renews leases.
@@ -364,7 +366,7 @@ async def _pictures(
     checkpoints = BesideTheLoop(feed, journal, service.clock, service.core.state)
     service.begin_checkpoint = checkpoints.begin
     stack.push_async_callback(checkpoints.close)
-    return pictures, checkpoints
+    return worker, pictures, checkpoints
 
 
 async def _fit(worker: SolverWorker, lesson: Lesson) -> FitResult | str:
