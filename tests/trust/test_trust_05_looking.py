@@ -31,6 +31,7 @@ from wattfold.coordinator.adapters.peers import own_account
 from wattfold.coordinator.adapters.pictures import Pictures
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job
 from wattfold.coordinator.core.plan import Plan
@@ -62,7 +63,7 @@ async def run_on(there: ApiSite, node: NodeId, job: str) -> None:
     """A node comes up and runs a job."""
     post, state = there.service.post, there.core.state
     post(ev.NodeRegistered(node_id=node, address="x"))
-    post(ev.NodeConnected(spec=node_spec(node), caps=(reading(10),), processes=()))
+    post(reports.NodeConnected(spec=node_spec(node), caps=(reading(10),), processes=()))
     post(ev.BudgetChanged(budget_uw=state.ledger.budget_uw))
     await there.service.request(ev.TimePassed())
     assignment = on(job, f"{node}:0-3")
@@ -70,7 +71,7 @@ async def run_on(there: ApiSite, node: NodeId, job: str) -> None:
         plan=Plan(assignments=(assignment,)), round=planning_round(state.solving)
     )
     post(plan)
-    post(ev.JobLaunched(node_id=node, job_id=JobId(job), pid=1))
+    post(reports.JobLaunched(node_id=node, job_id=JobId(job), pid=1))
     await there.service.request(ev.TimePassed())
 
 
@@ -337,7 +338,7 @@ async def _held_up(agent: TalkingAgent, address: str) -> None:
 
     def post(event: ev.Event) -> None:
         posted.append(event)
-        if isinstance(event, ev.NodeSilent):
+        if isinstance(event, reports.NodeSilent):
             silent.set()
 
     hooks = Hooks(

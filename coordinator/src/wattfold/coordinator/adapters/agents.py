@@ -31,6 +31,7 @@ from wattfold.coordinator.adapters.own_lag import OwnLag, Silence
 from wattfold.coordinator.adapters.step_keys import StepKeys
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.node import NodeSpec
 from wattfold.v1 import common_pb2, node_agent_pb2_grpc
 from wattfold.v1 import node_agent_pb2 as pb
@@ -137,7 +138,7 @@ class AgentLink:
             if reason != last_reason:
                 log.warning(line("node_silent", node=self.node_id, reason=reason))
                 self._hooks.gone(self.node_id)
-                self._hooks.post(ev.NodeSilent(node_id=self.node_id, reason=reason))
+                self._hooks.post(reports.NodeSilent(node_id=self.node_id, reason=reason))
                 last_reason = reason
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 1.5, RECONNECT_S_MAX)
@@ -169,7 +170,7 @@ class AgentLink:
         self._reported = {(p.job_id, p.attempt) for p in processes if not p.running}
         self._not_held = messages.not_held(inventory, spec)
         self._hooks.post(
-            ev.NodeConnected(
+            reports.NodeConnected(
                 spec=spec,
                 caps=messages.readings_of_inventory(inventory),
                 processes=processes,
@@ -213,11 +214,11 @@ class AgentLink:
         if messages.tells_more(self._not_held, over):
             self._not_held = over
             powers = tuple(sorted(over.items()))
-            self._hooks.post(ev.CapsNotHeld(node_id=self.node_id, powers_uw=powers))
+            self._hooks.post(reports.CapsNotHeld(node_id=self.node_id, powers_uw=powers))
         ended = [messages.process(entry) for entry in message.ended]
         for reading in ended:
             if (reading.job_id, reading.attempt) not in self._reported:
-                self._hooks.post(ev.ProcessEnded(node_id=self.node_id, process=reading))
+                self._hooks.post(reports.ProcessEnded(node_id=self.node_id, process=reading))
         self._reported = {(reading.job_id, reading.attempt) for reading in ended}
 
     def perform(self, action: act.Action) -> None:
@@ -289,13 +290,13 @@ class AgentLink:
         except grpc.aio.AioRpcError as error:
             unconfirmed = _reason(error, self.address)
         if unconfirmed:
-            event: ev.Event = ev.CapsUnconfirmed(
+            event: ev.Event = reports.CapsUnconfirmed(
                 node_id=self.node_id,
                 request_id=action.request_id,
                 reason=unconfirmed,
             )
         else:
-            event = ev.CapsAnswered(
+            event = reports.CapsAnswered(
                 node_id=self.node_id,
                 request_id=action.request_id,
                 caps=messages.readings_of_results(answer.results),
@@ -307,13 +308,13 @@ class AgentLink:
         event: ev.Event
         try:
             answer = await self._call(self._stub.Leave, request)
-            event = ev.LeaveAnswered(
+            event = reports.LeaveAnswered(
                 node_id=self.node_id,
                 request_id=action.request_id,
                 caps=messages.readings_of_leave(answer),
             )
         except grpc.aio.AioRpcError as error:
-            event = ev.LeaveFailed(
+            event = reports.LeaveFailed(
                 node_id=self.node_id,
                 request_id=action.request_id,
                 reason=_reason(error, self.address),
@@ -336,7 +337,7 @@ class AgentLink:
         event: ev.Event
         try:
             answer = await self._call(self._stub.SetMask, request, timeout_s)
-            event = ev.MaskConfirmed(
+            event = reports.MaskConfirmed(
                 node_id=self.node_id,
                 job_id=action.job_id,
                 cpus=CpuSet.parse(answer.cpus),
@@ -352,7 +353,7 @@ class AgentLink:
             if mapped:
                 messages.log_map(log, action, answer)
         except (grpc.aio.AioRpcError, ValueError) as error:
-            event = ev.MaskFailed(
+            event = reports.MaskFailed(
                 node_id=self.node_id,
                 job_id=action.job_id,
                 reason=_reason(error, self.address),
@@ -374,14 +375,14 @@ class AgentLink:
         event: ev.Event
         try:
             answer = await self._call(self._stub.Launch, request, LAUNCH_TIMEOUT_S)
-            event = ev.JobLaunched(
+            event = reports.JobLaunched(
                 node_id=self.node_id,
                 job_id=action.job_id,
                 pid=answer.pid,
                 attempt=action.attempt,
             )
         except grpc.aio.AioRpcError as error:
-            event = ev.LaunchFailed(
+            event = reports.LaunchFailed(
                 node_id=self.node_id,
                 job_id=action.job_id,
                 reason=_reason(error, self.address),
@@ -390,7 +391,7 @@ class AgentLink:
             )
         self._hooks.post(event)
 
-    def _launch_data(self, action: act.Launch) -> tuple[LaunchData | None, ev.LaunchFailed]:
+    def _launch_data(self, action: act.Launch) -> tuple[LaunchData | None, reports.LaunchFailed]:
         """What the start needs, and what to tell of it if it is not there."""
         launch, reason = None, "its environment is not in the journal any more: submit it again"
         permanent = True
@@ -398,7 +399,7 @@ class AgentLink:
             launch = self._hooks.launch_data(action.job_id)
         except JournalError as error:
             reason, permanent = str(error), False
-        failed = ev.LaunchFailed(
+        failed = reports.LaunchFailed(
             node_id=self.node_id,
             job_id=action.job_id,
             reason=reason,
@@ -423,7 +424,7 @@ class AgentLink:
             found, reason = False, _reason(error, self.address)
             refused = error.code() not in _UNANSWERED
         if not found:
-            failed = ev.TerminateFailed(
+            failed = reports.TerminateFailed(
                 node_id=self.node_id,
                 job_id=action.job_id,
                 reason=reason,
@@ -459,14 +460,14 @@ class AgentLink:
         except grpc.aio.AioRpcError as error:
             reason = _reason(error, self.address)
         if reason:
-            event = ev.SuspensionFailed(
+            event = reports.SuspensionFailed(
                 node_id=self.node_id,
                 job_id=action.job_id,
                 reason=reason,
                 attempt=action.attempt,
             )
         else:
-            event = ev.SuspensionConfirmed(
+            event = reports.SuspensionConfirmed(
                 node_id=self.node_id,
                 job_id=action.job_id,
                 suspended=action.suspended,
@@ -498,7 +499,7 @@ class AgentLink:
         except grpc.aio.AioRpcError as error:
             reason = _reason(error, self.address)
             self._hooks.post(
-                ev.LeaseUnconfirmed(
+                reports.LeaseUnconfirmed(
                     node_id=self.node_id,
                     request_id=action.request_id,
                     reason=reason,
@@ -506,7 +507,7 @@ class AgentLink:
             )
             return
         self._hooks.post(
-            ev.LeaseRenewed(
+            reports.LeaseRenewed(
                 node_id=self.node_id,
                 request_id=action.request_id,
                 caps=messages.readings_of_caps(answer.caps),
