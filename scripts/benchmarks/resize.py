@@ -33,7 +33,8 @@ from pathlib import Path
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
-from wattfold.coordinator.adapters.agents import AgentLink, AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_link import AgentLink
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.observations import NodeSample
@@ -160,9 +161,11 @@ async def uncap(link: AgentLink, news: News) -> None:
     assert isinstance(connected, reports.NodeConnected)
     caps = tuple((ZoneName(z.name), z.cap_uw_max) for z in connected.spec.zones if z.can_cap)
     hour_ns = 3_600_000_000_000
-    link.perform(act.RenewLease(node_id=NODE, duration_ns=hour_ns, request_id="lease", cause="b"))
+    link.commands.perform(
+        act.RenewLease(node_id=NODE, duration_ns=hour_ns, request_id="lease", cause="b")
+    )
     await news.wait(reports.LeaseRenewed)
-    link.perform(act.SetCaps(node_id=NODE, caps=caps, request_id="caps", cause="b"))
+    link.commands.perform(act.SetCaps(node_id=NODE, caps=caps, request_id="caps", cause="b"))
     await news.wait(reports.CapsAnswered)
 
 
@@ -178,7 +181,7 @@ async def launch(link: AgentLink, news: News, program: Path, cpus: CpuSet, home:
         size_max=len(cpus),
         mode=ResizeMode.TEAM,
     )
-    link.perform(
+    link.commands.perform(
         act.Launch(
             node_id=NODE,
             job_id=JOB,
@@ -201,7 +204,7 @@ async def change(link: AgentLink, news: News, number: int, cpus: CpuSet) -> floa
         node_id=NODE, job_id=JOB, cpus=cpus, request_id=f"mask-{number}", cause="b"
     )
     start_ns = time.perf_counter_ns()
-    link.perform(action)
+    link.commands.perform(action)
     confirmed = await news.wait(reports.MaskConfirmed)
     taken_ms = (time.perf_counter_ns() - start_ns) / 1e6
     assert isinstance(confirmed, reports.MaskConfirmed)

@@ -18,12 +18,8 @@ from unit.adapters.api_site import ApiSite
 from unit.core.stage import job_spec, node_spec, on, planning_round, reading
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agents import (
-    SILENT_AFTER_INTERVALS,
-    AgentLink,
-    AgentSettings,
-    Hooks,
-)
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_link import SILENT_AFTER_INTERVALS, AgentLink
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.learning import ProgressLearner
 from wattfold.coordinator.adapters.own_lag import OwnLag, Silence

@@ -13,7 +13,8 @@ import grpc
 import pytest
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agents import AgentLink, AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_link import AgentLink
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.core import actions as act
@@ -123,7 +124,9 @@ def test_an_order_to_end_a_job_that_is_not_heard_is_told_of(
     agent.end = lambda context: answer(agent, context)
 
     async def test(link: AgentLink, posted: Posted) -> None:
-        link.perform(act.Terminate(node_id=N0, job_id=A, request_id="1", cause="", attempt=2))
+        link.commands.perform(
+            act.Terminate(node_id=N0, job_id=A, request_id="1", cause="", attempt=2)
+        )
         event = await posted.get()
         assert isinstance(event, reports.TerminateFailed)
         assert (event.job_id, event.attempt, event.refused) == ("a", 2, is_refused)
@@ -148,8 +151,8 @@ def test_an_end_that_was_not_forgotten_is_told_again(
                 forget = act.ForgetProcess(
                     node_id=N0, job_id=A, request_id=f"{ends}", cause="", attempt=2
                 )
-                link.perform(forget)
-                await asyncio.gather(*link._commands)
+                link.commands.perform(forget)
+                await asyncio.gather(*link.commands._under_way)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert (ends, agent.forgotten) == (3, [2])

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
-from wattfold.coordinator.adapters.agents import AgentLink, Agents
+from wattfold.coordinator.adapters.agent_link import AgentLink
+from wattfold.coordinator.adapters.agents import Agents
 from wattfold.coordinator.adapters.config import Config, ConfigError, NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
