@@ -15,8 +15,9 @@ from wattfold.coordinator.core import (
     training_events,
 )
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState
 from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.rank import Rank, RankEnd
 from wattfold.coordinator.core.reconcile import next_request
 from wattfold.coordinator.core.resize_cost import learn_stall
 from wattfold.coordinator.core.speeds import with_speed
