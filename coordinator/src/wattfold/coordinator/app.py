@@ -24,13 +24,9 @@ from wattfold.coordinator.adapters.access_settings import (
     AccessError,
     looked_up,
 )
-from wattfold.coordinator.adapters.agents import (
-    AgentLink,
-    Agents,
-    AgentSettings,
-    FencedError,
-    Hooks,
-)
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, FencedError, Hooks
+from wattfold.coordinator.adapters.agent_link import AgentLink
+from wattfold.coordinator.adapters.agents import Agents
 from wattfold.coordinator.adapters.api import CoordinatorApi
 from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
