@@ -12,6 +12,7 @@ from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
 from wattfold.coordinator.core.job import Assignment, Job, JobSpec
 from wattfold.coordinator.core.levels import PLAIN, Levels
@@ -143,10 +144,10 @@ class Levelled(Stage):
         caps = (reading(10), reading(8, "dram-0"), reading(20, "gpu-1a"))
         for name in names:
             self.register(name)
-            self.send(ev.NodeConnected(spec=full(name), caps=caps, processes=()))
+            self.send(reports.NodeConnected(spec=full(name), caps=caps, processes=()))
             request = self.core.state.nodes[NodeId(name)].lease_request
             self.obey(
-                self.send(ev.LeaseRenewed(node_id=NodeId(name), request_id=request, caps=caps))
+                self.send(reports.LeaseRenewed(node_id=NodeId(name), request_id=request, caps=caps))
             )
 
     def obey(self, actions: list[act.Action]) -> None:
@@ -155,14 +156,14 @@ class Levelled(Stage):
             self.obey(self.answered(action))
 
     def answered(self, action: act.SetCaps, settles_s: int = 0) -> list[act.Action]:
-        """An order about caps is answered as it asks; what was above may be drawn a while longer."""
+        """An order about caps is answered as asked; what was above may be drawn for a while."""
         caps = tuple(
-            ev.ZoneReading(zone=name, cap_uw=cap, settles_in_ns=settles_s * 10**9)
+            reports.ZoneReading(zone=name, cap_uw=cap, settles_in_ns=settles_s * 10**9)
             for name, cap in action.caps
         )
         request_id = self.core.state.nodes[action.node_id].caps_request
         return self.send(
-            ev.CapsAnswered(node_id=action.node_id, request_id=request_id, caps=caps)
+            reports.CapsAnswered(node_id=action.node_id, request_id=request_id, caps=caps)
         )
 
     def held_w(self, name: str = "n0") -> dict[str, float]:

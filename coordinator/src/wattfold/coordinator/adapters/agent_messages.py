@@ -24,7 +24,7 @@ from wattfold.coordinator.adapters.observations import (
 )
 from wattfold.coordinator.adapters.step_keys import steps_address
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
@@ -192,10 +192,10 @@ def _zone(message: pb.PowerZone) -> Zone:
     )
 
 
-def readings_of_inventory(message: pb.Inventory) -> tuple[ev.ZoneReading, ...]:
+def readings_of_inventory(message: pb.Inventory) -> tuple[reports.ZoneReading, ...]:
     """Caps enforced now. Of a node that has left: what its zones may draw, as far as is known."""
     return tuple(
-        ev.ZoneReading(
+        reports.ZoneReading(
             zone=ZoneName(zone.name),
             cap_uw=max(zone.cap_uw, _original_uw(zone)) if message.left else zone.cap_uw,
             not_held_uw=zone.not_held_uw,
@@ -210,25 +210,27 @@ def _original_uw(zone: pb.PowerZone) -> int:
     return zone.original_uw or zone.cap_uw_max
 
 
-def readings_of_leave(message: pb.LeaveResponse) -> tuple[ev.ZoneReading, ...]:
+def readings_of_leave(message: pb.LeaveResponse) -> tuple[reports.ZoneReading, ...]:
     """What holds after a node was given back, and which zones could not be."""
     failed = {failure.name: failure.reason or "no reason given" for failure in message.failures}
     caps_uw = {cap.name: cap.cap_uw for cap in message.caps}
     return tuple(
-        ev.ZoneReading(zone=ZoneName(name), cap_uw=caps_uw.get(name, 0), error=failed.get(name, ""))
+        reports.ZoneReading(
+            zone=ZoneName(name), cap_uw=caps_uw.get(name, 0), error=failed.get(name, "")
+        )
         for name in dict.fromkeys((*caps_uw, *failed))
     )
 
 
-def readings_of_caps(caps: Iterable[pb.ZoneCap]) -> tuple[ev.ZoneReading, ...]:
+def readings_of_caps(caps: Iterable[pb.ZoneCap]) -> tuple[reports.ZoneReading, ...]:
     """Caps enforced now, from the answer to a lease."""
-    return tuple(ev.ZoneReading(zone=ZoneName(cap.name), cap_uw=cap.cap_uw) for cap in caps)
+    return tuple(reports.ZoneReading(zone=ZoneName(cap.name), cap_uw=cap.cap_uw) for cap in caps)
 
 
-def readings_of_results(results: Iterable[pb.CapResult]) -> tuple[ev.ZoneReading, ...]:
+def readings_of_results(results: Iterable[pb.CapResult]) -> tuple[reports.ZoneReading, ...]:
     """What holds after a command, and which zones refused."""
     return tuple(
-        ev.ZoneReading(
+        reports.ZoneReading(
             zone=ZoneName(result.name),
             cap_uw=result.enforced_uw,
             settles_in_ns=result.settles_in_ns,
@@ -245,13 +247,13 @@ def _cap_error(result: pb.CapResult) -> str:
     return f"{status}: asked for {asked:.3f} W, {holds:.3f} W holds. {result.message}".strip()
 
 
-def process(message: pb.ProcessInfo) -> ev.ProcessReading:
+def process(message: pb.ProcessInfo) -> reports.ProcessReading:
     """A process as the agent sees it."""
     code = message.exit_code
     if message.signal and not code:
         code = 128 + message.signal
     lost = message.state == pb.PROCESS_STATE_LOST
-    return ev.ProcessReading(
+    return reports.ProcessReading(
         job_id=JobId(message.job_id),
         running=message.state == pb.PROCESS_STATE_RUNNING,
         pid=message.pid,

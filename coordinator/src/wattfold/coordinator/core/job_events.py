@@ -9,26 +9,28 @@ from wattfold.coordinator.core import (
     adoption,
     foresight,
     reach,
+    reports,
     requeue,
     restart,
     training_events,
 )
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState, Rank, RankEnd
+from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState
 from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.rank import Rank, RankEnd
 from wattfold.coordinator.core.reconcile import next_request
 from wattfold.coordinator.core.resize_cost import learn_stall
 from wattfold.coordinator.core.speeds import with_speed
 from wattfold.coordinator.core.state import State
 
 OfRank = (
-    ev.JobLaunched
-    | ev.LaunchFailed
-    | ev.MaskConfirmed
-    | ev.MaskFailed
-    | ev.SuspensionConfirmed
-    | ev.SuspensionFailed
-    | ev.TerminateFailed
+    reports.JobLaunched
+    | reports.LaunchFailed
+    | reports.MaskConfirmed
+    | reports.MaskFailed
+    | reports.SuspensionConfirmed
+    | reports.SuspensionFailed
+    | reports.TerminateFailed
 )
 """Answers to commands about the process of a job on a node."""
 
@@ -149,7 +151,7 @@ def end_process(state: State, job: Job, node: Node, attempt: int | None = None) 
     )
 
 
-def terminate_failed(state: State, event: ev.TerminateFailed, now_ns: int) -> list[act.Action]:
+def terminate_failed(state: State, event: reports.TerminateFailed, now_ns: int) -> list[act.Action]:
     """Whether a process was told to end is not known: it is told again until it has ended."""
     job, rank = rank_of(state, event)
     if job is not None and rank is not None and rank.end is None:
@@ -183,7 +185,7 @@ def released(state: State, event: ev.JobReleased, now_ns: int) -> list[act.Actio
     return []
 
 
-def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Action]:
+def launched(state: State, event: reports.JobLaunched, now_ns: int) -> list[act.Action]:
     """A process runs; the job runs when all of them do."""
     job, rank = rank_of(state, event)
     known = state.jobs.get(event.job_id)
@@ -221,7 +223,7 @@ def _anyone_waits(state: State) -> bool:
     return any(job.state is JobState.PENDING for job in state.index.open.values())
 
 
-def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act.Action]:
+def launch_failed(state: State, event: reports.LaunchFailed, now_ns: int) -> list[act.Action]:
     """A launch that can never work fails the job; another one is tried again."""
     job, rank = rank_of(state, event)
     if job is None or rank is None or rank.running or rank.end:
@@ -237,7 +239,7 @@ def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act
     return []
 
 
-def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[act.Action]:
+def mask_confirmed(state: State, event: reports.MaskConfirmed, now_ns: int) -> list[act.Action]:
     """A job is on these cores and no others of the node.
 
     More than it was sent to are those it has not left: they stay its own, and it is sent again.
@@ -266,7 +268,7 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
     return []
 
 
-def _learn_cost(state: State, job: Job, event: ev.MaskConfirmed) -> None:
+def _learn_cost(state: State, job: Job, event: reports.MaskConfirmed) -> None:
     """What this change has cost the job. On cores alone a program works on until it follows."""
     if event.took_ns <= 0 or (job.spec.mode in MAPPED and event.stalled_ns < 0):
         return
@@ -279,7 +281,7 @@ def _learn_cost(state: State, job: Job, event: ev.MaskConfirmed) -> None:
     )
 
 
-def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Action]:
+def mask_failed(state: State, event: reports.MaskFailed, now_ns: int) -> list[act.Action]:
     """Where the job is now is unknown: on the old cores, on the new ones, or on both."""
     job, rank = rank_of(state, event)
     if job is not None and rank is not None and rank.moving_to is not None:
@@ -322,7 +324,7 @@ def size_wanted(state: State, event: ev.SizeWanted, now_ns: int) -> list[act.Act
     return []
 
 
-def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act.Action]:
+def process_ended(state: State, event: reports.ProcessEnded, now_ns: int) -> list[act.Action]:
     """Takes the end of a process in, once, and lets the agent forget it."""
     reading = event.process
     forget: list[act.Action] = [
@@ -373,7 +375,7 @@ def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act
     return forget + _one_ended(state, job, now_ns)
 
 
-def _unseen(state: State, job: Job, event: ev.ProcessEnded) -> Rank | None:
+def _unseen(state: State, job: Job, event: reports.ProcessEnded) -> Rank | None:
     """What has become of a waiting job of which a process ran all the same, and has ended.
 
     Where that was all of it, so has the job. Else it is held: run twice would be worse than late.

@@ -20,6 +20,7 @@ from wattfold.coordinator.core import (
     node_events,
     node_orders,
     preemption,
+    reports,
     reservation_events,
     training_events,
 )
@@ -109,7 +110,7 @@ class CoordinatorCore:
 
 def _node_of(event: ev.Event) -> NodeId | None:
     """The node an event is about."""
-    if isinstance(event, ev.NodeConnected):
+    if isinstance(event, reports.NodeConnected):
         return event.spec.node_id
     return getattr(event, "node_id", None)
 
@@ -391,8 +392,8 @@ _HANDLERS: dict[type, Handler] = {
     ev.ReservationMade: reservation_events.made,
     ev.ReservationCancelled: reservation_events.cancelled,
     ev.NodeOrdered: node_orders.ordered,
-    ev.LeaveAnswered: node_orders.leave_answered,
-    ev.LeaveFailed: node_orders.leave_failed,
+    reports.LeaveAnswered: node_orders.leave_answered,
+    reports.LeaveFailed: node_orders.leave_failed,
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,
@@ -402,13 +403,13 @@ _HANDLERS: dict[type, Handler] = {
     ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,
     ev.TimePassed: _nothing,
-    ev.NodeConnected: node_events.connected,
-    ev.NodeSilent: node_events.silent,
-    ev.LeaseRenewed: node_events.lease_renewed,
-    ev.LeaseUnconfirmed: node_events.lease_unconfirmed,
-    ev.CapsAnswered: node_events.caps_answered,
-    ev.CapsUnconfirmed: node_events.caps_unconfirmed,
-    ev.CapsNotHeld: node_events.caps_not_held,
+    reports.NodeConnected: node_events.connected,
+    reports.NodeSilent: node_events.silent,
+    reports.LeaseRenewed: node_events.lease_renewed,
+    reports.LeaseUnconfirmed: node_events.lease_unconfirmed,
+    reports.CapsAnswered: node_events.caps_answered,
+    reports.CapsUnconfirmed: node_events.caps_unconfirmed,
+    reports.CapsNotHeld: node_events.caps_not_held,
     ev.JobSubmitted: job_events.submitted,
     ev.JobCancelRequested: job_events.cancel_requested,
     ev.JobHeld: job_events.held,
@@ -417,14 +418,14 @@ _HANDLERS: dict[type, Handler] = {
     ev.JobSuspendRequested: attempt_events.suspend_requested,
     ev.JobResumeRequested: attempt_events.resume_requested,
     ev.JobResizeRequested: attempt_events.resize_requested,
-    ev.SuspensionConfirmed: attempt_events.suspension_confirmed,
-    ev.SuspensionFailed: attempt_events.suspension_failed,
-    ev.TerminateFailed: job_events.terminate_failed,
-    ev.MaskConfirmed: job_events.mask_confirmed,
-    ev.MaskFailed: job_events.mask_failed,
-    ev.JobLaunched: job_events.launched,
-    ev.LaunchFailed: job_events.launch_failed,
-    ev.ProcessEnded: job_events.process_ended,
+    reports.SuspensionConfirmed: attempt_events.suspension_confirmed,
+    reports.SuspensionFailed: attempt_events.suspension_failed,
+    reports.TerminateFailed: job_events.terminate_failed,
+    reports.MaskConfirmed: job_events.mask_confirmed,
+    reports.MaskFailed: job_events.mask_failed,
+    reports.JobLaunched: job_events.launched,
+    reports.LaunchFailed: job_events.launch_failed,
+    reports.ProcessEnded: job_events.process_ended,
     ev.ProgressReported: job_events.progress_reported,
     ev.SpeedMeasured: job_events.speed_measured,
     ev.SizeWanted: job_events.size_wanted,

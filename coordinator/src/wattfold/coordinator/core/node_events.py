@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, job_events, leave, requeue
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import adoption, job_events, leave, reports, requeue
 from wattfold.coordinator.core.blocked import note_lack
 from wattfold.coordinator.core.charge import node_fixed_uw, originals_uw
 from wattfold.coordinator.core.job import Job, JobState
@@ -28,7 +27,7 @@ _WINDOW_NS_MIN = 1_000_000_000
 _JOB_DIGITS_MAX = 12
 
 
-def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Action]:
+def connected(state: State, event: reports.NodeConnected, now_ns: int) -> list[act.Action]:
     """An agent is back, or there for the first time: takes its truth over."""
     node = state.nodes.get(event.spec.node_id)
     if node is None:
@@ -76,7 +75,7 @@ def _outside(state: State, node: Node, spec: NodeSpec) -> str:
     return ""
 
 
-def _renew_account(state: State, node: Node, event: ev.NodeConnected) -> None:
+def _renew_account(state: State, node: Node, event: reports.NodeConnected) -> None:
     """Charges a node anew that came back with other zones or another base power."""
     account = state.ledger.accounts.get(node.node_id)
     if account is None or node.spec is None or node.spec == event.spec:
@@ -157,7 +156,7 @@ def _floors(spec: NodeSpec) -> dict[ZoneName, int]:
 def _take_processes(
     state: State,
     node: Node,
-    processes: tuple[ev.ProcessReading, ...],
+    processes: tuple[reports.ProcessReading, ...],
     now_ns: int,
 ) -> list[act.Action]:
     """Brings the ranks of this node in line with the processes the agent has."""
@@ -168,7 +167,7 @@ def _take_processes(
         if job is None:
             _keep_number(state, reading.job_id)
         if not reading.running:
-            ended = ev.ProcessEnded(node_id=node.node_id, process=reading)
+            ended = reports.ProcessEnded(node_id=node.node_id, process=reading)
             out += job_events.process_ended(state, ended, now_ns)
         elif job is None:
             node.foreign[reading.job_id] = reading.cpus
@@ -179,7 +178,7 @@ def _take_processes(
             out += _take_stray(state, node, job, reading, now_ns)
         else:
             _adopt(job, node.node_id, reading)
-            launch = ev.JobLaunched(node_id=node.node_id, job_id=job.job_id, pid=reading.pid)
+            launch = reports.JobLaunched(node_id=node.node_id, job_id=job.job_id, pid=reading.pid)
             out += job_events.launched(state, launch, now_ns)
     there = {reading.job_id for reading in processes if not _of_earlier(state, node, reading)}
     for job in state.on_node(node.node_id):
@@ -188,13 +187,13 @@ def _take_processes(
     return out
 
 
-def _of_earlier(state: State, node: Node, reading: ev.ProcessReading) -> bool:
+def _of_earlier(state: State, node: Node, reading: reports.ProcessReading) -> bool:
     job = state.jobs.get(reading.job_id)
     return job is not None and requeue.earlier(job, node.node_id, reading.attempt)
 
 
 def _end_earlier(
-    state: State, node: Node, job: Job, reading: ev.ProcessReading
+    state: State, node: Node, job: Job, reading: reports.ProcessReading
 ) -> list[act.Action]:
     """Ends what is left of an attempt that was given up; until then the job is not started."""
     node.foreign[job.job_id] = reading.cpus
@@ -209,7 +208,7 @@ def _end_earlier(
     return [job_events.end_process(state, job, node, reading.attempt)]
 
 
-def _adopt(job: Job, node_id: NodeId, reading: ev.ProcessReading) -> None:
+def _adopt(job: Job, node_id: NodeId, reading: reports.ProcessReading) -> None:
     rank = job.ranks[node_id]
     job.attempt = max(job.attempt, reading.attempt)
     rank.stopped, rank.stopping = reading.suspended, False
@@ -225,7 +224,7 @@ def _keep_number(state: State, job_id: JobId) -> None:
         state.submissions = max(state.submissions, int(job_id))
 
 
-def _stray(state: State, node: Node, reading: ev.ProcessReading) -> bool:
+def _stray(state: State, node: Node, reading: reports.ProcessReading) -> bool:
     """Whether a process is none that the core has started, or has given up."""
     job = state.jobs.get(reading.job_id)
     rank = job.ranks.get(node.node_id) if job else None
@@ -233,7 +232,7 @@ def _stray(state: State, node: Node, reading: ev.ProcessReading) -> bool:
 
 
 def _take_stray(
-    state: State, node: Node, job: Job, reading: ev.ProcessReading, now_ns: int
+    state: State, node: Node, job: Job, reading: reports.ProcessReading, now_ns: int
 ) -> list[act.Action]:
     """Ends a process of a job that is over for good; any other may be one we have acknowledged."""
     node.foreign[job.job_id] = reading.cpus
@@ -258,7 +257,7 @@ def _take_stray(
     out: list[act.Action] = []
     for rank in job.ranks.values():
         pid = reading.pid if rank.node_id == node.node_id else 0
-        launch = ev.JobLaunched(node_id=rank.node_id, job_id=job.job_id, pid=pid)
+        launch = reports.JobLaunched(node_id=rank.node_id, job_id=job.job_id, pid=pid)
         out += job_events.launched(state, launch, now_ns)
     return out
 
@@ -272,7 +271,7 @@ def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action
         if job.state is JobState.ENDING:
             return job_events.launch_failed(
                 state,
-                ev.LaunchFailed(
+                reports.LaunchFailed(
                     node_id=node.node_id,
                     job_id=job.job_id,
                     reason="cancelled before it started",
@@ -284,13 +283,13 @@ def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action
         why = f"its process on {node.node_id} vanished (node restarted?)"
         return job_events.process_ended(
             state,
-            ev.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
+            reports.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
             now_ns,
         )
     return []
 
 
-def silent(state: State, event: ev.NodeSilent, now_ns: int) -> list[act.Action]:
+def silent(state: State, event: reports.NodeSilent, now_ns: int) -> list[act.Action]:
     """An agent does not answer: charged as it was until its lease has surely run out."""
     node = state.nodes.get(event.node_id)
     if node is None:
@@ -386,15 +385,15 @@ def lose_jobs(state: State, node: Node, why: str, now_ns: int) -> list[act.Actio
         if rank is not None and rank.end is None:
             out += job_events.process_ended(
                 state,
-                ev.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
+                reports.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
                 now_ns,
             )
     return [action for action in out if getattr(action, "node_id", "") != node.node_id]
 
 
-def _lost(job: Job, node: Node, why: str) -> ev.ProcessReading:
+def _lost(job: Job, node: Node, why: str) -> reports.ProcessReading:
     rank = job.ranks[node.node_id]
-    return ev.ProcessReading(
+    return reports.ProcessReading(
         job_id=job.job_id,
         running=False,
         pid=rank.pid,
@@ -405,7 +404,7 @@ def _lost(job: Job, node: Node, why: str) -> ev.ProcessReading:
     )
 
 
-def lease_renewed(state: State, event: ev.LeaseRenewed, now_ns: int) -> list[act.Action]:
+def lease_renewed(state: State, event: reports.LeaseRenewed, now_ns: int) -> list[act.Action]:
     """Caps above the floor hold for a lease from now; what is enforced was read on the way."""
     node = state.nodes[event.node_id]
     if event.request_id != node.lease_request:
@@ -420,7 +419,9 @@ def lease_renewed(state: State, event: ev.LeaseRenewed, now_ns: int) -> list[act
     return []
 
 
-def lease_unconfirmed(state: State, event: ev.LeaseUnconfirmed, now_ns: int) -> list[act.Action]:
+def lease_unconfirmed(
+    state: State, event: reports.LeaseUnconfirmed, now_ns: int
+) -> list[act.Action]:
     """Asked again soon; the bound of `lease_until_ns` already counts the lost one as granted."""
     node = state.nodes[event.node_id]
     if event.request_id == node.lease_request:
@@ -431,7 +432,7 @@ def lease_unconfirmed(state: State, event: ev.LeaseUnconfirmed, now_ns: int) -> 
     return []
 
 
-def caps_answered(state: State, event: ev.CapsAnswered, now_ns: int) -> list[act.Action]:
+def caps_answered(state: State, event: reports.CapsAnswered, now_ns: int) -> list[act.Action]:
     """The answer to a command: the ledger charges what was read back, asked for or not."""
     node = state.nodes[event.node_id]
     if event.request_id != node.caps_request:
@@ -457,7 +458,7 @@ def caps_answered(state: State, event: ev.CapsAnswered, now_ns: int) -> list[act
 def _strangers_caps(
     state: State,
     node: Node,
-    caps: tuple[ev.ZoneReading, ...],
+    caps: tuple[reports.ZoneReading, ...],
     now_ns: int,
 ) -> None:
     """A node was brought to its floor; it may be admitted once its windows have passed."""
@@ -471,7 +472,7 @@ def _strangers_caps(
     node.caps_retry_ns = now_ns + wait_ns
 
 
-def caps_unconfirmed(state: State, event: ev.CapsUnconfirmed, now_ns: int) -> list[act.Action]:
+def caps_unconfirmed(state: State, event: reports.CapsUnconfirmed, now_ns: int) -> list[act.Action]:
     """No answer: both values may hold until a renewal of the lease has read them."""
     node = state.nodes[event.node_id]
     if event.request_id == node.caps_request:
@@ -482,7 +483,7 @@ def caps_unconfirmed(state: State, event: ev.CapsUnconfirmed, now_ns: int) -> li
     return []
 
 
-def caps_not_held(state: State, event: ev.CapsNotHeld, now_ns: int) -> list[act.Action]:
+def caps_not_held(state: State, event: reports.CapsNotHeld, now_ns: int) -> list[act.Action]:
     """A node was measured: zones that draw more than their caps are charged with their most."""
     node = state.nodes.get(event.node_id)
     if node is None or node.spec is None:
@@ -509,7 +510,7 @@ def _overdraw(
     state.ledger.overdraw(node.node_id, node.not_held_uw, settled_ns)
 
 
-def read_left(state: State, node: Node, caps: tuple[ev.ZoneReading, ...], now_ns: int) -> None:
+def read_left(state: State, node: Node, caps: tuple[reports.ZoneReading, ...], now_ns: int) -> None:
     """Takes in what zones hold that nobody enforces: up to their original limits they may draw."""
     told_uw = originals_uw(node, node.spec) if node.spec else {}
     held = [
@@ -524,7 +525,7 @@ def read_left(state: State, node: Node, caps: tuple[ev.ZoneReading, ...], now_ns
 def _read_caps(
     state: State,
     node: Node,
-    caps: tuple[ev.ZoneReading, ...],
+    caps: tuple[reports.ZoneReading, ...],
     now_ns: int,
 ) -> None:
     windows = {zone.name: zone.window_ns for zone in node.spec.zones} if node.spec else {}

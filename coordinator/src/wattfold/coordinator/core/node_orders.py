@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import job_events, leave, node_events
+from wattfold.coordinator.core import job_events, leave, node_events, reports
 from wattfold.coordinator.core.events import NodeOrder
 from wattfold.coordinator.core.job import JobState
 from wattfold.coordinator.core.node import (
@@ -134,7 +134,7 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     return out
 
 
-def leave_answered(state: State, event: ev.LeaveAnswered, now_ns: int) -> list[act.Action]:
+def leave_answered(state: State, event: reports.LeaveAnswered, now_ns: int) -> list[act.Action]:
     """The agent has read its zones back: it has left, but for zones that could not be put back."""
     node = state.nodes[event.node_id]
     if event.request_id != node.caps_request:
@@ -152,7 +152,7 @@ def leave_answered(state: State, event: ev.LeaveAnswered, now_ns: int) -> list[a
     return []
 
 
-def leave_failed(state: State, event: ev.LeaveFailed, now_ns: int) -> list[act.Action]:
+def leave_failed(state: State, event: reports.LeaveFailed, now_ns: int) -> list[act.Action]:
     """Tried again; what it may have brought about stays charged until a later reading."""
     node = state.nodes[event.node_id]
     if event.request_id != node.caps_request:
