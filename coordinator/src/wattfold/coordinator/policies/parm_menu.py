@@ -104,7 +104,7 @@ class Nodes:
         found = self._pure(ask, sizes_up_to)
         if ask.unit is SizeUnit.NODES:
             empty, every = (self._with_gpus(ask, own) for own in (self._empty, self._count))
-            found += self._mixed(sizes_up_to(self.count), empty, every)
+            found += self._mixed(sizes_up_to(every.total()), empty, every)
         elif ask.unit is SizeUnit.UNITS and ask.spread is not Spread.TOGETHER:
             most = Counter({kind: self._most_on(ask, kind) for kind in self.kinds})
             found += self._mixed(sizes_up_to(most.total()), most, most)
