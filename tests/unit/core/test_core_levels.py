@@ -240,6 +240,20 @@ def test_two_gpus_at_lower_levels_fit_where_one_fits_at_its_greatest() -> None:
     assert stage.committed_w == idle_w + 50
 
 
+def test_a_job_with_gpus_that_runs_now_may_make_room_for_one_that_waits() -> None:
+    for gpus, planned in ((0, False), (1, True)):
+        stage = Levelled()
+        stage.full_up("n0")
+        stage.submit("a", job_spec(gpus=gpus))
+        stage.submit("b", job_spec())
+        stage.need_plan()
+        own = owning(on("a", "n0:0-3")) if gpus else on("a", "n0:0-3")
+        while stage.core.state.solving:
+            stage.plan(own)
+        solves = [a for a in stage.launched("n0", "a") if isinstance(a, act.Solve)]
+        assert bool(solves) is planned
+
+
 def test_a_lower_budget_takes_gpus_down_with_the_packages() -> None:
     idle_w = fixed_uw(full(), DRAM_W * W) / W
     stage = Levelled(idle_w + 90)

@@ -5,7 +5,7 @@ That is t_jng of ANDREAS (Filippini et al., FiCloud 2021), and with a limit of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 
@@ -21,6 +21,12 @@ class EpochTime:
     gpus: int
     seconds: float
     curve: GpuCurve | None = None
+
+    def under_any(self, most_w: float) -> EpochTime:
+        """The same, with what is assumed of lower limits where nothing is known of them."""
+        if self.curve is not None or not most_w:
+            return self
+        return replace(self, curve=GpuCurve.assumed(most_w))
 
     def under_s(self, limit_w: float) -> float:
         """Seconds of one epoch with each GPU held to a limit in W; 0 = the greatest one.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from wattfold.contract.units import NS_PER_S, uw_from_w, w_from_uw
 from wattfold.coordinator.models.gpu_curve import GpuCurve
@@ -47,9 +46,7 @@ class TrainingTimes(NodeTimes):
             raise SimulationError(f"job {self._job_ids[job]} trains, and is put on several nodes")
         time = self._epoch_time(job, training, on[0])
         limit_w = w_from_uw(on[0].limit_uw) if on[0].limit_uw else 0.0
-        if limit_w and time.curve is None:
-            most_w = w_from_uw(self._classes[on[0].kind].gpu_uw_max)
-            time = replace(time, curve=GpuCurve.assumed(most_w))
+        time = time.under_any(w_from_uw(self._classes[on[0].kind].gpu_uw_max))
         return max(round(training.epochs * time.under_s(limit_w) * NS_PER_S), 1)
 
     def _untrained_ns(self, job: int, mix: Mix, cap_uw: int, gpu_uw: int) -> int:
