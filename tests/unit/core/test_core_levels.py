@@ -14,7 +14,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
-from wattfold.coordinator.core.job import Assignment, Job, JobSpec
+from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobSpec
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
@@ -244,7 +244,7 @@ def test_a_job_with_gpus_that_runs_now_may_make_room_for_one_that_waits() -> Non
     for gpus, planned in ((0, False), (1, True)):
         stage = Levelled()
         stage.full_up("n0")
-        stage.submit("a", job_spec(gpus=gpus))
+        stage.submit("a", job_spec(gpus=gpus, kind=JobKind.RIGID))
         stage.submit("b", job_spec())
         stage.need_plan()
         own = owning(on("a", "n0:0-3")) if gpus else on("a", "n0:0-3")
