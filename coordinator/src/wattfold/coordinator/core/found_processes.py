@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import adoption, job_events, reports, requeue
+from wattfold.coordinator.core import adoption, job_ends, job_events, reports, requeue
 from wattfold.coordinator.core.job import Job, JobState
 from wattfold.coordinator.core.node import FORGOTTEN, Node
 from wattfold.coordinator.core.state import State
@@ -27,7 +27,7 @@ def take_processes(
             _keep_number(state, reading.job_id)
         if not reading.running:
             ended = reports.ProcessEnded(node_id=node.node_id, process=reading)
-            out += job_events.process_ended(state, ended, now_ns)
+            out += job_ends.process_ended(state, ended, now_ns)
         elif job is None:
             node.foreign[reading.job_id] = reading.cpus
             node.message = f"runs {reading.job_id}, which this journal does not know"
@@ -64,7 +64,7 @@ def _end_earlier(
     # Of a node that was forgotten nothing is ended before an operator resumes it.
     if node.duty in FORGOTTEN:
         return []
-    return [job_events.end_process(state, job, node, reading.attempt)]
+    return [job_ends.end_process(state, job, node, reading.attempt)]
 
 
 def _adopt(job: Job, node_id: NodeId, reading: reports.ProcessReading) -> None:
@@ -98,7 +98,7 @@ def _take_stray(
     ours = job.ranks or adoption.forgotten(state, job)
     if ours and (job.final or job.state is JobState.ENDING):
         # Of a node that was forgotten nothing is ended before an operator resumes it.
-        return [] if node.duty in FORGOTTEN else [job_events.end_process(state, job, node)]
+        return [] if node.duty in FORGOTTEN else [job_ends.end_process(state, job, node)]
     state.index.touch(node.node_id)
     elsewhere = f"it is on other nodes: {', '.join(job.ranks)}"
     reason = elsewhere if job.ranks else "it is of another journal"
@@ -140,7 +140,7 @@ def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action
             )
     elif rank.running:
         why = f"its process on {node.node_id} vanished (node restarted?)"
-        return job_events.process_ended(
+        return job_ends.process_ended(
             state,
             reports.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
             now_ns,
@@ -155,7 +155,7 @@ def lose_jobs(state: State, node: Node, why: str, now_ns: int) -> list[act.Actio
         state.index.show_job(job.job_id)
         rank = job.ranks.get(node.node_id)
         if rank is not None and rank.end is None:
-            out += job_events.process_ended(
+            out += job_ends.process_ended(
                 state,
                 reports.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),
                 now_ns,

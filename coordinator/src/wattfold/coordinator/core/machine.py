@@ -18,6 +18,7 @@ from wattfold.coordinator.core import (
     attempt_events,
     cap_events,
     foresight,
+    job_ends,
     job_events,
     node_events,
     node_orders,
@@ -74,7 +75,7 @@ class CoordinatorCore:
         out = node_events.pass_time(state, now_ns)
         out += reservation_events.pass_time(state, now_ns)
         for job in index.take_over_limit(now_ns):
-            out += job_events.end_at_limit(state, job, now_ns)
+            out += job_ends.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
         if node_id is not None:
             index.touch(node_id)
@@ -427,7 +428,7 @@ _HANDLERS: dict[type, Handler] = {
     reports.MaskFailed: job_events.mask_failed,
     reports.JobLaunched: job_events.launched,
     reports.LaunchFailed: job_events.launch_failed,
-    reports.ProcessEnded: job_events.process_ended,
+    reports.ProcessEnded: job_ends.process_ended,
     ev.ProgressReported: job_events.progress_reported,
     ev.SpeedMeasured: job_events.speed_measured,
     ev.SizeWanted: job_events.size_wanted,

@@ -7,7 +7,7 @@ from wattfold.coordinator.core import (
     admission,
     cap_events,
     found_processes,
-    job_events,
+    job_ends,
     leave,
     reports,
 )
@@ -113,7 +113,7 @@ def _end_strays(state: State, node: Node) -> list[act.Action]:
     for job_id in node.foreign:
         job = state.jobs.get(job_id)
         if job is not None and (job.final or node.node_id not in job.ranks):
-            ended.append(job_events.end_process(state, job, node, attempt=0))
+            ended.append(job_ends.end_process(state, job, node, attempt=0))
     return ended
 
 
