@@ -14,8 +14,11 @@ from typing import Any
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import (
+    admission,
     attempt_events,
+    cap_events,
     foresight,
+    job_ends,
     job_events,
     node_events,
     node_orders,
@@ -67,12 +70,12 @@ class CoordinatorCore:
         index = state.index
         index.news = []
         if index.touched.everything:
-            node_events.recount_fixed(state)
+            admission.recount_fixed(state)
         index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
         out += reservation_events.pass_time(state, now_ns)
         for job in index.take_over_limit(now_ns):
-            out += job_events.end_at_limit(state, job, now_ns)
+            out += job_ends.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
         if node_id is not None:
             index.touch(node_id)
@@ -151,10 +154,10 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
 
 def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[act.Action]:
     # Renewals may be missing at the end of the journal, and were for the lease of the old settings.
-    longest_ns = node_events.longest_lease_ns(state)
+    longest_ns = cap_events.longest_lease_ns(state)
     state.epoch, state.lease_ns = event.epoch, event.lease_ns
     state.command_timeout_ns = event.command_timeout_ns
-    longest_ns = max(longest_ns, node_events.longest_lease_ns(state))
+    longest_ns = max(longest_ns, cap_events.longest_lease_ns(state))
     state.solving, state.woken_at_ns = 0, 0
     for node in state.nodes.values():
         node_events.lose_contact(state, node, now_ns)
@@ -193,7 +196,7 @@ def _budget(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Acti
     state.plan_needed = "budget changed"
     for node in state.nodes.values():
         if not node.admitted:
-            node_events.admit(state, node)
+            admission.admit(state, node)
     state.index.touch_everything()
     return []
 
@@ -405,11 +408,11 @@ _HANDLERS: dict[type, Handler] = {
     ev.TimePassed: _nothing,
     reports.NodeConnected: node_events.connected,
     reports.NodeSilent: node_events.silent,
-    reports.LeaseRenewed: node_events.lease_renewed,
-    reports.LeaseUnconfirmed: node_events.lease_unconfirmed,
-    reports.CapsAnswered: node_events.caps_answered,
-    reports.CapsUnconfirmed: node_events.caps_unconfirmed,
-    reports.CapsNotHeld: node_events.caps_not_held,
+    reports.LeaseRenewed: cap_events.lease_renewed,
+    reports.LeaseUnconfirmed: cap_events.lease_unconfirmed,
+    reports.CapsAnswered: cap_events.caps_answered,
+    reports.CapsUnconfirmed: cap_events.caps_unconfirmed,
+    reports.CapsNotHeld: cap_events.caps_not_held,
     ev.JobSubmitted: job_events.submitted,
     ev.JobCancelRequested: job_events.cancel_requested,
     ev.JobHeld: job_events.held,
@@ -425,7 +428,7 @@ _HANDLERS: dict[type, Handler] = {
     reports.MaskFailed: job_events.mask_failed,
     reports.JobLaunched: job_events.launched,
     reports.LaunchFailed: job_events.launch_failed,
-    reports.ProcessEnded: job_events.process_ended,
+    reports.ProcessEnded: job_ends.process_ended,
     ev.ProgressReported: job_events.progress_reported,
     ev.SpeedMeasured: job_events.speed_measured,
     ev.SizeWanted: job_events.size_wanted,
