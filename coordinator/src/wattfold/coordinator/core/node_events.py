@@ -40,6 +40,8 @@ def connected(state: State, event: ev.NodeConnected, now_ns: int) -> list[act.Ac
         return []
     _renew_account(state, node, event)
     node.spec, node.reachable, node.leased = event.spec, True, False
+    windows_ns = [zone.window_ns for zone in event.spec.zones]
+    state.longest_window_ns = max(state.longest_window_ns, *windows_ns, 0)
     node.lease_request, node.lease_next_ns, node.caps_request = "", now_ns, ""
     node.dead_zones.clear()
     node.foreign.clear()
@@ -101,11 +103,11 @@ def admit(state: State, node: Node) -> None:
     others_uw = state.index.fixed_uw
     if not spec.packages:
         _refuse(node, "it has no power zone that can be capped")
-    elif others_uw + fixed > state.ledger.budget_uw:
+    elif others_uw + fixed > state.ledger.limit_uw:
         _refuse(
             node,
             f"its base power and floors of {fixed / 1e6:.1f} W do not fit: the budget is "
-            f"{state.ledger.budget_uw / 1e6:.1f} W and other nodes need {others_uw / 1e6:.1f} W",
+            f"{state.ledger.limit_uw / 1e6:.1f} W and other nodes need {others_uw / 1e6:.1f} W",
         )
     else:
         _open_account(state, node, spec)
