@@ -30,6 +30,7 @@ from wattfold.coordinator.policies.slowdown_driven_choice import (
     Pick,
     always,
     no_free,
+    penalty,
     select,
 )
 from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
@@ -80,7 +81,8 @@ class SlowdownQueue(EasyQueue):
 
     ``shared`` holds, of the jobs of the last decision, those that start beside mates. ``changed``
     are running jobs whose cores are others since the last decision, in order. ``allowed`` tells
-    whether jobs may be mates together.
+    whether jobs may be mates together. ``penalty`` is the greatest of all mates so far: under any
+    fixed MAX_SLOWDOWN above it the run would have been the same.
     """
 
     __slots__ = (
@@ -98,6 +100,7 @@ class SlowdownQueue(EasyQueue):
         "_submitted",
         "changed",
         "cores",
+        "penalty",
         "rules",
         "shared",
     )
@@ -115,6 +118,7 @@ class SlowdownQueue(EasyQueue):
     ) -> None:
         super().__init__(units, kills_at_limit=kills_at_limit, passes=passes)
         self.cores, self.rules = cores, rules
+        self.penalty = 0.0
         self.shared: dict[int, Pick] = {}
         self.changed: dict[int, None] = {}
         self._sharing, self._allowed = sharing, allowed
@@ -349,6 +353,10 @@ class SlowdownQueue(EasyQueue):
         self._alike.clear()
 
     def _begin_beside(self, job: int, size: int, asked: int, pick: Pick, now: int) -> None:
+        guest, lenders = self._guest(job, size, asked), self._lenders.now
+        assert guest is not None
+        penalties = (penalty(lenders[mate], guest) for mate in pick.mates)
+        self.penalty = max(self.penalty, *penalties)
         run = self._made(
             job, size, asked, now, cores=pick.cores, own=pick.free, ends=now + pick.takes
         )
