@@ -58,9 +58,7 @@ class Here:
 class Known:
     """Knows what each case gives by its workload, passes, policy and model."""
 
-    def __init__(
-        self, slowdowns: Mapping[tuple[str, str], float], penalty: float = 1e9
-    ) -> None:
+    def __init__(self, slowdowns: Mapping[tuple[str, str], float], penalty: float = 1e9) -> None:
         self._slowdowns, self._penalty = slowdowns, penalty
         self.ran: list[str] = []
 

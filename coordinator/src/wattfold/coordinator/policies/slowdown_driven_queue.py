@@ -26,7 +26,6 @@ from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     Guest,
     Lender,
-    Limits,
     Pick,
     always,
     no_free,

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.slowdown_driven import curie, limits, models
-from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, SlowdownCase
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
+    SOURCES,
+    STATIC,
+    Plan,
+    SlowdownCase,
+)
 from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import measure
 from wattfold.coordinator.simulation.experiments.slowdown_driven.shared import SharedSamples
 from wattfold.coordinator.simulation.experiments.swept import Totals, swept
@@ -119,7 +124,7 @@ def evaluate(
     """
     cases = [case for experiment in experiments for case in experiment.cases(plan)]
     # The dear ones first, so that no core is left alone with one at the end.
-    cases.sort(key=_cost, reverse=True)
+    cases.sort(key=_order)
     samples, totals = _swept_by_limit(cases, store, backend, progress)
     return Evaluation(
         plan=plan,
@@ -148,12 +153,21 @@ def _swept_by_limit(
     for limit in (None, *sorted({case.limit for case in left if case.limit}, reverse=True)):
         chosen = [case for case in left if case.limit == limit and not samples.known(case)]
         found, more = swept(
-            chosen, measure, _DECIDES, SharedSamples, store=store, backend=backend, progress=progress
+            chosen,
+            measure,
+            _DECIDES,
+            SharedSamples,
+            store=store,
+            backend=backend,
+            progress=progress,
         )
         samples, totals = found.joined(samples), totals + more
     return samples, totals
 
 
-def _cost(case: SlowdownCase) -> float:
-    """A rough order: a log of years before a week, sharing before backfill."""
-    return (10.0 if case.workload == "curie" else 1.0) * (0.1 if case.policy == "static" else 1.0)
+_DEAR = tuple(reversed(SOURCES))
+
+
+def _order(case: SlowdownCase) -> tuple[int, int, bool]:
+    """A log of years before a week, cases of the same jobs together, sharing before backfill."""
+    return _DEAR.index(case.workload), case.seed, case.policy == STATIC
