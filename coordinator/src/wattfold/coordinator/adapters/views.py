@@ -19,8 +19,9 @@ from wattfold.coordinator.adapters.node_views import (
 from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
 from wattfold.coordinator.adapters.submissions import KINDS, MODES, SHARINGS, SPREADS, UNITS
 from wattfold.coordinator.core.attempt import Attempt
-from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, RankEnd, ResizeMode
+from wattfold.coordinator.core.job import UNKNOWN_UID, Job, JobSpec, JobState, ResizeMode
 from wattfold.coordinator.core.node import Node, NodeState
+from wattfold.coordinator.core.rank import RankEnd
 from wattfold.coordinator.core.resize_cost import expected_ns
 from wattfold.coordinator.core.restart import charged
 from wattfold.coordinator.core.snapshot import serial_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import admission, cap_events
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import node_events
 from wattfold.coordinator.core.announced import Announced, Limit, coming_uw, limits
 from wattfold.coordinator.core.node import NodeState
 from wattfold.coordinator.core.state import State
@@ -73,7 +73,7 @@ def lead_ns(state: State) -> int:
     A command to a node that has just fallen silent is given up after its time-out; then its lease
     runs out, and an averaging window later what it held before counts no more.
     """
-    lost_ns = 2 * state.command_timeout_ns + node_events.longest_lease_ns(state)
+    lost_ns = 2 * state.command_timeout_ns + cap_events.longest_lease_ns(state)
     return lost_ns + state.longest_window_ns + state.settings.retry_ns
 
 
@@ -102,5 +102,5 @@ def _look_again(state: State, why: str) -> None:
     state.plan_needed = why
     for node in state.nodes.values():
         if not node.admitted:
-            node_events.admit(state, node)
+            admission.admit(state, node)
     state.index.touch_everything()

@@ -203,7 +203,8 @@ class TrainingScheduler(EasyScheduler):
         known = self._menus.get(job)
         if known is not None:
             before = known[0]
-            if before.training == view.training and before.spec == view.spec:
+            same = before.spec is view.spec or before.spec == view.spec
+            if same and before.training == view.training:
                 return known[1]
         menu = self._ground.menu(view)
         self._menus[job] = view, menu

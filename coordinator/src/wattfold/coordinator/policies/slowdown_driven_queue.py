@@ -26,10 +26,10 @@ from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     Guest,
     Lender,
-    Limits,
     Pick,
     always,
     no_free,
+    penalty,
     select,
 )
 from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
@@ -80,14 +80,16 @@ class SlowdownQueue(EasyQueue):
 
     ``shared`` holds, of the jobs of the last decision, those that start beside mates. ``changed``
     are running jobs whose cores are others since the last decision, in order. ``allowed`` tells
-    whether jobs may be mates together.
+    whether jobs may be mates together. ``penalty`` is the greatest of all mates so far: under any
+    fixed MAX_SLOWDOWN above it the run would have been the same.
     """
 
     __slots__ = (
         "_alike",
         "_allowed",
-        "_dynamic",
+        "_guests",
         "_lenders",
+        "_limits",
         "_map",
         "_mapped",
         "_new",
@@ -97,6 +99,7 @@ class SlowdownQueue(EasyQueue):
         "_submitted",
         "changed",
         "cores",
+        "penalty",
         "rules",
         "shared",
     )
@@ -114,6 +117,7 @@ class SlowdownQueue(EasyQueue):
     ) -> None:
         super().__init__(units, kills_at_limit=kills_at_limit, passes=passes)
         self.cores, self.rules = cores, rules
+        self.penalty = 0.0
         self.shared: dict[int, Pick] = {}
         self.changed: dict[int, None] = {}
         self._sharing, self._allowed = sharing, allowed
@@ -123,10 +127,13 @@ class SlowdownQueue(EasyQueue):
         self._new: list[_Run] = []
         """Jobs that started in the instant of the last decision: they have no nodes yet to lend."""
         self._slowdowns = 0.0
-        self._dynamic = 0.0
+        self._limits = replace(rules.limits, most_slowdown=0.0) if rules.dynamic else rules.limits
+        """As they are now, with MAX_SLOWDOWN of the last full pass where it moves."""
         self._map: Profile | None = None
         self._mapped = 0
-        self._alike: set[tuple[int, int, Sharing]] = set()
+        self._guests: dict[int, Guest | None] = {}
+        """The jobs that wait and were looked at, as guests."""
+        self._alike: set[Guest] = set()
         """What jobs ask for that wait, and would wherever they come later in this decision."""
 
     # What is told.
@@ -179,12 +186,17 @@ class SlowdownQueue(EasyQueue):
             self._join(run)
         self._fresh = False
 
+    def resize(self, by: int) -> None:
+        """The pool has so many units more (or less), or its power is another."""
+        super().resize(by)
+        self._guests.clear()
+
     # What is asked.
 
     @property
     def most_slowdown(self) -> float:
         """MAX_SLOWDOWN as it is now."""
-        return self._dynamic if self.rules.dynamic else self.rules.limits.most_slowdown
+        return self._limits.most_slowdown
 
     def runs(self, job: int) -> bool:
         """Whether a job runs, rather than waits."""
@@ -229,7 +241,9 @@ class SlowdownQueue(EasyQueue):
         if self._fresh and now < self._shadow and not overdue:
             # Those turned down before would be again: a job that comes brings no room and no mates.
             return self._pass(now, self.free, self._standing)
-        self._dynamic = self._slowdowns / len(self._runs) if self._runs else 0.0
+        if self.rules.dynamic:
+            most = self._slowdowns / len(self._runs) if self._runs else 0.0
+            self._limits = replace(self._limits, most_slowdown=most)
         started = self._pass(now, self.free + overdue, 0)
         self._fresh = self._fresh and not overdue
         return started
@@ -262,9 +276,16 @@ class SlowdownQueue(EasyQueue):
         kept = queue[:first]
         waits = first > 0
         last = self.passes.end(len(queue)) if waits else len(queue)
-        for place, (number, size, estimate) in enumerate(queue[first:], first):
-            if place >= last:
-                break
+        place = first - 1
+        while (place := place + 1) < last:
+            if waits and (len(kept) >= self.rules.tested or not self._lenders.now):
+                # Nobody from here on is tried beside mates.
+                to = self._next_that_fits(place, last, now, free)
+                kept += queue[place:to]
+                if to == last:
+                    break
+                place = to
+            number, size, estimate = queue[place]
             fits = size <= free
             if fits and waits:
                 fits = now + estimate <= self._shadow or size <= self._extra
@@ -297,6 +318,17 @@ class SlowdownQueue(EasyQueue):
         self.queue = kept + queue[last:]
         return started
 
+    def _next_that_fits(self, first: int, last: int, now: int, free: int) -> int:
+        """Where in the queue the next job is that may start by itself; the last place if none."""
+        if free <= 0:
+            return last
+        room, extra, queue = self._shadow - now, self._extra, self.queue
+        for place in range(first, last):
+            _, size, estimate = queue[place]
+            if size <= free and (estimate <= room or size <= extra):
+                return place
+        return last
+
     def _look_ahead(self, now: int, free: int, need: int) -> None:
         """Shadow time and extra of the first that waits; as `EasyQueue`, with resized jobs."""
         avail, shadow, runs = free, now, self._runs
@@ -320,6 +352,10 @@ class SlowdownQueue(EasyQueue):
         self._alike.clear()
 
     def _begin_beside(self, job: int, size: int, asked: int, pick: Pick, now: int) -> None:
+        guest, lenders = self._guest(job, size, asked), self._lenders.now
+        assert guest is not None
+        penalties = (penalty(lenders[mate], guest) for mate in pick.mates)
+        self.penalty = max(self.penalty, *penalties)
         run = self._made(
             job, size, asked, now, cores=pick.cores, own=pick.free, ends=now + pick.takes
         )
@@ -359,6 +395,7 @@ class SlowdownQueue(EasyQueue):
 
     def _forget(self, job: int) -> None:
         del self._submitted[job]
+        self._guests.pop(job, None)
         self._lenders.forget(job)
         self._priorities.pop(job, None)
 
@@ -458,18 +495,16 @@ class SlowdownQueue(EasyQueue):
         before: list[tuple[int, int, int]],
     ) -> Pick | None:
         """Mates for a job that cannot start by itself; None: it waits."""
-        lenders = self._lenders
-        if lenders.none_since(job, self.most_slowdown):
+        lenders, limits = self._lenders, self._limits
+        if lenders.none_since(job, limits.most_slowdown):
             return None
-        sharing, rules = self._sharing(job), self.rules
-        alike = size, asked, sharing
-        if not sharing.borrows or not asked or alike in self._alike:
+        guest, rules = self._guest(job, size, asked), self.rules
+        if guest is None or guest in self._alike:
             return None
         if free < 0 and rules.power is not Power.ANY:
             return None  # Jobs run at lower caps already, for want of watts.
-        guest, limits = self._guest(size, asked, sharing), self._limits()
         if not rules.free_nodes and not lenders.any_for(job, guest, now, limits):
-            self._alike.add(alike)
+            self._alike.add(guest)
             return None
         end = None
         if rules.benefit or rules.power is Power.WEIGH:
@@ -477,7 +512,7 @@ class SlowdownQueue(EasyQueue):
         pick = self._mates(guest, now, free, before, end)
         if pick is None and len(before) >= rules.mapped:
             # No further reservation comes between this job and one that asks for the same.
-            self._alike.add(alike)
+            self._alike.add(guest)
         return pick
 
     def _instead(
@@ -490,25 +525,27 @@ class SlowdownQueue(EasyQueue):
         before: list[tuple[int, int, int]],
     ) -> Pick | None:
         """Mates for a job that could start by itself, where the energy saved is worth it."""
-        if self.rules.power is not Power.WEIGH or not self._lenders.now or not asked:
+        lenders = self._lenders
+        if self.rules.power is not Power.WEIGH or not lenders.now:
             return None
-        sharing, lenders = self._sharing(job), self._lenders
-        guest, limits = self._guest(size, asked, sharing), self._limits()
-        if not sharing.borrows or not self._saves(guest):
+        guest = self._guest(job, size, asked)
+        if guest is None or not self._saves(guest):
             return None
-        if not self.rules.free_nodes and not lenders.any_for(job, guest, now, limits):
+        if not self.rules.free_nodes and not lenders.any_for(job, guest, now, self._limits):
             return None
         return self._mates(guest, now, free, before, now + asked)
 
-    def _guest(self, size: int, asked: int, sharing: Sharing) -> Guest:
-        serial_ppm, power_uw = sharing.serial_ppm or 0, sharing.power_uw
-        return Guest(size, asked, self.cores, sharing.least, serial_ppm, power_uw)
-
-    def _limits(self) -> Limits:
-        limits = self.rules.limits
-        if not self.rules.dynamic:
-            return limits
-        return replace(limits, most_slowdown=self.most_slowdown)
+    def _guest(self, job: int, size: int, asked: int) -> Guest | None:
+        """A job that waits, as one that may start beside mates; None: it may not."""
+        try:
+            return self._guests[job]
+        except KeyError:
+            one, guest = self._sharing(job), None
+            if one.borrows and asked:
+                serial_ppm = one.serial_ppm or 0
+                guest = Guest(size, asked, self.cores, one.least, serial_ppm, one.power_uw)
+            self._guests[job] = guest
+            return guest
 
     def _saves(self, guest: Guest) -> bool:
         """Whether sharing may save energy: not where all are slowed in proportion to cores."""
@@ -541,7 +578,7 @@ class SlowdownQueue(EasyQueue):
             guest,
             self._lenders.able(guest, now),
             now,
-            self._limits(),
+            self._limits,
             free=self._spare(now, free, before) if rules.free_nodes else no_free,
             latest=latest,
             allowed=allowed,

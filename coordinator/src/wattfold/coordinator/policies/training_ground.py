@@ -30,6 +30,8 @@ from wattfold.coordinator.models.training_cost import NodeDraw
 
 LEAST_SHARE = 0.5
 """Of the greatest limit: no level is below it, but for the one that is taken for want of power."""
+MENUS_KEPT = 4096
+"""Times that are learnt anew make menus that nobody asks for any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +166,22 @@ class Ground:
             self.kind_of.append(found[key].number)
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.cap_uw = max((node.spec.kind.most_uw for node in nodes), default=0)
+        self._menus: dict[object, tuple[Configuration, ...]] = {}
 
     def menu(self, view: JobView) -> tuple[Configuration, ...]:
-        """All configurations of a job, whatever is free and reserved now."""
-        return tuple(one for kind in self.kinds for one in kind.configurations(view, self.cap_uw))
+        """All configurations of a job, whatever is free and reserved now.
+
+        One object for all jobs that are alike in this: hundreds train the same application.
+        """
+        asked = _asked(view)
+        menu = self._menus.get(asked)
+        if menu is None:
+            if len(self._menus) >= MENUS_KEPT:
+                self._menus.clear()
+            kinds, cap_uw = self.kinds, self.cap_uw
+            menu = tuple(one for kind in kinds for one in kind.configurations(view, cap_uw))
+            self._menus[asked] = menu
+        return menu
 
     def named(self, spec: JobSpec, kind: int) -> list[int]:
         """The nodes of a kind that a job names; none where it names no nodes at all."""
@@ -178,6 +192,13 @@ def trains(view: JobView) -> bool:
     """Whether a job is planned by its epochs: one node, units with GPUs, and times are known."""
     spec = view.spec
     return view.training is not None and spec.unit is SizeUnit.UNITS and spec.gpus > 0
+
+
+def _asked(view: JobView) -> object:
+    """All of a job that `Kind.configurations` goes by."""
+    spec = view.spec
+    units = spec.least_size, view.greatest_size, spec.unit_cores, spec.exclusive
+    return *units, spec.unit_amounts, spec.features, spec.cap_uw, spec.levels, view.training
 
 
 def _key(view: NodeView, reservations: Sequence[Reservation]) -> object:

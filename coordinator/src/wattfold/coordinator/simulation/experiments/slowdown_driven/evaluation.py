@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.slowdown_driven import curie, limits, models
-from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, SlowdownCase
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
+    SOURCES,
+    STATIC,
+    Plan,
+    SlowdownCase,
+)
 from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import measure
+from wattfold.coordinator.simulation.experiments.slowdown_driven.shared import SharedSamples
 from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
@@ -118,10 +124,8 @@ def evaluate(
     """
     cases = [case for experiment in experiments for case in experiment.cases(plan)]
     # The dear ones first, so that no core is left alone with one at the end.
-    cases.sort(key=_cost, reverse=True)
-    samples, totals = swept(
-        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
-    )
+    cases.sort(key=_order)
+    samples, totals = _swept_by_limit(cases, store, backend, progress)
     return Evaluation(
         plan=plan,
         findings=tuple(
@@ -137,6 +141,33 @@ def evaluate(
     )
 
 
-def _cost(case: SlowdownCase) -> float:
-    """A rough order: a log of years before a week, sharing before backfill."""
-    return (10.0 if case.workload == "curie" else 1.0) * (0.1 if case.policy == "static" else 1.0)
+def _swept_by_limit(
+    cases: Sequence[SlowdownCase],
+    store: ResultStore,
+    backend: Backend,
+    progress: SweepProgress | None,
+) -> tuple[SharedSamples, Totals]:
+    """Fixed limits from the greatest on down, without those that run as a greater one did."""
+    samples, totals = SharedSamples({}, ""), Totals()
+    left = list(dict.fromkeys(cases))
+    for limit in (None, *sorted({case.limit for case in left if case.limit}, reverse=True)):
+        chosen = [case for case in left if case.limit == limit and not samples.known(case)]
+        found, more = swept(
+            chosen,
+            measure,
+            _DECIDES,
+            SharedSamples,
+            store=store,
+            backend=backend,
+            progress=progress,
+        )
+        samples, totals = found.joined(samples), totals + more
+    return samples, totals
+
+
+_DEAR = tuple(reversed(SOURCES))
+
+
+def _order(case: SlowdownCase) -> tuple[int, int, bool]:
+    """A log of years before a week, cases of the same jobs together, sharing before backfill."""
+    return _DEAR.index(case.workload), case.seed, case.policy == STATIC

@@ -26,8 +26,10 @@ Draw = Callable[[Findings, Path], list[Path]]
 """Pictures of findings into a folder."""
 
 
-def report_of(evaluation: Evaluation, known: Sequence[StandIn], draw: Draw) -> Report:
-    """Everything there is to say."""
+def report_of(
+    evaluation: Evaluation, known: Sequence[StandIn], draw: Draw, real: Sequence[Section] = ()
+) -> Report:
+    """Everything there is to say; ``real`` are sections of what was measured on real programs."""
     plan = evaluation.plan
     remarks = [
         f"{len(plan.seeds)} seeds of workloads 1 and 2, 95 % intervals over them in brackets; logs "
@@ -47,7 +49,8 @@ def report_of(evaluation: Evaluation, known: Sequence[StandIn], draw: Draw) -> R
                 draw=partial(draw, one),
             )
             for one in evaluation.findings
-        ],
+        ]
+        + list(real),
         values="measures",
         measures=MEASURES,
         settings=plan.settings.document(),
