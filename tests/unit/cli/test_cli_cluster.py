@@ -88,7 +88,7 @@ def test_a_budget_for_a_time_to_come(wattfold: Command, fake: FakeCoordinator) -
     assert wattfold("budget", "cancel", "1").stdout.startswith("Cancelled 1: 150.0 W from ")
     assert [one["number"] for one in wattfold.json("budget", "list")["announced"]] == [2]
     missing = wattfold("budget", "cancel", "7")
-    assert missing.exit_code == 1
+    assert missing.exit_code == 4
     assert "no budget by the number 7" in missing.stderr
     assert wattfold.json("budget", "cancel", "2")["cancelled"][0]["number"] == 2
 
