@@ -50,7 +50,8 @@ def _ratios(axes: Axes, measured: Measured) -> None:
             yerr=error if interval.count > 1 else None,
             error_kw={"elinewidth": 1, "capsize": 3, "ecolor": "#555555"},
         )
-        label = "published" if place == 0 else None
+        # One of them in the legend.
+        label = "_" if place else "published"
         axes.hlines(published, place - 0.42, place + 0.42, "black", linestyle="--", label=label)
     axes.axhline(1.0, color="black", linewidth=0.8)
     names = [word.removeprefix("mean ") for word in WORDS.values()]
