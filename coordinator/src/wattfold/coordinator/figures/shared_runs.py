@@ -31,7 +31,7 @@ def draw_shared(measured: Measured, folder: Path) -> list[Path]:
             axes = figure.add_subplot(grid[row, 1])
             _jobs(axes, run, max(one.makespan_s for one in first))
             if row == 0:
-                axes.legend(loc="lower right", frameon=True, fontsize=8)
+                axes.legend(loc="upper right", frameon=False, fontsize=8)
             else:
                 axes.set_xlabel("s since the first submission")
         save_figure(figure, path)
@@ -50,13 +50,15 @@ def _ratios(axes: Axes, measured: Measured) -> None:
             yerr=error if interval.count > 1 else None,
             error_kw={"elinewidth": 1, "capsize": 3, "ecolor": "#555555"},
         )
-        label = "published" if place == 0 else ""
+        # One of them in the legend.
+        label = "_" if place else "published"
         axes.hlines(published, place - 0.42, place + 0.42, "black", linestyle="--", label=label)
     axes.axhline(1.0, color="black", linewidth=0.8)
     names = [word.removeprefix("mean ") for word in WORDS.values()]
     axes.set_xticks(range(len(names)), names, fontsize=8)
     axes.set_title("sharing over static backfill", loc="left")
-    axes.legend(loc="lower right", frameon=True, fontsize=8)
+    axes.set_ylim(0, 1.15 * max(axes.get_ylim()[1], 1.0))
+    axes.legend(loc="upper right", frameon=False, fontsize=8)
     only_value_grid(axes)
 
 
@@ -82,6 +84,7 @@ def _jobs(axes: Axes, run: RealRun, most_s: float) -> None:
             label="runs (thick: on two nodes)" if first else None,
         )
     axes.set_xlim(0, most_s * 1.02)
+    axes.set_yticks(range(0, len(run.jobs), 5 if len(run.jobs) > 8 else 1))
     axes.invert_yaxis()
     axes.set_ylabel("job")
     axes.set_title(f"{run.policy}, seed {run.seed}", loc="left")

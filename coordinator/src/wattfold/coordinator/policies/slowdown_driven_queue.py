@@ -9,98 +9,48 @@ of reservations, for the jobs before it and itself.
 
 The mates' cores come back when their guest ends. An owner that ends first leaves its nodes to its
 guest. A job lends to one guest at a time, and only while it has all cores of all its nodes.
-
-Predictions are users' words stretched by the worst-case model (Eq. 6): a job goes as fast as on the
-node where it has least. Times are whole nanoseconds.
+Times are whole nanoseconds.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from wattfold.coordinator.models.amdahl import takes, work
-from wattfold.coordinator.policies.backfill import AT_ONCE, EasyQueue, Passes
+from wattfold.coordinator.policies.backfill import AT_ONCE, Passes
 from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.slowdown_driven_choice import (
     Guest,
-    Lender,
     Pick,
     always,
     no_free,
     penalty,
     select,
 )
-from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
-from wattfold.coordinator.policies.slowdown_driven_rules import (
-    Power,
-    Sharing,
-    SharingRules,
-    lent_at_most,
-)
+from wattfold.coordinator.policies.slowdown_driven_counted import CountedRun, CountedRuns
+from wattfold.coordinator.policies.slowdown_driven_rules import Power, Sharing, SharingRules
 from wattfold.coordinator.policies.slowdown_driven_worth import worth_of
 
 
-@dataclass(slots=True)
-class _Run:
-    """A running job. Times in nanoseconds of the clock, work in nanoseconds on all its cores."""
-
-    job: int
-    nodes: int
-    asked: int
-    submitted: int
-    began: int
-    sharing: Sharing
-    left: int
-    since: int
-    cores: int
-    """What it has on the node where it has least."""
-    own: int
-    """Nodes that are its own: whole, or less what its guest has."""
-    ends: int
-    hosts: dict[int, int] = field(default_factory=dict)
-    """Mates that lend to it, and their nodes."""
-    guest: int | None = None
-    resized: bool = False
-
-    @property
-    def waited(self) -> int:
-        """How long it waited, and how much longer than asked for it is predicted to run."""
-        return self.ends - self.submitted - self.asked
-
-    @property
-    def slowdown(self) -> float:
-        """By its user's estimate."""
-        return (self.ends - self.submitted) / max(self.asked, 1)
-
-
-class SlowdownQueue(EasyQueue):
+class SlowdownQueue(CountedRuns):
     """EASY and malleable backfill on ``units`` nodes of ``cores`` cores.
 
-    ``shared`` holds, of the jobs of the last decision, those that start beside mates. ``changed``
-    are running jobs whose cores are others since the last decision, in order. ``allowed`` tells
-    whether jobs may be mates together. ``penalty`` is the greatest of all mates so far: under any
-    fixed MAX_SLOWDOWN above it the run would have been the same.
+    ``shared`` holds, of the jobs of the last decision, those that start beside mates. ``allowed``
+    tells whether jobs may be mates together. ``penalty`` is the greatest of all mates so far: under
+    any fixed MAX_SLOWDOWN above it the run would have been the same.
     """
 
     __slots__ = (
         "_alike",
         "_allowed",
         "_guests",
-        "_lenders",
         "_limits",
         "_map",
         "_mapped",
         "_new",
-        "_runs",
         "_sharing",
-        "_slowdowns",
         "_submitted",
-        "changed",
-        "cores",
         "penalty",
-        "rules",
         "shared",
     )
 
@@ -115,18 +65,15 @@ class SlowdownQueue(EasyQueue):
         allowed: Callable[[tuple[int, ...]], bool] = always,
         passes: Passes = AT_ONCE,
     ) -> None:
-        super().__init__(units, kills_at_limit=kills_at_limit, passes=passes)
-        self.cores, self.rules = cores, rules
+        super().__init__(
+            units, cores, rules, kills_at_limit=kills_at_limit, allowed=allowed, passes=passes
+        )
         self.penalty = 0.0
         self.shared: dict[int, Pick] = {}
-        self.changed: dict[int, None] = {}
         self._sharing, self._allowed = sharing, allowed
-        self._runs: dict[int, _Run] = {}
         self._submitted: dict[int, int] = {}
-        self._lenders = Lenders(max(int(rules.factor * cores), 1), rules.limits.mates, allowed)
-        self._new: list[_Run] = []
+        self._new: list[CountedRun] = []
         """Jobs that started in the instant of the last decision: they have no nodes yet to lend."""
-        self._slowdowns = 0.0
         self._limits = replace(rules.limits, most_slowdown=0.0) if rules.dynamic else rules.limits
         """As they are now, with MAX_SLOWDOWN of the last full pass where it moves."""
         self._map: Profile | None = None
@@ -150,42 +97,6 @@ class SlowdownQueue(EasyQueue):
         self._forget(job)
         self._fresh = False
 
-    def ended(self, job: int, now: int) -> None:
-        """A running job has ended. Its nodes are free, or its mates' and its guest's."""
-        run = self._runs.pop(job)
-        self._slowdowns = self._slowdowns - run.slowdown if self._runs else 0.0
-        self._lenders.leave(job)
-        self.changed.pop(job, None)
-        self._fresh = False
-        if run.own:
-            self._drop(run)
-        if run.guest is not None:
-            self._inherit(self._runs[run.guest], run, now)
-        else:
-            self.free += run.own
-        for host in run.hosts:
-            mate = self._runs[host]
-            mate.guest = None
-            self._set_cores(mate, self.cores, now)
-            self._join(mate)
-
-    def replan(self, job: int, asked: int, now: int) -> None:
-        """A running job is taken to run for another time than before on all its cores."""
-        run = self._runs[job]
-        self._advance(run, now)
-        self._slowdowns -= run.slowdown
-        run.left, run.asked = max(run.left + asked - run.asked, 0), asked
-        self._slowdowns += run.slowdown
-        self._expect(run, now)
-        for host in run.hosts:
-            mate = self._runs[host]
-            self._advance(mate, now)
-            self._expect(mate, now)
-        if job in self._lenders.now:
-            self._lenders.leave(job)
-            self._join(run)
-        self._fresh = False
-
     def resize(self, by: int) -> None:
         """The pool has so many units more (or less), or its power is another."""
         super().resize(by)
@@ -197,33 +108,6 @@ class SlowdownQueue(EasyQueue):
     def most_slowdown(self) -> float:
         """MAX_SLOWDOWN as it is now."""
         return self._limits.most_slowdown
-
-    def runs(self, job: int) -> bool:
-        """Whether a job runs, rather than waits."""
-        return job in self._runs
-
-    def nodes_of(self, job: int) -> int:
-        """How many nodes a running job is on."""
-        return self._runs[job].nodes
-
-    def guest_of(self, job: int) -> int | None:
-        """The job that has cores of a running job's nodes."""
-        return self._runs[job].guest
-
-    def hosts_of(self, job: int) -> dict[int, int]:
-        """The mates of a running job, and the nodes each of them holds."""
-        return self._runs[job].hosts
-
-    def cores_of(self, job: int) -> tuple[int, int]:
-        """A running job's cores on each of its own nodes, and on each of its mates'."""
-        run = self._runs[job]
-        if run.hosts:
-            return (self.cores if run.sharing.lends else run.cores), run.cores
-        return run.cores, 0
-
-    def ends_of(self, job: int) -> int:
-        """When a running job is predicted to end."""
-        return self._runs[job].ends
 
     def decide(self, now: int) -> list[int]:
         """The jobs that start now, in the order in which they were chosen."""
@@ -247,14 +131,6 @@ class SlowdownQueue(EasyQueue):
         started = self._pass(now, self.free + overdue, 0)
         self._fresh = self._fresh and not overdue
         return started
-
-    def _overdue(self, now: int) -> int:
-        """Nodes of jobs that end in this instant, by their limits."""
-        if not self.kills_at_limit or not self.running or self.running[0][0] > now:
-            return 0
-        runs = self._runs
-        ended = (entry for entry in self.running if entry[0] <= now)
-        return sum(own for _, job, own in ended if not runs[job].resized)
 
     def _in_order(self, now: int, free: int) -> list[int]:
         """Between two passes: those at the front of the queue, up to the first without room."""
@@ -375,8 +251,8 @@ class SlowdownQueue(EasyQueue):
 
     def _made(
         self, job: int, size: int, asked: int, now: int, *, cores: int, own: int, ends: int
-    ) -> _Run:
-        run = self._runs[job] = _Run(
+    ) -> CountedRun:
+        run = self._runs[job] = CountedRun(
             job=job,
             nodes=size,
             asked=asked,
@@ -399,62 +275,6 @@ class SlowdownQueue(EasyQueue):
         self._lenders.forget(job)
         self._priorities.pop(job, None)
 
-    def _inherit(self, guest: _Run, owner: _Run, now: int) -> None:
-        """An owner has ended before its guest, which gets its nodes."""
-        del guest.hosts[owner.job]
-        if guest.own:
-            self._drop(guest)
-        guest.own += owner.own
-        self._put(guest)
-        if guest.sharing.lends:
-            self.changed[guest.job] = None
-            if not guest.hosts:
-                self._set_cores(guest, self.cores, now)
-                self._join(guest)
-
-    def _set_cores(self, run: _Run, cores: int, now: int) -> None:
-        """A running job goes on with so many cores where it has least."""
-        self._advance(run, now)
-        run.cores, run.resized = cores, True
-        self._expect(run, now)
-        self.changed[run.job] = None
-
-    def _advance(self, run: _Run, now: int) -> None:
-        """What is left of a running job now."""
-        run.left = max(run.left - self._does(run, now - run.since), 0)
-        run.since = now
-
-    def _expect(self, run: _Run, now: int) -> None:
-        """When a running job is predicted to end."""
-        self._slowdowns -= run.slowdown
-        if run.own:
-            self._drop(run)
-        run.ends = self._predicted(run, now)
-        if run.own:
-            self._put(run)
-        self._slowdowns += run.slowdown
-
-    def _predicted(self, run: _Run, now: int) -> int:
-        """When it ends, if it has its cores until its guest ends, then all of its nodes."""
-        shared_until = self._runs[run.guest].ends if run.guest is not None else now
-        does = self._does(run, shared_until - now)
-        if run.guest is not None and run.left > does:
-            return shared_until + run.left - does
-        return now + takes(run.left, self.cores, run.cores, run.sharing.serial_ppm or 0)
-
-    def _does(self, run: _Run, time: int) -> int:
-        """What it does in a time with the cores it has, of its work on all of them."""
-        return work(time, self.cores, run.cores, run.sharing.serial_ppm or 0)
-
-    def _put(self, run: _Run) -> None:
-        entry = (run.ends, run.job, run.own)
-        insort(self.running, entry)
-        self._ends[run.job] = entry
-
-    def _drop(self, run: _Run) -> None:
-        entry = self._ends.pop(run.job)
-        del self.running[bisect_left(self.running, entry)]
-
     # Mates.
 
     def _let_lend(self) -> None:
@@ -464,26 +284,6 @@ class SlowdownQueue(EasyQueue):
                 self._join(run)
         self._new.clear()
         self._fresh = False
-
-    def _join(self, run: _Run) -> None:
-        """A job that has all its nodes to itself may lend."""
-        sharing = run.sharing
-        most = lent_at_most(self.rules.factor, self.cores, sharing.serial_ppm)
-        lends = min(most, self.cores - sharing.least)
-        if not sharing.lends or lends < 1 or run.hosts or run.cores < self.cores:
-            return
-        self._lenders.join(
-            Lender(
-                run.job,
-                run.own,
-                run.waited,
-                run.asked,
-                run.ends,
-                lends,
-                sharing.serial_ppm or 0,
-                sharing.power_uw,
-            )
-        )
 
     def _malleable(
         self,
@@ -600,15 +400,6 @@ class SlowdownQueue(EasyQueue):
         shadow, extra = self._shadow, max(self._extra, 0)
         return lambda takes: free if now + takes <= shadow else min(free, extra)
 
-    def _keeps_head(self, mates: tuple[int, ...], longer: int) -> bool:
-        """Whether the first that waits still has its nodes in time if these end later."""
-        late = 0
-        for mate in mates:
-            run = self._runs[mate]
-            if run.ends <= self._shadow < run.ends + longer:
-                late += run.own
-        return late <= self._extra
-
     def _static_end(
         self, size: int, asked: int, now: int, before: list[tuple[int, int, int]]
     ) -> int | None:
@@ -624,16 +415,3 @@ class SlowdownQueue(EasyQueue):
             self._mapped += 1
         start = profile.earliest(size, asked, now)
         return None if start is None else start + asked
-
-    def _profile(self, now: int) -> Profile:
-        """What will be free when, by the running jobs alone."""
-        profile = Profile(self.free, now)
-        times, free = profile.times, profile.free
-        for ends, _, own in self.running:
-            at = max(ends, now)
-            if at == times[-1]:
-                free[-1] += own
-            else:
-                times.append(at)
-                free.append(free[-1] + own)
-        return profile

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from wattfold.coordinator.simulation.experiments import families
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.slowdown_driven import curie, limits, models
 from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
@@ -25,6 +26,7 @@ _POLICIES = "wattfold.coordinator.policies."
 _SIMULATION = "wattfold.coordinator.simulation."
 _DECIDES = (
     "wattfold.contract",
+    "wattfold.coordinator.models.amdahl",
     *(
         _POLICIES + name
         for name in (
@@ -32,9 +34,11 @@ _DECIDES = (
             "easy",
             "reservations",
             "slowdown_driven_choice",
+            "slowdown_driven_counted",
             "slowdown_driven_lenders",
             "slowdown_driven_pool",
             "slowdown_driven_queue",
+            "slowdown_driven_rules",
         )
     ),
     *(
@@ -91,23 +95,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What one experiment came to."""
-
-    experiment: Experiment
-    plan: Plan
-    samples: Samples
-    judgements: tuple[Judgement, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What several experiments came to."""
-
-    plan: Plan
-    findings: tuple[Findings, ...]
-    totals: Totals
+Findings = families.Findings[Plan, Experiment]
+Evaluation = families.Evaluation[Plan, Experiment]
 
 
 def evaluate(
@@ -126,18 +115,16 @@ def evaluate(
     # The dear ones first, so that no core is left alone with one at the end.
     cases.sort(key=_order)
     samples, totals = _swept_by_limit(cases, store, backend, progress)
-    return Evaluation(
+    return families.judged_all(plan, experiments, _findings_of, samples, totals)
+
+
+def _findings_of(plan: Plan, experiment: Experiment, samples: Samples) -> Findings:
+    return Findings(
+        family=experiment,
+        title=experiment.title,
         plan=plan,
-        findings=tuple(
-            Findings(
-                experiment=experiment,
-                plan=plan,
-                samples=samples,
-                judgements=tuple(experiment.judgements(plan, samples)),
-            )
-            for experiment in experiments
-        ),
-        totals=totals,
+        samples=samples,
+        judgements=tuple(experiment.judgements(plan, samples)),
     )
 
 

@@ -42,8 +42,8 @@ def report_of(
         title="The evaluation of SD-Policy, run again",
         sections=[
             Section(
-                name=one.experiment.name,
-                title=one.experiment.title,
+                name=one.family.name,
+                title=one.title,
                 judgements=one.judgements,
                 table=_table(one),
                 draw=partial(draw, one),
@@ -71,7 +71,7 @@ def _table(findings: Findings) -> list[list[object]]:
     rows: list[list[object]] = [
         ["workload", "seed", "passes", "policy", "model", "first_jobs", *MEASURES]
     ]
-    for case in dict.fromkeys(findings.experiment.cases(findings.plan)):
+    for case in dict.fromkeys(findings.family.cases(findings.plan)):
         try:
             values = findings.samples.values(case)
         except MissingError:
