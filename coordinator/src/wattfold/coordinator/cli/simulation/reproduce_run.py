@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,8 @@ from wattfold.coordinator.cli.workloads.workload_options import expected_failure
 from wattfold.coordinator.simulation.experiments.report import Report, document
 from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress, progress_on
+
+_INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +60,25 @@ def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
         raise
     except OSError as error:
         raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def measured_by(program: str, path: Path, work: Path, words: Sequence[str], failed: str) -> None:
+    """Has trials on real programs write what they measure to a file, working in a folder.
+
+    They run as a program of their own, with their progress on standard error. ``failed``: what to
+    say then. Raises CliError, KeyboardInterrupt.
+    """
+    places = [f"--out={path.absolute()}", f"--work={work.absolute()}"]
+    # Ctrl-C is for the trials, which take it and have a site to end first.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = subprocess.run([sys.executable, "-m", program, *places, *words], check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if done.returncode == _INTERRUPTED:
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise CliError(f"{failed}, see above")
 
 
 def finish(session: Session, report: Report, written: Sequence[Path], folder: Path) -> None:
