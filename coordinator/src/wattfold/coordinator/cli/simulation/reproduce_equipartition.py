@@ -128,7 +128,6 @@ def _measured(folder: Path, *, quick: bool) -> Sequence[Section]:
         found = load(path) if path.is_file() else None
         if found is None or (found.quick and not quick):
             folder.mkdir(parents=True, exist_ok=True)
-            places = [f"--out={path.absolute()}", f"--work={(folder / 'real').absolute()}"]
-            run_trials(_TRIALS, [*places, *(["--quick"] if quick else [])])
+            run_trials(_TRIALS, path, folder / "real", ["--quick"] if quick else [])
             found = load(path)
     return sections(found, (draw_resizes, draw_residual, draw_sharing))

@@ -77,15 +77,17 @@ def finish(session: Session, report: Report, written: Sequence[Path], folder: Pa
         )
 
 
-def run_trials(module: str, arguments: Sequence[str]) -> None:
-    """Measures real programs, with progress on standard error. Raises CliError.
+def run_trials(module: str, out: Path, work: Path, options: Sequence[str] = ()) -> None:
+    """Has trials of real programs write what they measure to a file, working in a folder.
 
-    ``module`` is run as a program: it stands above the command, with the site that it starts.
+    ``module`` is run as a program: it stands above the command, with the site that it starts. Its
+    progress is on standard error. Raises CliError, KeyboardInterrupt.
     """
+    places = (f"--out={out.absolute()}", f"--work={work.absolute()}")
     # Ctrl-C is for the trials, which take it and have a site to end first.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        done = subprocess.run([sys.executable, "-m", module, *arguments], check=False)
+        done = subprocess.run([sys.executable, "-m", module, *places, *options], check=False)
     finally:
         signal.signal(signal.SIGINT, before)
     if done.returncode == _INTERRUPTED:

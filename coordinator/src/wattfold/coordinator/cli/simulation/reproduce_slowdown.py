@@ -183,10 +183,10 @@ def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
         found = load(path) if path.is_file() else None
         if found is None or (found.quick and not quick):
             folder.mkdir(parents=True, exist_ok=True)
-            places = {"--out": path.absolute(), "--work": (folder / "real").absolute(), **_built()}
-            options = [f"{name}={value}" for name, value in places.items()]
+            options = [f"{name}={value}" for name, value in _built().items()]
             options += ["--quick"] if quick else []
-            run_trials(_TRIAL, [*options, *([f"--seeds={seeds}"] if seeds else [])])
+            options += [f"--seeds={seeds}"] if seeds else []
+            run_trials(_TRIAL, path, folder / "real", options)
             found = load(path)
     return section(found, draw_shared)
 
