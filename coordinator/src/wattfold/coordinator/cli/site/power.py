@@ -11,7 +11,7 @@ from rich.text import Text
 
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.power_bar import power_bar
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import field_table
