@@ -28,6 +28,7 @@ from wattfold.coordinator.adapters.agent_calls import AgentSettings, FencedError
 from wattfold.coordinator.adapters.agent_link import AgentLink
 from wattfold.coordinator.adapters.agents import Agents
 from wattfold.coordinator.adapters.api import CoordinatorApi
+from wattfold.coordinator.adapters.budgets import AnnouncedLog
 from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
@@ -306,7 +307,9 @@ async def _wire(
     lag.start()
     stack.callback(lag.stop)
     outside_log = OutsideLog()
+    announced_log = AnnouncedLog(service.clock)
     service.listeners.append(lambda: outside_log.look(service.core.state))
+    service.listeners.append(lambda: announced_log.look(service.core.state))
     members = _members(config, service, agents, hooks, lag)
     members.follow_queues(config.queues)
     members.follow(config.nodes)

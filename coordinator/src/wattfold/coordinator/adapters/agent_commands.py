@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters import agent_messages as messages
 from wattfold.coordinator.adapters.agent_calls import AgentCalls, AgentSettings, FencedError, Hooks
 from wattfold.coordinator.adapters.journal import JournalError
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.adapters.launch_messages import launch_request
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import reports
@@ -175,7 +176,7 @@ class AgentCommands:
         if launch is None:
             self._hooks.post(missing)
             return
-        request = messages.launch_request(
+        request = launch_request(
             action,
             self._calls.header(action.request_id, action.cause),
             launch,

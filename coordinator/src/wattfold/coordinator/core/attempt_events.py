@@ -11,7 +11,8 @@ from wattfold.coordinator.core import reports, restart
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Requeue
 from wattfold.coordinator.core.following import immovable
 from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
-from wattfold.coordinator.core.job_events import begin_ending, rank_of
+from wattfold.coordinator.core.job_ends import begin_ending
+from wattfold.coordinator.core.job_events import rank_of
 from wattfold.coordinator.core.state import State
 
 _ENDABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)

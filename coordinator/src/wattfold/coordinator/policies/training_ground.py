@@ -179,7 +179,10 @@ class Ground:
         if menu is None:
             if len(self._menus) >= MENUS_KEPT:
                 self._menus.clear()
-            kinds, cap_uw = self.kinds, self.cap_uw
+            # Of nodes that it names alone: where nothing is known of those it is none of ours.
+            spec = view.spec
+            kinds = [kind for kind in self.kinds if not spec.among or self.named(spec, kind.number)]
+            cap_uw = self.cap_uw
             menu = tuple(one for kind in kinds for one in kind.configurations(view, cap_uw))
             self._menus[asked] = menu
         return menu
@@ -198,7 +201,7 @@ def trains(view: JobView) -> bool:
 def _asked(view: JobView) -> object:
     """All of a job that `Kind.configurations` goes by."""
     spec = view.spec
-    units = spec.least_size, view.greatest_size, spec.unit_cores, spec.exclusive
+    units = spec.least_size, view.greatest_size, spec.unit_cores, spec.exclusive, spec.among
     return *units, spec.unit_amounts, spec.features, spec.cap_uw, spec.levels, view.training
 
 

@@ -238,15 +238,19 @@ class _Rows:
         """All options so far, with what they cost."""
         tariff, begin_s = self._costs.tariff, self._calendar_s
         job, time_s = np.array(self._job, dtype=np.int64), np.array(self._time)
+        kind, power = np.array(self._kind, dtype=np.int64), np.array(self._power)
+        draws = [one.draw for one in self._ground.kinds]
+        alone = np.array([each.power_w(0, 0.0) for each in draws])[kind]
         rates = np.array(self._now_w) * tariff.rate_eur_s(1.0, begin_s)
         return Configurations(
             job=job,
-            kind=np.array(self._kind, dtype=np.int64),
+            kind=kind,
             node=np.array(self._node, dtype=np.int64),
             amounts=np.array(self._amounts, dtype=np.int64).reshape(-1, RESOURCES),
             power_uw=np.array(self._charge, dtype=np.int64),
             time_s=time_s,
-            cost_eur=tariff.cost_eur(np.array(self._power), begin_s, time_s),
+            cost_eur=tariff.cost_eur(power, begin_s, time_s),
+            node_eur=tariff.cost_eur(np.minimum(alone, power), begin_s, time_s),
             loss_eur=np.array(self._lost) * rates[job],
             last=np.array(self._last, dtype=np.bool_),
         )

@@ -56,6 +56,7 @@ def laid_out(
         # Those that must run come first, whatever is drawn: what they have is their own.
         "swap": np.where(jobs.must, 0.0, _swaps(jobs.weight, swap))[listed],
         "time": options.time_s,
+        "turn": options.turn_s,
         "cost": options.cost_eur,
         "own": options.own_eur,
         "all_postponed": [jobs.postponed_eur.sum()],

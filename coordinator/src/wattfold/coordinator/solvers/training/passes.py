@@ -65,6 +65,7 @@ class Layout(NamedTuple):
     swap: int
     """Probability with which a job changes places with the next."""
     time: int
+    turn: int
     cost: int
     own: int
     all_postponed: int
@@ -213,7 +214,7 @@ def put(at: Layout, ints: Any, reals: Any, job: int, option: int, node: int) -> 
     ints[at.on + node * at.gpus + ints[at.crowd + node]] = job
     ints[at.crowd + node] += 1
     enlist(at, ints, node)
-    ends, cost = reals[at.time + option], reals[at.cost + option]
+    ends, cost = reals[at.turn + option], reals[at.cost + option]
     first = reals[at.first_s + node]
     if ends < first or (ends == first and cost < reals[at.first_eur + node]):
         reals[at.first_s + node] = ends
@@ -244,7 +245,7 @@ def take_off(at: Layout, ints: Any, reals: Any, job: int) -> None:
         ints[at.on + row + kept] = other
         kept += 1
         ends, cost = (
-            reals[at.time + ints[at.option + other]],
+            reals[at.turn + ints[at.option + other]],
             reals[at.cost + ints[at.option + other]],
         )
         if ends < first or (ends == first and cost < cheapest):
@@ -266,7 +267,7 @@ def take_off(at: Layout, ints: Any, reals: Any, job: int) -> None:
 
 def added(at: Layout, reals: Any, job: int, option: int, node: int) -> float:
     """By how much the objective changes when a job that waits runs so."""
-    ends, cost = reals[at.time + option], reals[at.cost + option]
+    ends, cost = reals[at.turn + option], reals[at.cost + option]
     first = reals[at.first_s + node]
     more = reals[at.own + option] - reals[at.postponed + job]
     if ends < first or (ends == first and cost < reals[at.first_eur + node]):
