@@ -31,6 +31,7 @@ from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import JobSpec, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -96,7 +97,7 @@ class Site:
     def renew(self, index: int) -> None:
         node = self.core.state.nodes[NodeId(f"n{index}")]
         request = node.lease_request
-        self.send(ev.LeaseRenewed(node_id=node.node_id, request_id=request, caps=(AT_FLOOR,)))
+        self.send(reports.LeaseRenewed(node_id=node.node_id, request_id=request, caps=(AT_FLOOR,)))
 
     def plan(self) -> None:
         """A round in which one job has a new reason to wait."""

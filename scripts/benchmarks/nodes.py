@@ -5,11 +5,12 @@ from __future__ import annotations
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
 
 S, W = 1_000_000_000, 1_000_000
 ZONE = ZoneName("package-0")
-AT_FLOOR = ev.ZoneReading(zone=ZONE, cap_uw=40 * W)
+AT_FLOOR = reports.ZoneReading(zone=ZONE, cap_uw=40 * W)
 
 
 def coming_up(node_id: NodeId, cores: int, base_uw: int) -> tuple[ev.Event, ev.Event]:
@@ -26,5 +27,5 @@ def coming_up(node_id: NodeId, cores: int, base_uw: int) -> tuple[ev.Event, ev.E
     spec = NodeSpec(node_id=node_id, cpus=cpus, zones=(zone,), base_power_uw=base_uw)
     return (
         ev.NodeRegistered(node_id=node_id, address="x"),
-        ev.NodeConnected(spec=spec, caps=(AT_FLOOR,), processes=()),
+        reports.NodeConnected(spec=spec, caps=(AT_FLOOR,), processes=()),
     )

@@ -33,13 +33,15 @@ from pathlib import Path
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
-from wattfold.coordinator.adapters.agents import AgentLink, AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_link import AgentLink
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.observations import NodeSample
 from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode
 from wattfold.shims.locate import find_omp_shim
 
@@ -85,7 +87,9 @@ class News:
                 event = await self.events.get()
                 if isinstance(event, kind):
                     return event
-                if isinstance(event, ev.LaunchFailed | ev.MaskFailed | ev.ProcessEnded):
+                if isinstance(
+                    event, reports.LaunchFailed | reports.MaskFailed | reports.ProcessEnded
+                ):
                     raise BenchmarkError(f"unexpected: {event}")
 
     async def team(self, size: int) -> None:
@@ -153,14 +157,16 @@ async def contact(address: str, news: News) -> AsyncIterator[AgentLink]:
 
 async def uncap(link: AgentLink, news: News) -> None:
     """Takes a lease for the whole measurement and sets all caps to the greatest."""
-    connected = await news.wait(ev.NodeConnected)
-    assert isinstance(connected, ev.NodeConnected)
+    connected = await news.wait(reports.NodeConnected)
+    assert isinstance(connected, reports.NodeConnected)
     caps = tuple((ZoneName(z.name), z.cap_uw_max) for z in connected.spec.zones if z.can_cap)
     hour_ns = 3_600_000_000_000
-    link.perform(act.RenewLease(node_id=NODE, duration_ns=hour_ns, request_id="lease", cause="b"))
-    await news.wait(ev.LeaseRenewed)
-    link.perform(act.SetCaps(node_id=NODE, caps=caps, request_id="caps", cause="b"))
-    await news.wait(ev.CapsAnswered)
+    link.commands.perform(
+        act.RenewLease(node_id=NODE, duration_ns=hour_ns, request_id="lease", cause="b")
+    )
+    await news.wait(reports.LeaseRenewed)
+    link.commands.perform(act.SetCaps(node_id=NODE, caps=caps, request_id="caps", cause="b"))
+    await news.wait(reports.CapsAnswered)
 
 
 async def launch(link: AgentLink, news: News, program: Path, cpus: CpuSet, home: Path) -> None:
@@ -175,7 +181,7 @@ async def launch(link: AgentLink, news: News, program: Path, cpus: CpuSet, home:
         size_max=len(cpus),
         mode=ResizeMode.TEAM,
     )
-    link.perform(
+    link.commands.perform(
         act.Launch(
             node_id=NODE,
             job_id=JOB,
@@ -188,7 +194,7 @@ async def launch(link: AgentLink, news: News, program: Path, cpus: CpuSet, home:
             cause="b",
         )
     )
-    await news.wait(ev.JobLaunched)
+    await news.wait(reports.JobLaunched)
     await news.team(len(cpus))
 
 
@@ -198,10 +204,10 @@ async def change(link: AgentLink, news: News, number: int, cpus: CpuSet) -> floa
         node_id=NODE, job_id=JOB, cpus=cpus, request_id=f"mask-{number}", cause="b"
     )
     start_ns = time.perf_counter_ns()
-    link.perform(action)
-    confirmed = await news.wait(ev.MaskConfirmed)
+    link.commands.perform(action)
+    confirmed = await news.wait(reports.MaskConfirmed)
     taken_ms = (time.perf_counter_ns() - start_ns) / 1e6
-    assert isinstance(confirmed, ev.MaskConfirmed)
+    assert isinstance(confirmed, reports.MaskConfirmed)
     if confirmed.confined or confirmed.cpus != cpus:
         raise BenchmarkError(f"change {number} to {cpus}: {confirmed}")
     return taken_ms

@@ -34,6 +34,7 @@ from wattfold.coordinator.adapters.planning import Proposal, propose
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -117,7 +118,7 @@ class Site:
         self.feed.note(changes)
         for action in actions:
             if isinstance(action, act.Launch):
-                self.send(ev.JobLaunched(node_id=action.node_id, job_id=action.job_id, pid=1))
+                self.send(reports.JobLaunched(node_id=action.node_id, job_id=action.job_id, pid=1))
 
     def submit(self) -> None:
         self.number += 1

@@ -202,7 +202,9 @@ def _digest(*parts: object) -> str:
             digest.update(str(part).encode())
             continue
         for name in sorted(part.__slots__):
-            digest.update(name.encode() + getattr(part, name).tobytes())
+            values = getattr(part, name)
+            if values is not None:  # A column that this run has none of.
+                digest.update(name.encode() + values.tobytes())
     return digest.hexdigest()
 
 

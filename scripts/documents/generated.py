@@ -45,9 +45,10 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def members(path: Path, union: str) -> Iterator[tuple[str, str]]:
-    """The classes of a union that a module defines, and what their docstrings say first."""
+def members(path: Path, union: str, *others: Path) -> Iterator[tuple[str, str]]:
+    """The classes of a union that a module and others define, what their docstrings say first."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
+    body += [node for other in others for node in ast.parse(other.read_text(encoding="utf-8")).body]
     [chosen] = [
         {name.id for name in ast.walk(node.value) if isinstance(name, ast.Name)}
         for node in body
@@ -79,7 +80,7 @@ def transient() -> set[str]:
 
 def events() -> str:
     """Every event: what it says, who makes it."""
-    known = list(members(CORE / "events.py", "Event"))
+    known = list(members(CORE / "events.py", "Event", CORE / "reports.py"))
     sources = [*sorted((COORDINATOR / "adapters").glob("*.py")), COORDINATOR / "app.py"]
     made_in = makers([name for name, _ in known], [*sources, *sorted(CORE.glob("*.py"))])
     late = transient()

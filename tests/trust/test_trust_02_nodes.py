@@ -11,9 +11,8 @@ from unit.core.stage import Stage, W, caps, leave, reading, renew, running, term
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.node_views import ending_reason
-from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import leave as leaving
-from wattfold.coordinator.core import node_orders
+from wattfold.coordinator.core import node_orders, reports
 from wattfold.coordinator.core.events import NodeOrder
 from wattfold.coordinator.core.job import JobState
 from wattfold.coordinator.core.node import Duty
@@ -214,10 +213,10 @@ def test_a_node_that_has_left_and_is_resumed_out_of_reach_stays_charged(silent_f
 def test_limits_that_were_told_are_charged_and_not_the_greatest_cap() -> None:
     stage = Stage(200)
     stage.register("n0")
-    told = ev.ZoneReading(zone=reading(10).zone, cap_uw=10 * W, original_uw=35 * W)
+    told = reports.ZoneReading(zone=reading(10).zone, cap_uw=10 * W, original_uw=35 * W)
     stage.connect("n0")
     node = stage.core.state.nodes[N0]
-    stage.send(ev.NodeConnected(spec=node.spec, caps=(told,), processes=()))
+    stage.send(reports.NodeConnected(spec=node.spec, caps=(told,), processes=()))
     stage.leased("n0")
     assert stage.order("n0", NodeOrder.LEAVE) == [leave("n0")]
     assert stage.charge_w("n0") == 45

@@ -18,12 +18,8 @@ from unit.adapters.api_site import ApiSite
 from unit.core.stage import job_spec, node_spec, on, planning_round, reading
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agents import (
-    SILENT_AFTER_INTERVALS,
-    AgentLink,
-    AgentSettings,
-    Hooks,
-)
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_link import SILENT_AFTER_INTERVALS, AgentLink
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.learning import ProgressLearner
 from wattfold.coordinator.adapters.own_lag import OwnLag, Silence
@@ -31,6 +27,7 @@ from wattfold.coordinator.adapters.peers import own_account
 from wattfold.coordinator.adapters.pictures import Pictures
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.job import Job
 from wattfold.coordinator.core.plan import Plan
@@ -62,7 +59,7 @@ async def run_on(there: ApiSite, node: NodeId, job: str) -> None:
     """A node comes up and runs a job."""
     post, state = there.service.post, there.core.state
     post(ev.NodeRegistered(node_id=node, address="x"))
-    post(ev.NodeConnected(spec=node_spec(node), caps=(reading(10),), processes=()))
+    post(reports.NodeConnected(spec=node_spec(node), caps=(reading(10),), processes=()))
     post(ev.BudgetChanged(budget_uw=state.ledger.budget_uw))
     await there.service.request(ev.TimePassed())
     assignment = on(job, f"{node}:0-3")
@@ -70,7 +67,7 @@ async def run_on(there: ApiSite, node: NodeId, job: str) -> None:
         plan=Plan(assignments=(assignment,)), round=planning_round(state.solving)
     )
     post(plan)
-    post(ev.JobLaunched(node_id=node, job_id=JobId(job), pid=1))
+    post(reports.JobLaunched(node_id=node, job_id=JobId(job), pid=1))
     await there.service.request(ev.TimePassed())
 
 
@@ -337,7 +334,7 @@ async def _held_up(agent: TalkingAgent, address: str) -> None:
 
     def post(event: ev.Event) -> None:
         posted.append(event)
-        if isinstance(event, ev.NodeSilent):
+        if isinstance(event, reports.NodeSilent):
             silent.set()
 
     hooks = Hooks(

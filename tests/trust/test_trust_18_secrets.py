@@ -20,6 +20,7 @@ from wattfold.coordinator.adapters.journal_backup import back_up
 from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.service import replay
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Plan
 
@@ -37,7 +38,7 @@ async def start_job(bench: Bench, **fields: object) -> None:
     """A node comes, and the job is started on it."""
     service = bench.service
     service.post(ev.NodeRegistered(node_id=N0, address="x"))
-    service.post(ev.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=()))
+    service.post(reports.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=()))
     await service.request(submitted(**fields), LAUNCH)
     plan = Plan(assignments=(on("a", "n0:0-1"),))
     number = service.core.state.solving
@@ -57,7 +58,7 @@ def test_it_is_kept_until_the_job_runs_and_then_dropped(tmp_path: Path) -> None:
         await start_job(bench)
         assert "Launch" in bench.hands.kinds()
         assert bench.service.launch_data(A) == LAUNCH
-        bench.service.post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+        bench.service.post(reports.JobLaunched(node_id=N0, job_id=A, pid=1))
         await bench.settled()
         assert bench.service.launch_data(A) is None
         await scrubbed(bench)
@@ -69,10 +70,10 @@ def test_it_is_kept_until_the_job_runs_and_then_dropped(tmp_path: Path) -> None:
 def test_that_of_a_job_that_may_be_started_again_is_kept_until_its_end(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await start_job(bench, restartable=True)
-        bench.service.post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+        bench.service.post(reports.JobLaunched(node_id=N0, job_id=A, pid=1))
         await bench.service.request(ev.JobRequeueRequested(job_id=A))
         end = ended("a", 143, attempt=1)
-        bench.service.post(ev.ProcessEnded(node_id=N0, process=end))
+        bench.service.post(reports.ProcessEnded(node_id=N0, process=end))
         await bench.settled()
         assert bench.service.core.state.jobs[A].attempt == 2
         assert bench.service.launch_data(A) == LAUNCH
@@ -142,7 +143,7 @@ def test_a_backup_has_it_only_of_jobs_that_may_start(tmp_path: Path) -> None:
         await start_job(bench)
         waits = LaunchData(env=(("K", "of-the-one-that-waits"),))
         await bench.service.request(submitted("b", cap_uw=1), waits)
-        bench.service.post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+        bench.service.post(reports.JobLaunched(node_id=N0, job_id=A, pid=1))
         await bench.settled()
         await scrubbed(bench)
 

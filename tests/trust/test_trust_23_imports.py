@@ -52,8 +52,8 @@ PLANTS = (
     ),
     Plant(
         file=f"{COORDINATOR}/core/leave.py",
-        statement="from wattfold.coordinator.core import job_events",
-        told="core.job_events imports wattfold.coordinator.core.reconcile imports",
+        statement="from wattfold.coordinator.core import job_ends",
+        told="core.job_ends imports wattfold.coordinator.core.reconcile imports",
     ),
     Plant(
         file=f"{COORDINATOR}/core/charge.py",

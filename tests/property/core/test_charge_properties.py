@@ -12,7 +12,7 @@ from unit.core.stage import NODES, Stage, W, counted_as, job_spec, node_spec, pa
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.charge import (
     CAP_STEP_UW,
     assigned_uw,
@@ -120,10 +120,12 @@ def stage_of(specs: list[NodeSpec], budget_uw: int) -> Stage:
     stage = Stage(budget_uw / W)
     for spec in specs:
         stage.register(spec.node_id)
-        caps = tuple(ev.ZoneReading(zone=z.name, cap_uw=z.floor_uw, error="") for z in spec.zones)
-        stage.send(ev.NodeConnected(spec=spec, caps=caps, processes=()))
+        caps = tuple(
+            reports.ZoneReading(zone=z.name, cap_uw=z.floor_uw, error="") for z in spec.zones
+        )
+        stage.send(reports.NodeConnected(spec=spec, caps=caps, processes=()))
         request = stage.core.state.nodes[spec.node_id].lease_request
-        stage.send(ev.LeaseRenewed(node_id=spec.node_id, request_id=request, caps=caps))
+        stage.send(reports.LeaseRenewed(node_id=spec.node_id, request_id=request, caps=caps))
     return stage
 
 
@@ -140,10 +142,11 @@ def commit(stage: Stage, plan: Plan) -> None:
             sent = {n: z.pending_uw for n, z in account.zones.items() if z.pending_uw is not None}
             if sent:
                 caps = tuple(
-                    ev.ZoneReading(zone=name, cap_uw=cap, error="") for name, cap in sent.items()
+                    reports.ZoneReading(zone=name, cap_uw=cap, error="")
+                    for name, cap in sent.items()
                 )
                 stage.send(
-                    ev.CapsAnswered(node_id=node_id, request_id=node.caps_request, caps=caps)
+                    reports.CapsAnswered(node_id=node_id, request_id=node.caps_request, caps=caps)
                 )
 
 

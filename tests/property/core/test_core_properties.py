@@ -16,8 +16,9 @@ from unit.core.stage import node_spec as plain_node
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
+from wattfold.coordinator.core import budget_events, node_orders, reach, reports
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import node_orders, reach
+from wattfold.coordinator.core.announced import coming_uw
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import (
     Assignment,
@@ -218,7 +219,7 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(node=st.sampled_from(NODES), power_w=st.sampled_from([0, 0, 20, 55, 90]))
     def measure(self, node: NodeId, power_w: int) -> None:
         powers = ((PACKAGE, power_w * W),) if power_w else ()
-        self.stage.send(ev.CapsNotHeld(node_id=node, powers_uw=powers))
+        self.stage.send(reports.CapsNotHeld(node_id=node, powers_uw=powers))
         account = self.state.ledger.accounts.get(node)
         assert account is None or not power_w or account.zones[PACKAGE].charge_uw >= power_w * W
 
@@ -249,7 +250,7 @@ class AnyEvents(RuleBasedStateMachine):
         vacated = bool(known and known.reach) and not rank.moving_to
         if done and known and known.reach:
             self.stage.send(
-                ev.MaskConfirmed(
+                reports.MaskConfirmed(
                     node_id=node,
                     job_id=job,
                     cpus=rank.moving_to,
@@ -262,7 +263,7 @@ class AnyEvents(RuleBasedStateMachine):
         elif done:
             self.stage.mask_is(node, job, str(rank.moving_to))
         else:
-            self.stage.send(ev.MaskFailed(node_id=node, job_id=job, reason="x"))
+            self.stage.send(reports.MaskFailed(node_id=node, job_id=job, reason="x"))
 
     @rule(job=st.sampled_from(JOBS), size=st.integers(0, 9))
     def wish(self, job: JobId, size: int) -> None:
@@ -359,7 +360,9 @@ class AnyEvents(RuleBasedStateMachine):
             rank = job.ranks.get(node)
             assert rank is None or rank.pid != GHOST_PID, "taken for the present attempt"
 
-    def ghosts(self, node: NodeId, there: list[ev.ProcessReading]) -> list[ev.ProcessReading]:
+    def ghosts(
+        self, node: NodeId, there: list[reports.ProcessReading]
+    ) -> list[reports.ProcessReading]:
         """Processes of attempts that were given up, on cores that are nobody's."""
         free = set(range(4)).difference(*(set(reading.cpus) for reading in there))
         found = []
@@ -378,6 +381,15 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(budget_w=st.integers(60, 300))
     def budget(self, budget_w: int) -> None:
         self.stage.budget(budget_w, deadline_s=3)
+
+    @rule(budget_w=st.integers(60, 300), in_s=st.sampled_from([0.5, 5, 20, 40]))
+    def announce(self, budget_w: int, in_s: float) -> None:
+        at_ns = self.stage.now_ns + round(in_s * S)
+        self.stage.send(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=budget_w * W))
+
+    @rule(number=st.integers(1, 4))
+    def take_back(self, number: int) -> None:
+        self.stage.send(ev.BudgetCancelled(number=number))
 
     @rule()
     def restart(self) -> None:
@@ -414,6 +426,10 @@ class AnyEvents(RuleBasedStateMachine):
         ledger = self.state.ledger
         excused = ledger.over_deadline_ns or ledger.in_breach
         assert ledger.committed_uw <= ledger.budget_uw or excused
+        now_ns, announced = self.stage.now_ns, self.state.announced
+        assert all(one.at_ns > now_ns for one in announced), "whose time has come is in force"
+        lead_ns = budget_events.lead_ns(self.state)
+        assert ledger.coming_uw == coming_uw(announced, now_ns, lead_ns)
         for node in self.state.nodes.values():
             account = ledger.accounts.get(node.node_id)
             if node.duty is Duty.LEFT:

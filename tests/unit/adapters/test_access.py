@@ -23,10 +23,10 @@ from wattfold.coordinator.adapters.access_settings import (
     check_folders,
     looked_up,
 )
-from wattfold.coordinator.adapters.agent_messages import launch_request
 from wattfold.coordinator.adapters.codec import dump_event, load_event
 from wattfold.coordinator.adapters.config import ConfigError, load
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.adapters.launch_messages import launch_request
 from wattfold.coordinator.adapters.ownership import (
     PUBLIC,
     PUBLIC_OF_SPEC,

@@ -13,11 +13,13 @@ import grpc
 import pytest
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agents import AgentLink, AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agent_link import AgentLink
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
 
@@ -122,9 +124,11 @@ def test_an_order_to_end_a_job_that_is_not_heard_is_told_of(
     agent.end = lambda context: answer(agent, context)
 
     async def test(link: AgentLink, posted: Posted) -> None:
-        link.perform(act.Terminate(node_id=N0, job_id=A, request_id="1", cause="", attempt=2))
+        link.commands.perform(
+            act.Terminate(node_id=N0, job_id=A, request_id="1", cause="", attempt=2)
+        )
         event = await posted.get()
-        assert isinstance(event, ev.TerminateFailed)
+        assert isinstance(event, reports.TerminateFailed)
         assert (event.job_id, event.attempt, event.refused) == ("a", 2, is_refused)
         assert event.reason
 
@@ -142,13 +146,13 @@ def test_an_end_that_was_not_forgotten_is_told_again(
         ends = 0
         while not agent.forgotten:
             event = await posted.get()
-            if isinstance(event, ev.ProcessEnded):
+            if isinstance(event, reports.ProcessEnded):
                 ends += 1
                 forget = act.ForgetProcess(
                     node_id=N0, job_id=A, request_id=f"{ends}", cause="", attempt=2
                 )
-                link.perform(forget)
-                await asyncio.gather(*link._commands)
+                link.commands.perform(forget)
+                await asyncio.gather(*link.commands._under_way)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert (ends, agent.forgotten) == (3, [2])

@@ -14,6 +14,7 @@ from wattfold.coordinator.adapters.journal import Journal
 from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, whole
 from wattfold.coordinator.adapters.service import CHECKPOINT_EVERY, replay
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import State
 from wattfold.coordinator.models.forecast import Asked
@@ -41,7 +42,7 @@ def test_a_checkpoint_beside_the_loop_is_the_state_with_all_that_travels(tmp_pat
             state = site.core.state
             made = BesideTheLoop(feed, site.journal, site.service.clock, state)
             site.service.post(ev.NodeRegistered(node_id=N0, address="x"))
-            connected = ev.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=())
+            connected = reports.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=())
             site.service.post(connected)
             for name in "abc":
                 await site.service.request(submitted(name))

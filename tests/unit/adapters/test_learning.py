@@ -18,6 +18,7 @@ from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Ob
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind, JobSpec
 from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -89,11 +90,11 @@ class Site:
     async def start(self) -> None:
         post = self.service.post
         post(ev.NodeRegistered(node_id=N0, address="x"))
-        post(ev.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=()))
+        post(reports.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=()))
         post(ev.JobSubmitted(job_id=A, spec=self.spec))
         await self.settle()
         await self.plan(on("a", "n0:0-3", cap_w=40))
-        post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+        post(reports.JobLaunched(node_id=N0, job_id=A, pid=1))
         await self.settle()
 
     async def plan(self, assignment: Assignment) -> None:
@@ -106,8 +107,8 @@ class Site:
         await self.settle()
 
     async def end(self) -> None:
-        reading = ev.ProcessReading(job_id=A, running=False, pid=1, cpus=node_spec().cpus)
-        self.service.post(ev.ProcessEnded(node_id=N0, process=reading))
+        reading = reports.ProcessReading(job_id=A, running=False, pid=1, cpus=node_spec().cpus)
+        self.service.post(reports.ProcessEnded(node_id=N0, process=reading))
         await self.settle()
         await self.learner.idle()
         await self.settle()
@@ -175,12 +176,12 @@ async def levelled(site: Site, dram_w: int) -> None:
     spec = node_spec(zones=(package(), drams))
     post = site.service.post
     post(ev.NodeRegistered(node_id=N0, address="x"))
-    post(ev.NodeConnected(spec=spec, caps=(reading(10), reading(5, "dram-0")), processes=()))
+    post(reports.NodeConnected(spec=spec, caps=(reading(10), reading(5, "dram-0")), processes=()))
     post(ev.JobSubmitted(job_id=A, spec=site.spec))
     await site.settle()
     levels = Levels(dram_uw=dram_w * 10**6)
     await site.plan(replace(on("a", "n0:0-3", cap_w=40), levels=levels))
-    post(ev.JobLaunched(node_id=N0, job_id=A, pid=1))
+    post(reports.JobLaunched(node_id=N0, job_id=A, pid=1))
     await site.settle()
     for second in range(6):
         site.learner.take(sample(second, regions=100 * second))
@@ -223,7 +224,7 @@ async def two_sizes(site: Site) -> None:
         site.learner.take(sample(second, regions=100 * second))
     await site.plan(on("a", "n0:0-1", cap_w=40))
     site.service.post(
-        ev.MaskConfirmed(node_id=N0, job_id=A, cpus=CpuSet.parse("0-1"), confined=False)
+        reports.MaskConfirmed(node_id=N0, job_id=A, cpus=CpuSet.parse("0-1"), confined=False)
     )
     await site.settle()
     for second in range(6):

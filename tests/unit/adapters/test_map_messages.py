@@ -7,9 +7,10 @@ from unit.core.stage import node_spec as core_node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import launch_request, node_spec, sample
+from wattfold.coordinator.adapters.agent_messages import node_spec, sample
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.adapters.launch_messages import launch_request
 from wattfold.coordinator.adapters.map_views import statements
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.views import job_message, node_message

@@ -9,8 +9,8 @@ from unit.core.stage import job_spec
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import launch_request
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.adapters.launch_messages import launch_request
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core.job import ResizeMode, SizeUnit
 from wattfold.v1 import common_pb2

@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.journal import Journal, JournalError
 from wattfold.coordinator.adapters.service import CHECKPOINT_EVERY, Service, replay
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.plan import Plan
 
@@ -105,8 +106,8 @@ def big(name: str) -> ev.JobSubmitted:
     return ev.JobSubmitted(job_id=JobId(name), spec=spec)
 
 
-def connected() -> ev.NodeConnected:
-    return ev.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=())
+def connected() -> reports.NodeConnected:
+    return reports.NodeConnected(spec=node_spec(), caps=(reading(10),), processes=())
 
 
 def test_a_request_is_on_disk_and_handled_when_it_is_acknowledged(tmp_path: Path) -> None:
@@ -137,12 +138,12 @@ def test_what_is_done_is_on_disk_first(tmp_path: Path) -> None:
             plan=Plan(assignments=(on("a", "n0:0-3"),)), round=planning_round(solving)
         )
         service.post(proposed)
-        service.post(ev.JobLaunched(node_id=N0, job_id=JobId("a"), pid=7))
+        service.post(reports.JobLaunched(node_id=N0, job_id=JobId("a"), pid=7))
         await bench.settled()
         lease = service.core.state.nodes[N0].lease_request
         bench.hands.done.clear()
         # Nobody waits for a renewal, but the raise that follows must not be forgotten.
-        service.post(ev.LeaseRenewed(node_id=N0, request_id=lease, caps=(reading(10),)))
+        service.post(reports.LeaseRenewed(node_id=N0, request_id=lease, caps=(reading(10),)))
         await bench.settled()
         assert bench.hands.kinds() == ["SetCaps"]
         assert bench.hands.done[0][1] == 0, "the event was not on disk"
@@ -185,14 +186,14 @@ def test_processes_are_not_forgotten_before_their_end_is_on_disk(tmp_path: Path)
         await service.request(submitted("a", held=True))
         bench.disk_is_full(True)
         service.post(ev.NodeRegistered(node_id=NodeId("n1"), address="y" * 100_000))
-        ended = ev.ProcessReading(
+        ended = reports.ProcessReading(
             job_id=JobId("a"), running=False, pid=1, cpus=node_spec().cpus, message="z" * 100_000
         )
-        service.post(ev.ProcessEnded(node_id=N0, process=ended))
+        service.post(reports.ProcessEnded(node_id=N0, process=ended))
         await bench.settled()
         assert "ForgetProcess" not in bench.hands.kinds()
         bench.disk_is_full(False)
-        service.post(ev.ProcessEnded(node_id=N0, process=ended))
+        service.post(reports.ProcessEnded(node_id=N0, process=ended))
         await bench.settled()
         assert bench.hands.kinds().count("ForgetProcess") == 1
 

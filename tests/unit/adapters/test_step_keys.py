@@ -8,8 +8,9 @@ import pytest
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import launch_request, node_spec
+from wattfold.coordinator.adapters.agent_messages import node_spec
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.adapters.launch_messages import launch_request
 from wattfold.coordinator.adapters.step_keys import (
     SECRET_NAME,
     StepSecretError,

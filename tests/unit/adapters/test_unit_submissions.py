@@ -11,9 +11,9 @@ from unit.policies.snapshots import node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import launch_request
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.launch_data import LaunchData
+from wattfold.coordinator.adapters.launch_messages import launch_request
 from wattfold.coordinator.adapters.possible import check_possible
 from wattfold.coordinator.adapters.profiles import profile_from
 from wattfold.coordinator.adapters.queues import queued

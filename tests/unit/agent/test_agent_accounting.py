@@ -19,6 +19,7 @@ class Node:
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
+        self.orders = self
         self.energy_uj = 0
         self.used_ns = 0
 

@@ -15,6 +15,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
@@ -93,20 +94,20 @@ def on(job: str, *places: str, cap_w: float = MAX_W, total_s: float = 0.0) -> As
     )
 
 
-def running(job: str, cpus: str, **fields: Any) -> ev.ProcessReading:
-    return ev.ProcessReading(
+def running(job: str, cpus: str, **fields: Any) -> reports.ProcessReading:
+    return reports.ProcessReading(
         job_id=JobId(job), running=True, pid=7, cpus=CpuSet.parse(cpus), **fields
     )
 
 
-def ended(job: str, exit_code: int = 0, **fields: Any) -> ev.ProcessReading:
-    return ev.ProcessReading(
+def ended(job: str, exit_code: int = 0, **fields: Any) -> reports.ProcessReading:
+    return reports.ProcessReading(
         job_id=JobId(job), running=False, pid=7, cpus=CpuSet(), exit_code=exit_code, **fields
     )
 
 
-def reading(cap_w: float, zone: str = PACKAGE, error: str = "") -> ev.ZoneReading:
-    return ev.ZoneReading(zone=ZoneName(zone), cap_uw=round(cap_w * W), error=error)
+def reading(cap_w: float, zone: str = PACKAGE, error: str = "") -> reports.ZoneReading:
+    return reports.ZoneReading(zone=ZoneName(zone), cap_uw=round(cap_w * W), error=error)
 
 
 # What the core may want done, without ids.
@@ -193,12 +194,14 @@ class Stage:
         self,
         spec: NodeSpec | str,
         cap_w: float = FLOOR_W,
-        processes: tuple[ev.ProcessReading, ...] = (),
+        processes: tuple[reports.ProcessReading, ...] = (),
         left: bool = False,
     ) -> list[act.Action]:
         known = node_spec(spec) if isinstance(spec, str) else spec
         return self.send(
-            ev.NodeConnected(spec=known, caps=(reading(cap_w),), processes=processes, left=left)
+            reports.NodeConnected(
+                spec=known, caps=(reading(cap_w),), processes=processes, left=left
+            )
         )
 
     def up(self, *names: str) -> None:
@@ -211,7 +214,7 @@ class Stage:
     def leased(self, node: str, cap_w: float = FLOOR_W) -> list[act.Action]:
         request = self.core.state.nodes[NodeId(node)].lease_request
         return self.send(
-            ev.LeaseRenewed(node_id=NodeId(node), request_id=request, caps=(reading(cap_w),))
+            reports.LeaseRenewed(node_id=NodeId(node), request_id=request, caps=(reading(cap_w),))
         )
 
     def submit(self, job: str, spec: JobSpec | None = None, **fields: Any) -> list[act.Action]:
@@ -234,7 +237,7 @@ class Stage:
     def caps_are(self, node: str, cap_w: float, error: str = "") -> list[act.Action]:
         request = self.core.state.nodes[NodeId(node)].caps_request
         return self.send(
-            ev.CapsAnswered(
+            reports.CapsAnswered(
                 node_id=NodeId(node), request_id=request, caps=(reading(cap_w, error=error),)
             )
         )
@@ -242,18 +245,18 @@ class Stage:
     def caps_lost(self, node: str) -> list[act.Action]:
         request = self.core.state.nodes[NodeId(node)].caps_request
         return self.send(
-            ev.CapsUnconfirmed(node_id=NodeId(node), request_id=request, reason="lost")
+            reports.CapsUnconfirmed(node_id=NodeId(node), request_id=request, reason="lost")
         )
 
     def mask_is(self, node: str, job: str, cpus: str) -> list[act.Action]:
         return self.send(
-            ev.MaskConfirmed(
+            reports.MaskConfirmed(
                 node_id=NodeId(node), job_id=JobId(job), cpus=CpuSet.parse(cpus), confined=False
             )
         )
 
     def launched(self, node: str, job: str) -> list[act.Action]:
-        launched = ev.JobLaunched(
+        launched = reports.JobLaunched(
             node_id=NodeId(node), job_id=JobId(job), pid=7, attempt=self.attempt(job)
         )
         return self.send(launched)
@@ -265,7 +268,7 @@ class Stage:
 
     def launch_failed(self, node: str, job: str, permanent: bool) -> list[act.Action]:
         return self.send(
-            ev.LaunchFailed(
+            reports.LaunchFailed(
                 node_id=NodeId(node), job_id=JobId(job), reason="no", permanent=permanent
             )
         )
@@ -278,13 +281,13 @@ class Stage:
             "attempt": self.attempt(job),
         }
         if suspended is None:
-            return self.send(ev.SuspensionFailed(reason="no", **about))
-        return self.send(ev.SuspensionConfirmed(suspended=suspended, **about))
+            return self.send(reports.SuspensionFailed(reason="no", **about))
+        return self.send(reports.SuspensionConfirmed(suspended=suspended, **about))
 
     def terminate_failed(self, node: str, job: str, refused: bool = False) -> list[act.Action]:
         """An order to end a job got no answer, or one that it is not there."""
         return self.send(
-            ev.TerminateFailed(
+            reports.TerminateFailed(
                 node_id=NodeId(node),
                 job_id=JobId(job),
                 reason="no",
@@ -297,10 +300,10 @@ class Stage:
         self, node: str, job: str, exit_code: int = 0, **fields: Any
     ) -> list[act.Action]:
         reading = ended(job, exit_code, attempt=self.attempt(job), **fields)
-        return self.send(ev.ProcessEnded(node_id=NodeId(node), process=reading))
+        return self.send(reports.ProcessEnded(node_id=NodeId(node), process=reading))
 
     def silent(self, node: str) -> list[act.Action]:
-        return self.send(ev.NodeSilent(node_id=NodeId(node), reason="cut"))
+        return self.send(reports.NodeSilent(node_id=NodeId(node), reason="cut"))
 
     def cancel(self, job: str, force: bool = False) -> list[act.Action]:
         return self.send(ev.JobCancelRequested(job_id=JobId(job), force=force))
@@ -312,7 +315,7 @@ class Stage:
         """The answer to a command to leave that is under way."""
         request = self.core.state.nodes[NodeId(node)].caps_request
         return self.send(
-            ev.LeaveAnswered(
+            reports.LeaveAnswered(
                 node_id=NodeId(node), request_id=request, caps=(reading(cap_w, error=error),)
             )
         )
@@ -320,7 +323,9 @@ class Stage:
     def leave_failed(self, node: str, refused: bool = False) -> list[act.Action]:
         request = self.core.state.nodes[NodeId(node)].caps_request
         return self.send(
-            ev.LeaveFailed(node_id=NodeId(node), request_id=request, reason="no", refused=refused)
+            reports.LeaveFailed(
+                node_id=NodeId(node), request_id=request, reason="no", refused=refused
+            )
         )
 
     def budget(self, budget_w: float, deadline_s: float = 0) -> list[act.Action]:

@@ -25,6 +25,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.events import NodeOrder
 from wattfold.coordinator.core.job import JobState
 
@@ -157,7 +158,7 @@ def test_what_a_lost_node_still_runs_is_ended_before_the_job_may_start() -> None
     assert not launches(stage.plan(on("a", "n1:0-1", cap_w=10)))
     resumed = stage.order("n0", NodeOrder.RESUME)
     assert replace(terminate("n0", "a"), attempt=0) in resumed
-    stage.send(ev.ProcessEnded(node_id=NodeId("n0"), process=ended("a", 143, attempt=1)))
+    stage.send(reports.ProcessEnded(node_id=NodeId("n0"), process=ended("a", 143, attempt=1)))
     assert len(stage.core.snapshot(stage.now_ns).jobs) == 1
     assert launches(start(stage, "n1:0-1"))[0].attempt == 2
 
@@ -183,7 +184,7 @@ def test_an_old_process_beside_the_new_attempt_is_ended_and_never_taken_for_it()
     stage.order("n0", NodeOrder.RESUME)
     out = stage.connect("n0", 10, (running("a", "0-1", attempt=1),))
     assert replace(terminate("n0", "a"), attempt=1) in out
-    gone = ev.ProcessEnded(node_id=NodeId("n0"), process=ended("a", 0, attempt=1))
+    gone = reports.ProcessEnded(node_id=NodeId("n0"), process=ended("a", 0, attempt=1))
     assert stage.send(gone)[0] == forget("n0", "a")
     job = stage.job("a")
     assert (job.state, list(job.ranks)) == (JobState.RUNNING, ["n1"])
@@ -224,17 +225,17 @@ def test_answers_about_an_earlier_attempt_change_nothing() -> None:
     before = codec.dump_state(stage.core.state)
     node, job = NodeId("n0"), JobId("a")
     late = [
-        ev.LaunchFailed(node_id=node, job_id=job, reason="x", permanent=True, attempt=1),
-        ev.MaskConfirmed(
+        reports.LaunchFailed(node_id=node, job_id=job, reason="x", permanent=True, attempt=1),
+        reports.MaskConfirmed(
             node_id=node, job_id=job, cpus=CpuSet.parse("3"), confined=True, attempt=1
         ),
-        ev.MaskFailed(node_id=node, job_id=job, reason="x", attempt=1),
-        ev.SuspensionConfirmed(node_id=node, job_id=job, suspended=True, attempt=1),
+        reports.MaskFailed(node_id=node, job_id=job, reason="x", attempt=1),
+        reports.SuspensionConfirmed(node_id=node, job_id=job, suspended=True, attempt=1),
     ]
     for event in late:
         assert stage.send(event) == []
     assert codec.dump_state(stage.core.state) == before
-    ghost = ev.JobLaunched(node_id=node, job_id=job, pid=9, attempt=1)
+    ghost = reports.JobLaunched(node_id=node, job_id=job, pid=9, attempt=1)
     assert stage.send(ghost) == [terminate("n0", "a")], "and what runs of it is ended"
 
 
@@ -312,7 +313,7 @@ def test_a_state_of_before_there_were_attempts_is_read() -> None:
 def test_events_of_before_there_were_attempts_are_read() -> None:
     body = '{"node_id": "n0", "job_id": "a", "pid": 7}'
     event = codec.load_event("JobLaunched", body)
-    assert event == ev.JobLaunched(node_id=NodeId("n0"), job_id=JobId("a"), pid=7, attempt=0)
+    assert event == reports.JobLaunched(node_id=NodeId("n0"), job_id=JobId("a"), pid=7, attempt=0)
 
 
 def test_what_attempts_have_used_is_kept() -> None:
@@ -323,7 +324,7 @@ def test_what_attempts_have_used_is_kept() -> None:
         used = ended(
             "a", 0, attempt=1, cpu_ns=3, core_ns=5, energy_uj=7, idle_energy_uj=2, gpu_energy_uj=4
         )
-        stage.send(ev.ProcessEnded(node_id=NodeId(node), process=used))
+        stage.send(reports.ProcessEnded(node_id=NodeId(node), process=used))
     (first,) = stage.job("a").attempts
     assert (first.cpu_ns, first.core_ns, first.energy_uj, first.idle_energy_uj) == (6, 10, 14, 4)
     assert first.gpu_energy_uj == 8

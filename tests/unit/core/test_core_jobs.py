@@ -25,6 +25,7 @@ from unit.core.stage import (
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import JobKind, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
@@ -104,7 +105,7 @@ def test_an_order_to_end_a_job_does_not_wait_for_a_mask_that_is_tried_again() ->
     stage.up("n0")
     stage.run_job("a", "n0:0-3")
     stage.plan(on("a", "n0:0-1"))
-    stage.send(ev.MaskFailed(node_id=N0, job_id=JobId("a"), reason="no"))
+    stage.send(reports.MaskFailed(node_id=N0, job_id=JobId("a"), reason="no"))
     assert stage.cancel("a") == [terminate("n0", "a")]
 
 

@@ -12,6 +12,7 @@ from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
 from wattfold.coordinator.core.job import Assignment, Job, JobSpec
 from wattfold.coordinator.core.levels import PLAIN, Levels
@@ -114,10 +115,10 @@ class Levelled(Stage):
         caps = (reading(10), reading(8, "dram-0"), reading(20, "gpu-1a"))
         for name in names:
             self.register(name)
-            self.send(ev.NodeConnected(spec=full(name), caps=caps, processes=()))
+            self.send(reports.NodeConnected(spec=full(name), caps=caps, processes=()))
             request = self.core.state.nodes[NodeId(name)].lease_request
             self.obey(
-                self.send(ev.LeaseRenewed(node_id=NodeId(name), request_id=request, caps=caps))
+                self.send(reports.LeaseRenewed(node_id=NodeId(name), request_id=request, caps=caps))
             )
 
     def obey(self, actions: list[act.Action]) -> None:
@@ -125,11 +126,13 @@ class Levelled(Stage):
         for action in actions:
             if isinstance(action, act.SetCaps):
                 node = self.core.state.nodes[action.node_id]
-                caps = tuple(ev.ZoneReading(zone=name, cap_uw=cap) for name, cap in action.caps)
+                caps = tuple(
+                    reports.ZoneReading(zone=name, cap_uw=cap) for name, cap in action.caps
+                )
                 request_id = node.caps_request
                 self.obey(
                     self.send(
-                        ev.CapsAnswered(node_id=node.node_id, request_id=request_id, caps=caps)
+                        reports.CapsAnswered(node_id=node.node_id, request_id=request_id, caps=caps)
                     )
                 )
 

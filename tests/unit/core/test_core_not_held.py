@@ -20,7 +20,7 @@ from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.adapters.codec import dump_state, load_state
 from wattfold.coordinator.adapters.views import node_message
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import JobState
 from wattfold.coordinator.core.ledger import PowerLedger
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -32,7 +32,7 @@ HELD_AGAIN_S = 5
 
 def measured(stage: Stage, node: str, power_w: float | None) -> list[act.Action]:
     powers = () if power_w is None else ((PACKAGE, round(power_w * W)),)
-    return stage.send(ev.CapsNotHeld(node_id=NodeId(node), powers_uw=powers))
+    return stage.send(reports.CapsNotHeld(node_id=NodeId(node), powers_uw=powers))
 
 
 def two_busy(budget_w: float = 120) -> Stage:
@@ -114,16 +114,16 @@ def test_an_agent_that_was_started_again_has_not_seen_it_yet() -> None:
 def test_a_node_that_comes_with_one_is_charged_at_once() -> None:
     stage = Stage(100)
     stage.register("n0")
-    over = ev.ZoneReading(zone=PACKAGE, cap_uw=10 * W, not_held_uw=70 * W)
-    stage.send(ev.NodeConnected(spec=node_spec(), caps=(over,), processes=()))
+    over = reports.ZoneReading(zone=PACKAGE, cap_uw=10 * W, not_held_uw=70 * W)
+    stage.send(reports.NodeConnected(spec=node_spec(), caps=(over,), processes=()))
     assert stage.charge_w("n0") == 80
 
 
 def test_one_that_does_not_fit_is_refused_until_it_holds_its_cap() -> None:
     stage = Stage(75)
     stage.register("n0")
-    over = ev.ZoneReading(zone=PACKAGE, cap_uw=10 * W, not_held_uw=70 * W)
-    stage.send(ev.NodeConnected(spec=node_spec(), caps=(over,), processes=()))
+    over = reports.ZoneReading(zone=PACKAGE, cap_uw=10 * W, not_held_uw=70 * W)
+    stage.send(reports.NodeConnected(spec=node_spec(), caps=(over,), processes=()))
     assert stage.core.state.nodes[N0].state is NodeState.REFUSED
     measured(stage, "n0", None)
     assert stage.core.state.nodes[N0].state is NodeState.UP
@@ -167,7 +167,7 @@ def test_of_a_node_that_is_not_there_nothing_is_charged() -> None:
     stage.register("n0")
     assert measured(stage, "n0", 40) == []
     stage.connect("n0")
-    stage.send(ev.CapsNotHeld(node_id=N0, powers_uw=((ZoneName("gone"), 90 * W),)))
+    stage.send(reports.CapsNotHeld(node_id=N0, powers_uw=((ZoneName("gone"), 90 * W),)))
     assert stage.charge_w("n0") == 20
 
 

@@ -27,7 +27,7 @@ from unit.core.stage import (
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import NodeState, Zone, ZoneKind
@@ -77,7 +77,7 @@ def test_a_floor_above_the_budget_is_refused() -> None:
 def test_a_node_without_zones_to_cap_is_refused() -> None:
     stage = Stage()
     stage.register("n0")
-    stage.send(ev.NodeConnected(spec=node_spec(zones=()), caps=(), processes=()))
+    stage.send(reports.NodeConnected(spec=node_spec(zones=()), caps=(), processes=()))
     assert "no power zone" in stage.core.state.nodes[N0].message
 
 
@@ -135,7 +135,7 @@ def test_an_unanswered_renewal_is_sent_again_soon() -> None:
     stage.up("n0")
     stage.after(LEASE_S / 3)
     request = stage.core.state.nodes[N0].lease_request
-    lost = ev.LeaseUnconfirmed(node_id=N0, request_id=request, reason="x")
+    lost = reports.LeaseUnconfirmed(node_id=N0, request_id=request, reason="x")
     assert stage.send(lost) == []
     assert stage.after(0.25) == [renew("n0")]
 
@@ -319,7 +319,7 @@ def test_new_base_power_and_zones_are_charged() -> None:
     stage.up("n0")
     other = replace(node_spec(), base_power_uw=25 * W, zones=(package(), package("package-1")))
     readings = (reading(10), reading(40, "package-1"))
-    stage.send(ev.NodeConnected(spec=other, caps=readings, processes=()))
+    stage.send(reports.NodeConnected(spec=other, caps=readings, processes=()))
     assert stage.charge_w("n0") == 25 + 10 + 40
 
 
@@ -328,7 +328,7 @@ def test_a_zone_that_is_gone_is_charged_no_more() -> None:
     stage.register("n0")
     both = replace(node_spec(), zones=(package(), package("package-1")))
     readings = (reading(10), reading(40, "package-1"))
-    stage.send(ev.NodeConnected(spec=both, caps=readings, processes=()))
+    stage.send(reports.NodeConnected(spec=both, caps=readings, processes=()))
     stage.connect("n0")
     assert stage.charge_w("n0") == 20
     stage.silent("n0")
@@ -460,7 +460,9 @@ def test_the_standing_cap_of_dram_is_raised_and_charged() -> None:
     stage.start()
     stage.register("n0")
     spec = node_spec(zones=(package(), dram))
-    stage.send(ev.NodeConnected(spec=spec, caps=(reading(10), reading(8, "dram-0")), processes=()))
+    stage.send(
+        reports.NodeConnected(spec=spec, caps=(reading(10), reading(8, "dram-0")), processes=())
+    )
     assert stage.leased("n0") == [caps("n0", 18, "dram-0")]
     stage.submit("a", job_spec())
     assert stage.core.snapshot(0).spendable_uw == (60 - 10 - 10 - 18) * W

@@ -11,6 +11,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.invariants import InvariantError, check_invariants
 from wattfold.coordinator.core.job import JobKind, JobState, ResizeMode
 
@@ -69,11 +70,11 @@ def confirm(one: Stage, node: str, **fields: Any) -> list[act.SetMask]:
     rank = one.job("a").ranks[NodeId(node)]
     assert rank.moving_to is not None
     values = {"cpus": rank.moving_to, "confined": False} | fields
-    return masks(one.send(ev.MaskConfirmed(node_id=NodeId(node), job_id=JobId("a"), **values)))
+    return masks(one.send(reports.MaskConfirmed(node_id=NodeId(node), job_id=JobId("a"), **values)))
 
 
 def fail(one: Stage, node: str) -> None:
-    one.send(ev.MaskFailed(node_id=NodeId(node), job_id=JobId("a"), reason="no answer"))
+    one.send(reports.MaskFailed(node_id=NodeId(node), job_id=JobId("a"), reason="no answer"))
 
 
 def test_it_is_started_on_all_of_its_reach_and_holds_what_the_plan_says() -> None:
@@ -109,7 +110,7 @@ def test_a_node_is_given_back_after_its_objects_and_then_after_its_processes() -
     out = one.plan(on("a", "n0", "n2"), on("b", "n1"))
     assert not [action for action in out if isinstance(action, act.Launch)]
     out = one.send(
-        ev.MaskConfirmed(
+        reports.MaskConfirmed(
             node_id=NodeId("n1"), job_id=JobId("a"), cpus=CpuSet(), confined=False, resident=True
         )
     )

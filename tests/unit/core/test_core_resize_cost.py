@@ -14,7 +14,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import resize_cost
+from wattfold.coordinator.core import reports, resize_cost
 from wattfold.coordinator.core.job import ResizeMode
 from wattfold.coordinator.core.resize_cost import (
     KEPT_MAX,
@@ -44,7 +44,7 @@ def running(mode: ResizeMode) -> Stage:
 
 def followed(stage: Stage, **told: Any) -> None:
     stage.send(
-        ev.MaskConfirmed(
+        reports.MaskConfirmed(
             node_id=NodeId("n0"), job_id=JobId("a"), cpus=CpuSet.parse("0"), confined=False, **told
         )
     )
@@ -141,5 +141,5 @@ def test_states_and_events_of_before_are_read() -> None:
     assert (read.stall_ns, read.moved_bytes, read.took_ns) == (8 * S, 0, 0)
     body = {"node_id": "n0", "job_id": "a", "cpus": "0", "confined": False}
     event = codec.load_event("MaskConfirmed", json.dumps(body))
-    assert isinstance(event, ev.MaskConfirmed)
+    assert isinstance(event, reports.MaskConfirmed)
     assert (event.took_ns, event.stalled_ns, event.moved_bytes) == (0, -1, -1)

@@ -13,6 +13,7 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Saving
 from wattfold.coordinator.core.events import NodeOrder
 from wattfold.coordinator.core.job import Job, JobState, ResizeMode
@@ -58,7 +59,7 @@ def ends(
 ) -> list[act.Action]:
     """The process of job a on a node has ended; what it did about its snapshot."""
     process = ended("a", code, attempt=stage.attempt("a"), saving=saving, **told)
-    return stage.send(ev.ProcessEnded(node_id=NodeId(node), process=process))
+    return stage.send(reports.ProcessEnded(node_id=NodeId(node), process=process))
 
 
 def ordered(stage: Stage, size: int) -> list[act.Action]:
@@ -152,7 +153,7 @@ def test_two_jobs_change_places() -> None:
     assert not of(act.Launch, ends(stage, "n0"))
     assert job(stage).state is JobState.STARTING
     other = ended("b", 0, attempt=1, saving=Saving.SAVED)
-    launched = of(act.Launch, stage.send(ev.ProcessEnded(node_id=NodeId("n1"), process=other)))
+    launched = of(act.Launch, stage.send(reports.ProcessEnded(node_id=NodeId("n1"), process=other)))
     assert {(a.job_id, a.node_id) for a in launched} == {("a", "n1"), ("b", "n0")}
 
 
@@ -250,7 +251,7 @@ def test_a_launcher_that_was_not_asked_has_finished_only_if_nobody_was(
 def lost(stage: Stage, node: str) -> None:
     """Whether the process there was told to end is not known; it is told again."""
     stage.send(
-        ev.TerminateFailed(
+        reports.TerminateFailed(
             node_id=NodeId(node), job_id=JobId("a"), attempt=stage.attempt("a"), reason="no answer"
         )
     )
@@ -318,7 +319,7 @@ def test_restarts_for_size_do_not_count_against_those_after_losses() -> None:
         to(stage, place)
         ends(stage, "n0" if place == "n1" else "n1")
         stage.launched(place, "a")
-    stage.send(ev.ProcessEnded(node_id=NodeId("n0"), process=ended("a", lost=True, attempt=3)))
+    stage.send(reports.ProcessEnded(node_id=NodeId("n0"), process=ended("a", lost=True, attempt=3)))
     assert job(stage).state is JobState.PENDING
     assert [attempt.lost for attempt in job(stage).attempts] == [False, False, True]
 

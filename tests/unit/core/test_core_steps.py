@@ -8,7 +8,7 @@ from unit.core.stage import NODES, Stage, ended, forget, job_spec, node_spec, on
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import JobState
 
 
@@ -62,7 +62,7 @@ def test_the_end_of_the_launcher_is_the_end_of_the_job() -> None:
         assert stage.job("a").state is JobState.ENDING
         stage.process_ended("n0", "a", 0)
         # One that had to be killed, and one whose end nobody saw, say nothing.
-        stage.send(ev.ProcessEnded(node_id=NodeId("n1"), process=ended("a", 137, lost=True)))
+        stage.send(reports.ProcessEnded(node_id=NodeId("n1"), process=ended("a", 137, lost=True)))
         assert stage.job("a").state is state
         assert stage.job("a").exit_code == code
 
@@ -82,7 +82,7 @@ def test_a_step_host_that_ends_by_itself_fails_the_job() -> None:
 
 def test_a_lost_step_host_loses_the_job() -> None:
     stage = running()
-    stage.send(ev.ProcessEnded(node_id=NodeId("n0"), process=ended("a", lost=True)))
+    stage.send(reports.ProcessEnded(node_id=NodeId("n0"), process=ended("a", lost=True)))
     stage.process_ended("n2", "a", 143)
     stage.process_ended("n1", "a", 0)
     assert stage.job("a").state is JobState.LOST

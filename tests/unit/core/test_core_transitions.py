@@ -21,6 +21,7 @@ from unit.core.stage import (
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import JobKind, JobState, ResizeMode
 
 
@@ -162,7 +163,9 @@ def test_a_failed_mask_leaves_both_sets_held_and_is_tried_again() -> None:
     stage.run_job("a", "n0:0-1")
     stage.submit("b")
     stage.plan(on("a", "n0:1"), on("b", "n0:0"))
-    failed = ev.MaskFailed(node_id=NodeId("n0"), job_id=stage.job("a").job_id, reason="no answer")
+    failed = reports.MaskFailed(
+        node_id=NodeId("n0"), job_id=stage.job("a").job_id, reason="no answer"
+    )
     assert stage.send(failed) == []
     assert str(stage.job("a").ranks[NodeId("n0")].occupied) == "0-1"
     assert stage.after(1) == [mask("n0", "a", "1")]
@@ -241,10 +244,10 @@ def test_answers_to_older_requests_change_nothing() -> None:
     stage.launched("n0", "a")
     before = stage.charge_w("n0")
     for event in (
-        ev.CapsAnswered(node_id=NodeId("n0"), request_id="old", caps=(reading(10),)),
-        ev.CapsUnconfirmed(node_id=NodeId("n0"), request_id="old", reason="x"),
-        ev.LeaseRenewed(node_id=NodeId("n0"), request_id="old", caps=(reading(10),)),
-        ev.LeaseUnconfirmed(node_id=NodeId("n0"), request_id="old", reason="x"),
+        reports.CapsAnswered(node_id=NodeId("n0"), request_id="old", caps=(reading(10),)),
+        reports.CapsUnconfirmed(node_id=NodeId("n0"), request_id="old", reason="x"),
+        reports.LeaseRenewed(node_id=NodeId("n0"), request_id="old", caps=(reading(10),)),
+        reports.LeaseUnconfirmed(node_id=NodeId("n0"), request_id="old", reason="x"),
     ):
         assert stage.send(event) == []
     assert stage.charge_w("n0") == before == 60

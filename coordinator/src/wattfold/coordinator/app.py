@@ -24,14 +24,11 @@ from wattfold.coordinator.adapters.access_settings import (
     AccessError,
     looked_up,
 )
-from wattfold.coordinator.adapters.agents import (
-    AgentLink,
-    Agents,
-    AgentSettings,
-    FencedError,
-    Hooks,
-)
+from wattfold.coordinator.adapters.agent_calls import AgentSettings, FencedError, Hooks
+from wattfold.coordinator.adapters.agent_link import AgentLink
+from wattfold.coordinator.adapters.agents import Agents
 from wattfold.coordinator.adapters.api import CoordinatorApi
+from wattfold.coordinator.adapters.budgets import AnnouncedLog
 from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
@@ -44,7 +41,7 @@ from wattfold.coordinator.adapters.node_views import OutsideLog
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.adapters.picture_feed import PictureFeed
-from wattfold.coordinator.adapters.pictures import Setting
+from wattfold.coordinator.adapters.pictures import Setting, loaded
 from wattfold.coordinator.adapters.placing import placing
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
@@ -265,7 +262,7 @@ async def _wire(
     stack: contextlib.AsyncExitStack,
 ) -> tuple[Membership, BesideTheLoop, Planner]:
     worker, planner = await _planner(config, service, seen, stack)
-    pictures, checkpoints = await _pictures(planner, journal, service, seen, stack)
+    viewer, pictures, checkpoints = await _pictures(planner, journal, service, seen, stack)
     agents = Agents()
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
@@ -310,7 +307,9 @@ async def _wire(
     lag.start()
     stack.callback(lag.stop)
     outside_log = OutsideLog()
+    announced_log = AnnouncedLog(service.clock)
     service.listeners.append(lambda: outside_log.look(service.core.state))
+    service.listeners.append(lambda: announced_log.look(service.core.state))
     members = _members(config, service, agents, hooks, lag)
     members.follow_queues(config.queues)
     members.follow(config.nodes)
@@ -318,8 +317,10 @@ async def _wire(
     runner = asyncio.create_task(service.run())
     runner.add_done_callback(lambda task: _died(stopped, task))
     stack.callback(runner.cancel)
-    # Agents are in contact by now; "ready" also says that the first plan need not wait.
+    # Agents are in contact by now; "ready" also says that the first plan need not wait, nor
+    # the first who looks: on a busy machine that took longer than their commands wait.
     await worker.call(len, "", deadline_s=WORKER_START_S)
+    await viewer.call(loaded, deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
     return members, checkpoints, planner
 
@@ -349,7 +350,7 @@ async def _pictures(
     service: Service,
     seen: Observations,
     stack: contextlib.AsyncExitStack,
-) -> tuple[PictureFeed, BesideTheLoop]:
+) -> tuple[SolverWorker, PictureFeed, BesideTheLoop]:
     """The process that shows people the state and writes it out for the journal.
 
     It gives way to the one that renews leases.
@@ -363,7 +364,7 @@ async def _pictures(
     checkpoints = BesideTheLoop(feed, journal, service.clock, service.core.state)
     service.begin_checkpoint = checkpoints.begin
     stack.push_async_callback(checkpoints.close)
-    return pictures, checkpoints
+    return worker, pictures, checkpoints
 
 
 async def _fit(worker: SolverWorker, lesson: Lesson) -> FitResult | str:

@@ -155,7 +155,7 @@ async def run(config: Config) -> None:
     accounting = Accounting(jobs, power, clock, rules, changes.notify, node_gpus)
     accounting.adopted()
     jobs.masks.before_change = accounting.mask_changes
-    jobs.before_end = lambda: accounting.sample(force=True)
+    jobs.ends.before_end = lambda: accounting.sample(force=True)
     steps = StepListener(ports.steps.hand_over)
     inventory = _inventory(config, boot_id, masks, emulation)
     inventory.gpus.extend(gpu.id for gpu in node_gpus)
@@ -179,7 +179,7 @@ async def run(config: Config) -> None:
     logs.info("stopping", kill_jobs=config.kill_jobs_on_exit)
     await server.stop(_STOP_GRACE_S)
     if config.kill_jobs_on_exit:
-        await jobs.end_all(_KILL_GRACE_S)
+        await jobs.orders.end_all(_KILL_GRACE_S)
     for task in background:
         task.cancel()
     steps.close()

@@ -12,7 +12,6 @@ from wattfold.contract.ids import JobId, NodeId, ZoneName, valid_name
 from wattfold.contract.processor_map import PES_MAX, digits
 from wattfold.contract.topology import CpuPlace, Topology
 from wattfold.contract.units import UW_PER_W, w_from_uw
-from wattfold.coordinator.adapters.launch_data import LaunchData
 from wattfold.coordinator.adapters.observations import (
     CoreResidual,
     GpuSample,
@@ -24,28 +23,15 @@ from wattfold.coordinator.adapters.observations import (
 )
 from wattfold.coordinator.adapters.step_keys import steps_address
 from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.attempt import Saving
-from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.spread import Spread
-from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
 ZONES_MAX = 64
 NAMES_MAX = 1024
 """GPUs of a node, and features."""
 OFFSET_WINDOW_NS = 60_000_000_000
-MODES = {
-    ResizeMode.FIXED: common_pb2.RESIZE_MODE_FIXED,
-    ResizeMode.MASK: common_pb2.RESIZE_MODE_MASK,
-    ResizeMode.TEAM: common_pb2.RESIZE_MODE_TEAM,
-    ResizeMode.MAP: common_pb2.RESIZE_MODE_MAP,
-    # How a program takes its map is found out by asking it.
-    ResizeMode.REBUILD: common_pb2.RESIZE_MODE_MAP,
-    # Each attempt keeps the cores it was started with.
-    ResizeMode.RESTART: common_pb2.RESIZE_MODE_FIXED,
-}
 _SAVINGS = {
     pb.SAVING_UNASKED: Saving.UNASKED,
     pb.SAVING_SAVED: Saving.SAVED,
@@ -192,10 +178,10 @@ def _zone(message: pb.PowerZone) -> Zone:
     )
 
 
-def readings_of_inventory(message: pb.Inventory) -> tuple[ev.ZoneReading, ...]:
+def readings_of_inventory(message: pb.Inventory) -> tuple[reports.ZoneReading, ...]:
     """Caps enforced now. Of a node that has left: what its zones may draw, as far as is known."""
     return tuple(
-        ev.ZoneReading(
+        reports.ZoneReading(
             zone=ZoneName(zone.name),
             cap_uw=max(zone.cap_uw, _original_uw(zone)) if message.left else zone.cap_uw,
             not_held_uw=zone.not_held_uw,
@@ -210,25 +196,27 @@ def _original_uw(zone: pb.PowerZone) -> int:
     return zone.original_uw or zone.cap_uw_max
 
 
-def readings_of_leave(message: pb.LeaveResponse) -> tuple[ev.ZoneReading, ...]:
+def readings_of_leave(message: pb.LeaveResponse) -> tuple[reports.ZoneReading, ...]:
     """What holds after a node was given back, and which zones could not be."""
     failed = {failure.name: failure.reason or "no reason given" for failure in message.failures}
     caps_uw = {cap.name: cap.cap_uw for cap in message.caps}
     return tuple(
-        ev.ZoneReading(zone=ZoneName(name), cap_uw=caps_uw.get(name, 0), error=failed.get(name, ""))
+        reports.ZoneReading(
+            zone=ZoneName(name), cap_uw=caps_uw.get(name, 0), error=failed.get(name, "")
+        )
         for name in dict.fromkeys((*caps_uw, *failed))
     )
 
 
-def readings_of_caps(caps: Iterable[pb.ZoneCap]) -> tuple[ev.ZoneReading, ...]:
+def readings_of_caps(caps: Iterable[pb.ZoneCap]) -> tuple[reports.ZoneReading, ...]:
     """Caps enforced now, from the answer to a lease."""
-    return tuple(ev.ZoneReading(zone=ZoneName(cap.name), cap_uw=cap.cap_uw) for cap in caps)
+    return tuple(reports.ZoneReading(zone=ZoneName(cap.name), cap_uw=cap.cap_uw) for cap in caps)
 
 
-def readings_of_results(results: Iterable[pb.CapResult]) -> tuple[ev.ZoneReading, ...]:
+def readings_of_results(results: Iterable[pb.CapResult]) -> tuple[reports.ZoneReading, ...]:
     """What holds after a command, and which zones refused."""
     return tuple(
-        ev.ZoneReading(
+        reports.ZoneReading(
             zone=ZoneName(result.name),
             cap_uw=result.enforced_uw,
             settles_in_ns=result.settles_in_ns,
@@ -245,13 +233,13 @@ def _cap_error(result: pb.CapResult) -> str:
     return f"{status}: asked for {asked:.3f} W, {holds:.3f} W holds. {result.message}".strip()
 
 
-def process(message: pb.ProcessInfo) -> ev.ProcessReading:
+def process(message: pb.ProcessInfo) -> reports.ProcessReading:
     """A process as the agent sees it."""
     code = message.exit_code
     if message.signal and not code:
         code = 128 + message.signal
     lost = message.state == pb.PROCESS_STATE_LOST
-    return ev.ProcessReading(
+    return reports.ProcessReading(
         job_id=JobId(message.job_id),
         running=message.state == pb.PROCESS_STATE_RUNNING,
         pid=message.pid,
@@ -447,75 +435,3 @@ def _residual(core: pb.CoreResidual) -> CoreResidual:
     if core.cpu > MAX_CPU or not 0 <= core.load < math.inf:
         raise MessageError(f"residual work of {core.load} on CPU {core.cpu} cannot be")
     return CoreResidual(cpu=core.cpu, cpu_ns=core.cpu_ns, load=core.load)
-
-
-def launch_request(
-    action: act.Launch,
-    header: common_pb2.CommandHeader,
-    launch: LaunchData,
-    step_key: bytes = b"",
-) -> pb.LaunchRequest:
-    """The command that starts a job's process; ``step_key`` of one that starts its steps itself."""
-    spec = action.spec
-    return pb.LaunchRequest(
-        header=header,
-        job_id=action.job_id,
-        argv=spec.argv,
-        env=dict(launch.env),
-        cwd=spec.cwd,
-        stdout_path=_per_rank(spec.stdout_path, action),
-        stderr_path=_per_rank(spec.stderr_path, action),
-        cpus=str(action.cpus),
-        mode=MODES[spec.mode],
-        launch_cpus=action.launch_cpus,
-        rank=action.rank,
-        ranks=action.ranks,
-        user=spec.user,
-        uid=spec.uid if spec.uid != UNKNOWN_UID else None,
-        umask=launch.umask,
-        resource_limits=[
-            common_pb2.ResourceLimit(name=limit.name, soft=limit.soft) for limit in launch.limits
-        ],
-        tasks_per_node=spec.tasks_on(len(action.cpus)),
-        processor_map=action.processor_map,
-        steps_only=action.steps_only,
-        step_nodes=[
-            pb.StepNode(
-                node_id=node.node_id,
-                address=node.address,
-                cpus=node.cpus,
-                tasks=spec.tasks_on(node.cpus) if spec.unit is SizeUnit.UNITS else 0,
-            )
-            for node in action.step_nodes
-        ],
-        step_key=step_key if action.step_nodes else b"",
-        memory_bytes=spec.amounts_on(len(action.cpus)).memory_bytes,
-        gpus=action.gpus,
-        attempt=action.attempt,
-        snapshot_dir=snapshot_dir(spec, action.job_id),
-        resident=action.resident,
-        pes=action.pes,
-        epochs=spec.epochs,
-    )
-
-
-def snapshot_dir(spec: JobSpec, job_id: JobId) -> str:
-    """Where a job keeps its snapshot, as for its directory; empty = it has none."""
-    if not spec.restarts:
-        return ""
-    return (spec.snapshot_dir or "wattfold-%j.snapshot").replace("%j", job_id)
-
-
-def _per_rank(path: str, action: act.Launch) -> str:
-    """The processes of one job write to files of their own; %j and %n are its id and rank.
-
-    A job that is started again on fewer nodes, or one, goes on in the files it has begun.
-    """
-    spec = action.spec
-    may_have_more = spec.mode is ResizeMode.RESTART and spec.unit is SizeUnit.NODES
-    if spec.unit is SizeUnit.UNITS:
-        may_have_more = spec.restarts and spec.spread is not Spread.TOGETHER
-    several = action.ranks > 1 or (may_have_more and spec.size_max > 1)
-    if path and several and "%n" not in path:
-        path += ".%n"
-    return path.replace("%j", action.job_id).replace("%n", str(action.rank))

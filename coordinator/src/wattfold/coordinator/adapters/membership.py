@@ -14,10 +14,12 @@ from typing import Protocol
 
 from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
-from wattfold.coordinator.adapters.agents import AgentLink, Agents
+from wattfold.coordinator.adapters.agent_link import AgentLink
+from wattfold.coordinator.adapters.agents import Agents
 from wattfold.coordinator.adapters.config import Config, ConfigError, NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
 
@@ -85,7 +87,7 @@ class Membership:
             reason = f"its address was changed from {before} to {address}"
             log.warning(line("node_moved", node=node_id, before=before, now=address))
             self._unlink(node_id)
-            self._service.post(ev.NodeSilent(node_id=node_id, reason=reason))
+            self._service.post(reports.NodeSilent(node_id=node_id, reason=reason))
         self._linked[node_id] = address
         self._agents.add(self._make_link(node_id, address))
 

@@ -25,6 +25,7 @@ from wattfold.coordinator.adapters.journal import Journal, JournalError
 from wattfold.coordinator.adapters.launch_data import LaunchData, may_start
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.changes import Changes
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import InvariantError
@@ -226,7 +227,7 @@ class Service:
         if item.done is not None and not item.done.done():
             item.done.set_result(None)
         self._watch_deadline(now_ns)
-        event_log.tell(item.event, self.core.state, f"e{number}", budget_uw)
+        event_log.tell(item.event, self.core.state, now_ns, f"e{number}", budget_uw)
         self._drop_launch_data()
         return actions
 
@@ -332,16 +333,16 @@ def _parts(batch: list[_Item]) -> list[list[_Item]]:
 def _put_off(action: act.Launch | act.SetCaps | act.Leave) -> ev.Event:
     reason = "the journal cannot be written"
     if isinstance(action, act.Leave):
-        return ev.LeaveFailed(
+        return reports.LeaveFailed(
             node_id=action.node_id, request_id=action.request_id, reason=reason, refused=True
         )
     if isinstance(action, act.SetCaps):
-        return ev.CapsUnconfirmed(
+        return reports.CapsUnconfirmed(
             node_id=action.node_id,
             request_id=action.request_id,
             reason=reason,
         )
-    return ev.LaunchFailed(
+    return reports.LaunchFailed(
         node_id=action.node_id,
         job_id=action.job_id,
         reason=reason,

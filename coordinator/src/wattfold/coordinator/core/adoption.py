@@ -10,17 +10,10 @@ from __future__ import annotations
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.blocked import note_lack
-from wattfold.coordinator.core.job import (
-    Assignment,
-    Job,
-    JobSpec,
-    JobState,
-    Rank,
-    Share,
-    SizeUnit,
-)
+from wattfold.coordinator.core.job import Assignment, Job, JobSpec, JobState, Share, SizeUnit
 from wattfold.coordinator.core.job_units import counted, misshapen
 from wattfold.coordinator.core.node import Node
+from wattfold.coordinator.core.rank import Rank
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.core.state import State
 

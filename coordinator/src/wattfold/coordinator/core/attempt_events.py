@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import restart
+from wattfold.coordinator.core import reports, restart
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Requeue
 from wattfold.coordinator.core.following import immovable
 from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
-from wattfold.coordinator.core.job_events import begin_ending, rank_of
+from wattfold.coordinator.core.job_ends import begin_ending
+from wattfold.coordinator.core.job_events import rank_of
 from wattfold.coordinator.core.state import State
 
 _ENDABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
@@ -135,7 +136,7 @@ def resume_requested(state: State, event: ev.JobResumeRequested, now_ns: int) ->
 
 
 def suspension_confirmed(
-    state: State, event: ev.SuspensionConfirmed, now_ns: int
+    state: State, event: reports.SuspensionConfirmed, now_ns: int
 ) -> list[act.Action]:
     """The processes of a job on a node are stopped, or go on."""
     del now_ns
@@ -145,7 +146,9 @@ def suspension_confirmed(
     return []
 
 
-def suspension_failed(state: State, event: ev.SuspensionFailed, now_ns: int) -> list[act.Action]:
+def suspension_failed(
+    state: State, event: reports.SuspensionFailed, now_ns: int
+) -> list[act.Action]:
     """Whether they are stopped is not known: asked again until it is."""
     job, rank = rank_of(state, event)
     if job is not None and rank is not None and rank.end is None:

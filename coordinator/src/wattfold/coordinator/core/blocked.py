@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import Job, JobState, Rank, Share
+from wattfold.coordinator.core.job import Job, JobState, Share
 from wattfold.coordinator.core.node import Node, NodeSpec
+from wattfold.coordinator.core.rank import Rank
 from wattfold.coordinator.core.state import State
 
 

@@ -28,7 +28,7 @@ def update(state: State, nodes: Collection[NodeId]) -> bool:
     for node_id, node in state.index.leaving.items():
         # Whether it will ever fit depends on all others.
         sums.put(node_id, _node_caps(state, node))
-    return sums.rescale(state.ledger.budget_uw, state.accepted_outside_uw)
+    return sums.rescale(state.ledger.limit_uw, state.accepted_outside_uw)
 
 
 def _wanted(state: State, node_id: NodeId) -> list[Assignment]:

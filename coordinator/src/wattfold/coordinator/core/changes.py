@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.index import Touched
 from wattfold.coordinator.core.state import State
 
 _OF_THE_NODE_ALONE = (
-    ev.LeaseRenewed,
-    ev.LeaseUnconfirmed,
-    ev.CapsAnswered,
-    ev.CapsUnconfirmed,
-    ev.CapsNotHeld,
+    reports.LeaseRenewed,
+    reports.LeaseUnconfirmed,
+    reports.CapsAnswered,
+    reports.CapsUnconfirmed,
+    reports.CapsNotHeld,
 )
 """Events about a node that leave its jobs as they are."""
 

@@ -206,7 +206,7 @@ def node_fixed_uw(node: Node, spec: NodeSpec, dram_cap_uw: int) -> int:
     """`fixed_uw`, with what zones draw beyond that, whatever their caps."""
     if not node.not_held_uw:
         return fixed_uw(spec, dram_cap_uw)
-    # These are never below the highest cap: see `node_events.caps_not_held`.
+    # These are never below the highest cap: see `cap_events.caps_not_held`.
     beyond_uw = sum(
         max(node.not_held_uw[zone.name] - _idle_uw(zone, dram_cap_uw), 0)
         for zone in spec.zones

@@ -1,34 +1,31 @@
-"""How events about jobs change the state."""
+"""How events about jobs change the state, but for their ends."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import (
     adoption,
     foresight,
+    job_ends,
     reach,
-    requeue,
+    reports,
     restart,
-    training_events,
 )
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState, Rank, RankEnd
-from wattfold.coordinator.core.node import Node
-from wattfold.coordinator.core.reconcile import next_request
+from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState
+from wattfold.coordinator.core.rank import Rank, RankEnd
 from wattfold.coordinator.core.resize_cost import learn_stall
 from wattfold.coordinator.core.speeds import with_speed
 from wattfold.coordinator.core.state import State
 
 OfRank = (
-    ev.JobLaunched
-    | ev.LaunchFailed
-    | ev.MaskConfirmed
-    | ev.MaskFailed
-    | ev.SuspensionConfirmed
-    | ev.SuspensionFailed
-    | ev.TerminateFailed
+    reports.JobLaunched
+    | reports.LaunchFailed
+    | reports.MaskConfirmed
+    | reports.MaskFailed
+    | reports.SuspensionConfirmed
+    | reports.SuspensionFailed
+    | reports.TerminateFailed
 )
 """Answers to commands about the process of a job on a node."""
 
@@ -71,11 +68,11 @@ def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) ->
     if not job.ranks:
         ours = adoption.forgotten(state, job)
         strays = adoption.astray(state, job.job_id) if ours else []
-        _finish(state, job, now_ns)
-        return [end_process(state, job, node) for node in strays if node.reachable]
-    out = begin_ending(state, job, now_ns)
+        job_ends.finish(state, job, now_ns)
+        return [job_ends.end_process(state, job, node) for node in strays if node.reachable]
+    out = job_ends.begin_ending(state, job, now_ns)
     if event.force and not job.final:
-        _give_up(state, job, now_ns)
+        job_ends.give_up(state, job, now_ns)
     return out
 
 
@@ -89,67 +86,7 @@ def _end_for_good(state: State, job: Job) -> None:
         rank.signalled = False
 
 
-def _give_up(state: State, job: Job, now_ns: int) -> None:
-    """Its processes on nodes out of reach count as lost; what they hold there stays blocked."""
-    for rank in job.ranks.values():
-        node = state.nodes[rank.node_id]
-        if rank.end is not None or node.reachable:
-            continue
-        node.foreign[job.job_id] = rank.occupied
-        why = f"given up on {rank.node_id}, which was out of reach"
-        rank.end = RankEnd(exit_code=0, cpu_ns=0, energy_uj=0, lost=True, message=why)
-        rank.launching = rank.running = False
-        rank.moving_to = None
-        state.index.touch(rank.node_id)
-    if all(rank.end for rank in job.ranks.values()):
-        _finish(state, job, now_ns)
-
-
-def end_at_limit(state: State, job: Job, now_ns: int) -> list[act.Action]:
-    """A running job has had its time: it is ended as by its user."""
-    job.ended_by = Ender.TIME_LIMIT
-    job.reason = f"ended at its time limit of {job.spec.limit_ns / 1e9:g} s"
-    job.advance_progress(now_ns)
-    return begin_ending(state, job, now_ns)
-
-
-def begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
-    """Its processes are to end; a process that waits for another try to start has ended.
-
-    The answer to a first try may have been lost, hence the command to end it all the same.
-    """
-    job.state = JobState.ENDING
-    job.go_on(now_ns)
-    state.index.touch_job(job)
-    state.index.news.append(job.job_id)
-    out: list[act.Action] = []
-    for rank in job.ranks.values():
-        rank.retry_ns = 0  # That a mask is to be tried again is no reason to wait.
-        if not (rank.launching or rank.running or rank.end):
-            rank.end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message="never started")
-            out += _end_process(state, job, rank)
-    if all(rank.end for rank in job.ranks.values()):
-        _finish(state, job, now_ns)
-    return out
-
-
-def _end_process(state: State, job: Job, rank: Rank) -> list[act.Action]:
-    node = state.nodes[rank.node_id]
-    return [end_process(state, job, node)] if node.reachable else []
-
-
-def end_process(state: State, job: Job, node: Node, attempt: int | None = None) -> act.Action:
-    """Ends the process of a job on a node, whatever the core knows of it."""
-    return act.Terminate(
-        node_id=node.node_id,
-        job_id=job.job_id,
-        attempt=job.attempt if attempt is None else attempt,
-        request_id=next_request(state),
-        cause=job.job_id,
-    )
-
-
-def terminate_failed(state: State, event: ev.TerminateFailed, now_ns: int) -> list[act.Action]:
+def terminate_failed(state: State, event: reports.TerminateFailed, now_ns: int) -> list[act.Action]:
     """Whether a process was told to end is not known: it is told again until it has ended."""
     job, rank = rank_of(state, event)
     if job is not None and rank is not None and rank.end is None:
@@ -159,7 +96,7 @@ def terminate_failed(state: State, event: ev.TerminateFailed, now_ns: int) -> li
     known, node = state.jobs.get(event.job_id), state.nodes.get(event.node_id)
     if known is None or node is None or not node.reachable or event.refused:
         return []
-    return [end_process(state, known, node, event.attempt)]
+    return [job_ends.end_process(state, known, node, event.attempt)]
 
 
 def held(state: State, event: ev.JobHeld, now_ns: int) -> list[act.Action]:
@@ -183,19 +120,19 @@ def released(state: State, event: ev.JobReleased, now_ns: int) -> list[act.Actio
     return []
 
 
-def launched(state: State, event: ev.JobLaunched, now_ns: int) -> list[act.Action]:
+def launched(state: State, event: reports.JobLaunched, now_ns: int) -> list[act.Action]:
     """A process runs; the job runs when all of them do."""
     job, rank = rank_of(state, event)
     known = state.jobs.get(event.job_id)
     if known is not None and 0 < event.attempt < known.attempt:
         # It was given up with its node, before it was known to run.
         node = state.nodes[event.node_id]
-        return [end_process(state, known, node, event.attempt)] if node.reachable else []
+        return [job_ends.end_process(state, known, node, event.attempt)] if node.reachable else []
     if job is None or rank is None:
         return []
     if rank.end is not None:
         # Given up meanwhile; if it has ended by itself, there is nothing to end.
-        return _end_process(state, job, rank) if not rank.running and not rank.pid else []
+        return job_ends.end_rank(state, job, rank) if not rank.running and not rank.pid else []
     rank.launching, rank.running, rank.pid = False, True, event.pid
     state.index.touch(event.node_id)
     if job.state is JobState.ENDING:
@@ -221,7 +158,7 @@ def _anyone_waits(state: State) -> bool:
     return any(job.state is JobState.PENDING for job in state.index.open.values())
 
 
-def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act.Action]:
+def launch_failed(state: State, event: reports.LaunchFailed, now_ns: int) -> list[act.Action]:
     """A launch that can never work fails the job; another one is tried again."""
     job, rank = rank_of(state, event)
     if job is None or rank is None or rank.running or rank.end:
@@ -229,15 +166,15 @@ def launch_failed(state: State, event: ev.LaunchFailed, now_ns: int) -> list[act
     rank.launching = False
     if event.permanent or job.state is JobState.ENDING:
         end = RankEnd(exit_code=127, cpu_ns=0, energy_uj=0, message=event.reason)
-        rank.end = _judged(job, rank, end)
-        unsure = [] if event.permanent else _end_process(state, job, rank)
-        return unsure + _one_ended(state, job, now_ns)
+        rank.end = job_ends.judged(job, rank, end)
+        unsure = [] if event.permanent else job_ends.end_rank(state, job, rank)
+        return unsure + job_ends.one_ended(state, job, now_ns)
     rank.retry_ns = now_ns + state.settings.retry_ns
     job.reason = f"start is tried again: {event.reason}"
     return []
 
 
-def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[act.Action]:
+def mask_confirmed(state: State, event: reports.MaskConfirmed, now_ns: int) -> list[act.Action]:
     """A job is on these cores and no others of the node.
 
     More than it was sent to are those it has not left: they stay its own, and it is sent again.
@@ -266,7 +203,7 @@ def mask_confirmed(state: State, event: ev.MaskConfirmed, now_ns: int) -> list[a
     return []
 
 
-def _learn_cost(state: State, job: Job, event: ev.MaskConfirmed) -> None:
+def _learn_cost(state: State, job: Job, event: reports.MaskConfirmed) -> None:
     """What this change has cost the job. On cores alone a program works on until it follows."""
     if event.took_ns <= 0 or (job.spec.mode in MAPPED and event.stalled_ns < 0):
         return
@@ -279,7 +216,7 @@ def _learn_cost(state: State, job: Job, event: ev.MaskConfirmed) -> None:
     )
 
 
-def mask_failed(state: State, event: ev.MaskFailed, now_ns: int) -> list[act.Action]:
+def mask_failed(state: State, event: reports.MaskFailed, now_ns: int) -> list[act.Action]:
     """Where the job is now is unknown: on the old cores, on the new ones, or on both."""
     job, rank = rank_of(state, event)
     if job is not None and rank is not None and rank.moving_to is not None:
@@ -320,161 +257,6 @@ def size_wanted(state: State, event: ev.SizeWanted, now_ns: int) -> list[act.Act
     if job.spec.greatest_size(job.wanted) != before:
         state.plan_needed = "size wanted"
     return []
-
-
-def process_ended(state: State, event: ev.ProcessEnded, now_ns: int) -> list[act.Action]:
-    """Takes the end of a process in, once, and lets the agent forget it."""
-    reading = event.process
-    forget: list[act.Action] = [
-        act.ForgetProcess(
-            node_id=event.node_id,
-            job_id=reading.job_id,
-            request_id=next_request(state),
-            cause=reading.job_id,
-            attempt=reading.attempt,
-        ),
-    ]
-    job = state.jobs.get(reading.job_id)
-    if job is not None and requeue.earlier(job, event.node_id, reading.attempt):
-        if state.nodes[event.node_id].foreign.pop(reading.job_id, None) is not None:
-            state.plan_needed = "process of an earlier attempt ended"
-        return forget
-    rank = job.ranks.get(event.node_id) if job else None
-    if job is not None and adoption.unstarted(job) and adoption.forgotten(state, job):
-        rank = _unseen(state, job, event)
-    state.nodes[event.node_id].foreign.pop(reading.job_id, None)
-    if job is None or rank is None or rank.end is not None:
-        return forget
-    rank.launching = rank.running = rank.stopped = rank.stopping = False
-    rank.moving_to = None
-    rank.pid = reading.pid
-    if job.started_ns < 0:
-        job.started_ns = now_ns  # It ended before its start was heard of.
-    end = RankEnd(
-        exit_code=reading.exit_code,
-        cpu_ns=reading.cpu_ns,
-        energy_uj=reading.energy_uj,
-        lost=reading.lost,
-        message=reading.message,
-        residual_cpu_ns=reading.residual_cpu_ns,
-        core_ns=reading.core_ns,
-        idle_energy_uj=reading.idle_energy_uj,
-        saving=reading.saving,
-        snapshot_bytes=reading.snapshot_bytes,
-        gpu_energy_uj=reading.gpu_energy_uj,
-    )
-    rank.end = _judged(job, rank, end)
-    if reading.epochs_saved >= 0:
-        training_events.epochs_left(state, job, reading, now_ns)
-    if job.requeue is not None and job.spec.own_launcher and rank is next(iter(job.ranks.values())):
-        # The launcher has saved and ended: its step hosts need not wait for their grace time.
-        for other in job.ranks.values():
-            other.signalled = False
-    return forget + _one_ended(state, job, now_ns)
-
-
-def _unseen(state: State, job: Job, event: ev.ProcessEnded) -> Rank | None:
-    """What has become of a waiting job of which a process ran all the same, and has ended.
-
-    Where that was all of it, so has the job. Else it is held: run twice would be worse than late.
-    """
-    if adoption.adopt_ended(state, job, state.nodes[event.node_id]):
-        return job.ranks[event.node_id]
-    end = event.process
-    told = "lost" if end.lost else f"exit status {end.exit_code}"
-    job.state, job.target, job.promise = JobState.HELD, None, None
-    job.reason = (
-        f"a process of it, not started by this journal, ended on {event.node_id} ({told}); "
-        "release it to run it again, or cancel it"
-    )
-    state.index.displace(job)
-    state.plan_needed = "job held"
-    return None
-
-
-def _judged(job: Job, rank: Rank, end: RankEnd) -> RankEnd:
-    """The end of a step host as it counts for the job.
-
-    It has no result of its own. Ended because the job does, it says nothing, whatever it says;
-    before the launcher and by itself, it has failed. Lost or killed, it is why a launcher failed
-    that noticed first.
-    """
-    first = next(iter(job.ranks.values()))
-    if not job.spec.own_launcher or rank is first:
-        return end
-    told = f": {end.message}" if end.message else ""
-    what = "residual processes" if rank.resident else "step host"
-    failed = first.end is not None and first.end.exit_code and job.ended_by is Ender.NOBODY
-    if failed and (end.lost or end.exit_code) and not rank.signalled:
-        message = f"its launcher failed as the {what} on {rank.node_id} went{told}"
-        return replace(end, exit_code=0, message=message)
-    if first.end is not None or rank.signalled or job.state is JobState.ENDING:
-        return replace(end, exit_code=0, lost=False, message="")
-    message = f"the {what} on {rank.node_id} ended before the launcher{told}"
-    return replace(end, exit_code=end.exit_code or 1, message=message)
-
-
-def _one_ended(state: State, job: Job, now_ns: int) -> list[act.Action]:
-    """Ends the job when its last process has, and its other processes when one failed."""
-    job.advance_progress(now_ns)
-    ends = [rank.end for rank in job.ranks.values()]
-    if all(ends):
-        _finish(state, job, now_ns)
-    elif any(end and (end.exit_code or end.lost) for end in ends) or (
-        # A launcher has ended: so have the steps it has started.
-        job.spec.own_launcher and ends[0] is not None
-    ):
-        return begin_ending(state, job, now_ns)
-    return []
-
-
-def _finish(state: State, job: Job, now_ns: int) -> None:
-    job.go_on(now_ns)
-    ends = [rank.end for rank in job.ranks.values() if rank.end]
-    if job.spec.own_launcher:
-        # A launcher that was ended because a step host had failed is not what went wrong.
-        ends = [*ends[1:], *ends[:1]]
-    failed = next((end for end in ends if end.exit_code), None)
-    lost = next((end for end in ends if end.lost), None)
-    if job.ended_by is Ender.NOBODY and _requeued(state, job, lost, now_ns):
-        return
-    if job.ended_by is Ender.USER:
-        job.state = JobState.CANCELLED
-    elif job.ended_by is Ender.TIME_LIMIT:
-        job.state = JobState.TIMED_OUT
-        job.message = f"time limit of {job.spec.limit_ns / 1e9:g} s reached"
-    elif job.ended_by is Ender.RESERVATION:
-        job.state, job.message = JobState.CANCELLED, job.reason
-    elif lost:
-        job.state, job.message = JobState.LOST, lost.message or "its process vanished"
-    elif failed:
-        told = [failed.message, *(end.message for end in ends)]
-        job.state, job.message = JobState.FAILED, next(filter(None, told), "")
-    else:
-        job.state, job.done = JobState.COMPLETED, 1.0
-    job.exit_code = failed.exit_code if failed else 0
-    job.ended_ns, job.target, job.reason, job.requeue = now_ns, None, "", None
-    job.following, job.ordered_ns = None, -1
-    foresight.learn(state, job)
-    state.index.end_job(job)
-    state.index.news.append(job.job_id)
-    state.plan_needed = "job ended"
-
-
-def _requeued(state: State, job: Job, lost: RankEnd | None, now_ns: int) -> bool:
-    """Whether a job of which nothing is alive any more waits again instead of being over."""
-    if job.following is not None:
-        if restart.finished(job):
-            return False
-        restart.go_on(state, job, now_ns)
-    elif job.requeue is not None:
-        restart.wait_again(state, job, now_ns)
-    elif lost is not None and requeue.follows_loss(job):
-        why = lost.message or "its process vanished"
-        requeue.back_to_queue(state, job, now_ns, why=why, lost=True, held=False)
-    else:
-        return False
-    return True
 
 
 def rank_of(state: State, event: OfRank) -> tuple[Job | None, Rank | None]:

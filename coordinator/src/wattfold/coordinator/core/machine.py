@@ -14,12 +14,17 @@ from typing import Any
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import (
+    admission,
     attempt_events,
+    budget_events,
+    cap_events,
     foresight,
+    job_ends,
     job_events,
     node_events,
     node_orders,
     preemption,
+    reports,
     reservation_events,
     training_events,
 )
@@ -66,12 +71,13 @@ class CoordinatorCore:
         index = state.index
         index.news = []
         if index.touched.everything:
-            node_events.recount_fixed(state)
+            admission.recount_fixed(state)
         index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
+        out += budget_events.pass_time(state, now_ns)
         out += reservation_events.pass_time(state, now_ns)
         for job in index.take_over_limit(now_ns):
-            out += job_events.end_at_limit(state, job, now_ns)
+            out += job_ends.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
         if node_id is not None:
             index.touch(node_id)
@@ -109,7 +115,7 @@ class CoordinatorCore:
 
 def _node_of(event: ev.Event) -> NodeId | None:
     """The node an event is about."""
-    if isinstance(event, ev.NodeConnected):
+    if isinstance(event, reports.NodeConnected):
         return event.spec.node_id
     return getattr(event, "node_id", None)
 
@@ -140,6 +146,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
         index.next_due_ns(),
         index.next_limit_ns(),
         reservation_events.next_ns(state),
+        budget_events.next_ns(state, now_ns),
     )
     at_ns = min([time for time in times if time and time > now_ns], default=0)
     if not at_ns or now_ns < state.woken_at_ns <= at_ns:
@@ -150,10 +157,10 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
 
 def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[act.Action]:
     # Renewals may be missing at the end of the journal, and were for the lease of the old settings.
-    longest_ns = node_events.longest_lease_ns(state)
+    longest_ns = cap_events.longest_lease_ns(state)
     state.epoch, state.lease_ns = event.epoch, event.lease_ns
     state.command_timeout_ns = event.command_timeout_ns
-    longest_ns = max(longest_ns, node_events.longest_lease_ns(state))
+    longest_ns = max(longest_ns, cap_events.longest_lease_ns(state))
     state.solving, state.woken_at_ns = 0, 0
     for node in state.nodes.values():
         node_events.lose_contact(state, node, now_ns)
@@ -179,21 +186,6 @@ def _restored(state: State, event: ev.JournalRestored, now_ns: int) -> list[act.
             job.state, job.target = JobState.HELD, None
             job.ranks.clear()
             job.reason = "of a backup, it may have run since: release it to start it, or cancel it"
-    return []
-
-
-def _budget(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Action]:
-    state.ledger.budget_uw = event.budget_uw
-    if event.accepted_outside_uw is not None:
-        state.accepted_outside_uw = event.accepted_outside_uw
-    state.ledger.over_deadline_ns = 0
-    if state.ledger.room_uw < 0:
-        state.ledger.over_deadline_ns = now_ns + max(event.deadline_ns, 1)
-    state.plan_needed = "budget changed"
-    for node in state.nodes.values():
-        if not node.admitted:
-            node_events.admit(state, node)
-    state.index.touch_everything()
     return []
 
 
@@ -384,15 +376,17 @@ def _nothing(state: State, event: ev.TimePassed, now_ns: int) -> list[act.Action
 _HANDLERS: dict[type, Handler] = {
     ev.CoordinatorStarted: _started,
     ev.JournalRestored: _restored,
-    ev.BudgetChanged: _budget,
+    ev.BudgetChanged: budget_events.changed,
+    ev.BudgetAnnounced: budget_events.announced,
+    ev.BudgetCancelled: budget_events.cancelled,
     ev.NodeRegistered: _registered,
     ev.NodeRetired: _retired,
     ev.QueuesConfigured: _queues,
     ev.ReservationMade: reservation_events.made,
     ev.ReservationCancelled: reservation_events.cancelled,
     ev.NodeOrdered: node_orders.ordered,
-    ev.LeaveAnswered: node_orders.leave_answered,
-    ev.LeaveFailed: node_orders.leave_failed,
+    reports.LeaveAnswered: node_orders.leave_answered,
+    reports.LeaveFailed: node_orders.leave_failed,
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,
@@ -402,13 +396,13 @@ _HANDLERS: dict[type, Handler] = {
     ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,
     ev.TimePassed: _nothing,
-    ev.NodeConnected: node_events.connected,
-    ev.NodeSilent: node_events.silent,
-    ev.LeaseRenewed: node_events.lease_renewed,
-    ev.LeaseUnconfirmed: node_events.lease_unconfirmed,
-    ev.CapsAnswered: node_events.caps_answered,
-    ev.CapsUnconfirmed: node_events.caps_unconfirmed,
-    ev.CapsNotHeld: node_events.caps_not_held,
+    reports.NodeConnected: node_events.connected,
+    reports.NodeSilent: node_events.silent,
+    reports.LeaseRenewed: cap_events.lease_renewed,
+    reports.LeaseUnconfirmed: cap_events.lease_unconfirmed,
+    reports.CapsAnswered: cap_events.caps_answered,
+    reports.CapsUnconfirmed: cap_events.caps_unconfirmed,
+    reports.CapsNotHeld: cap_events.caps_not_held,
     ev.JobSubmitted: job_events.submitted,
     ev.JobCancelRequested: job_events.cancel_requested,
     ev.JobHeld: job_events.held,
@@ -417,14 +411,14 @@ _HANDLERS: dict[type, Handler] = {
     ev.JobSuspendRequested: attempt_events.suspend_requested,
     ev.JobResumeRequested: attempt_events.resume_requested,
     ev.JobResizeRequested: attempt_events.resize_requested,
-    ev.SuspensionConfirmed: attempt_events.suspension_confirmed,
-    ev.SuspensionFailed: attempt_events.suspension_failed,
-    ev.TerminateFailed: job_events.terminate_failed,
-    ev.MaskConfirmed: job_events.mask_confirmed,
-    ev.MaskFailed: job_events.mask_failed,
-    ev.JobLaunched: job_events.launched,
-    ev.LaunchFailed: job_events.launch_failed,
-    ev.ProcessEnded: job_events.process_ended,
+    reports.SuspensionConfirmed: attempt_events.suspension_confirmed,
+    reports.SuspensionFailed: attempt_events.suspension_failed,
+    reports.TerminateFailed: job_events.terminate_failed,
+    reports.MaskConfirmed: job_events.mask_confirmed,
+    reports.MaskFailed: job_events.mask_failed,
+    reports.JobLaunched: job_events.launched,
+    reports.LaunchFailed: job_events.launch_failed,
+    reports.ProcessEnded: job_ends.process_ended,
     ev.ProgressReported: job_events.progress_reported,
     ev.SpeedMeasured: job_events.speed_measured,
     ev.SizeWanted: job_events.size_wanted,

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from wattfold.coordinator.core import actions as act
+from wattfold.coordinator.core import (
+    admission,
+    cap_events,
+    found_processes,
+    job_ends,
+    leave,
+    reports,
+)
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import job_events, leave, node_events
 from wattfold.coordinator.core.events import NodeOrder
 from wattfold.coordinator.core.job import JobState
 from wattfold.coordinator.core.node import (
@@ -96,7 +103,7 @@ def _resume(state: State, node: Node, now_ns: int) -> list[act.Action]:
         node.lease_next_ns = now_ns
         return []
     node.state, node.message = NodeState.CONNECTING, ""
-    node_events.admit(state, node)
+    admission.admit(state, node)
     return _end_strays(state, node) if node.reachable else []
 
 
@@ -106,7 +113,7 @@ def _end_strays(state: State, node: Node) -> list[act.Action]:
     for job_id in node.foreign:
         job = state.jobs.get(job_id)
         if job is not None and (job.final or node.node_id not in job.ranks):
-            ended.append(job_events.end_process(state, job, node, attempt=0))
+            ended.append(job_ends.end_process(state, job, node, attempt=0))
     return ended
 
 
@@ -116,7 +123,7 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     account = state.ledger.accounts.get(node.node_id)
     _put_back(state, node)
     why = f"its node {node.node_id} was forgotten: {event.reason or 'no reason given'}"
-    out = node_events.lose_jobs(state, node, why, now_ns)
+    out = found_processes.lose_jobs(state, node, why, now_ns)
     if unpowered:
         node.read_uw = {}
         node.foreign.clear()
@@ -134,13 +141,13 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     return out
 
 
-def leave_answered(state: State, event: ev.LeaveAnswered, now_ns: int) -> list[act.Action]:
+def leave_answered(state: State, event: reports.LeaveAnswered, now_ns: int) -> list[act.Action]:
     """The agent has read its zones back: it has left, but for zones that could not be put back."""
     node = state.nodes[event.node_id]
     if event.request_id != node.caps_request:
         return []
     node.caps_request = ""
-    node_events.read_left(state, node, event.caps, now_ns)
+    cap_events.read_left(state, node, event.caps, now_ns)
     if node.duty is not Duty.RESTORING:
         return []
     failed = [f"{reading.zone}: {reading.error}" for reading in event.caps if reading.error]
@@ -152,7 +159,7 @@ def leave_answered(state: State, event: ev.LeaveAnswered, now_ns: int) -> list[a
     return []
 
 
-def leave_failed(state: State, event: ev.LeaveFailed, now_ns: int) -> list[act.Action]:
+def leave_failed(state: State, event: reports.LeaveFailed, now_ns: int) -> list[act.Action]:
     """Tried again; what it may have brought about stays charged until a later reading."""
     node = state.nodes[event.node_id]
     if event.request_id != node.caps_request:
@@ -160,7 +167,7 @@ def leave_failed(state: State, event: ev.LeaveFailed, now_ns: int) -> list[act.A
     node.caps_request = ""
     node.caps_retry_ns = now_ns + state.settings.retry_ns
     node.message = f"it has not left yet: {event.reason}"
-    state.ledger.lose(node.node_id, node_events.seen_by_ns(state, now_ns))
+    state.ledger.lose(node.node_id, cap_events.seen_by_ns(state, now_ns))
     if event.refused and node.duty is Duty.RESTORING:
         # It is as it was: its leases go on until it can leave.
         node.lease_next_ns = now_ns

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.contract.processor_map import first_pes
-from wattfold.coordinator.core.job import Assignment, Job, JobSpec, Rank, ResizeMode, SizeUnit
+from wattfold.coordinator.core.job import Assignment, Job, JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.node import Node, NodeSpec
+from wattfold.coordinator.core.rank import Rank
 from wattfold.coordinator.core.state import State
 
 

@@ -22,9 +22,10 @@ from wattfold.coordinator.core.blocked import has_beside_cores
 from wattfold.coordinator.core.cap_sums import Caps
 from wattfold.coordinator.core.charge import originals_uw
 from wattfold.coordinator.core.index import Touched
-from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, Rank, SizeUnit
+from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
 from wattfold.coordinator.core.node import IN_SERVICE, Duty, Node, NodeState
 from wattfold.coordinator.core.processor_map import map_of
+from wattfold.coordinator.core.rank import Rank
 from wattfold.coordinator.core.state import State
 
 

@@ -11,7 +11,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.attempt import Requeue
 from wattfold.coordinator.core.attempt_events import requeue, requeue_refusal
 from wattfold.coordinator.core.job import KEEPS_STATES, Ender, Job, JobState
-from wattfold.coordinator.core.job_events import begin_ending
+from wattfold.coordinator.core.job_ends import begin_ending
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.state import State
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.following import lacks
-from wattfold.coordinator.core.job import Assignment, Job, JobState, Rank, RankEnd, ResizeMode
+from wattfold.coordinator.core.job import Assignment, Job, JobState, ResizeMode
 from wattfold.coordinator.core.job_units import size_text
+from wattfold.coordinator.core.rank import Rank, RankEnd
 from wattfold.coordinator.core.requeue import back_to_queue
 from wattfold.coordinator.core.resize_cost import learn_again, learn_stall
 from wattfold.coordinator.core.state import State

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import restart
+from wattfold.coordinator.core import reports, restart
 from wattfold.coordinator.core.epoch_times import (
     APPS_MAX,
     NOTHING_SEEN,
@@ -53,7 +53,7 @@ def epochs_told(state: State, event: ev.EpochsTold, now_ns: int) -> list[act.Act
     return []
 
 
-def epochs_left(state: State, job: Job, end: ev.ProcessReading, now_ns: int) -> None:
+def epochs_left(state: State, job: Job, end: reports.ProcessReading, now_ns: int) -> None:
     """A training has ended with that in its snapshot; of one too short to be heard of before, what
     its epochs took is learnt now."""
     _saved(job, end.epochs_saved)

@@ -27,13 +27,6 @@ from wattfold.coordinator.core.charge import CAP_STEP_UW, assigned_on_uw, share_
 from wattfold.coordinator.core.job import Assignment
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
-from wattfold.coordinator.policies.descriptions import (
-    Description,
-    PolicySetting,
-    Pool,
-    Values,
-    Variant,
-)
 from wattfold.coordinator.policies.easy_search import size_of
 from wattfold.coordinator.policies.estimates import run_time_s
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
@@ -194,35 +187,3 @@ class _Capped:
         most_uw, floor_uw = max(k.most_uw for k in kinds), min(k.floor_uw for k in kinds)
         cap_uw = max(min(self._level_uw, most_uw), floor_uw)
         return one if cap_uw == one.cap_uw else replace(one, cap_uw=cap_uw)
-
-
-def _made(values: Values) -> Policy:
-    return EasyUniform(size=str(values["size"]))
-
-
-DESCRIPTION = Description(
-    name="easy-uniform",
-    title="in order of priority and submission, every node at the one cap that feeds them all",
-    audience="a site with capped nodes and no power management, as a fair comparison",
-    citation=(
-        "The queue as fifo-easy; one cap for all nodes is the naive overprovisioning of O. Sarood "
-        "et al., SC14."
-    ),
-    variants=(
-        Variant(
-            name="easy-uniform",
-            title="FIFO with EASY backfill at the one cap that feeds all nodes",
-            service=_made,
-            pool=Pool.EASY_UNIFORM,
-            starves_nobody=True,
-        ),
-    ),
-    settings=(
-        PolicySetting(
-            key="size",
-            default="max",
-            choices=("min", "max"),
-            help="which end of a range counts as asked for",
-        ),
-    ),
-)

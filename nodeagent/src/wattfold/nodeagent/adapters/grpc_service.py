@@ -140,7 +140,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Signals a job."""
 
         async def act() -> pb.SignalResponse:
-            found = self._jobs.signal(request.job_id, request.signal, request.grace_ns)
+            found = self._jobs.orders.signal(request.job_id, request.signal, request.grace_ns)
             return pb.SignalResponse(found=found)
 
         return await self._command(request, context, act)
@@ -151,7 +151,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Ends one attempt of a job."""
 
         async def act() -> pb.EndAttemptResponse:
-            found = await self._jobs.end_attempt(
+            found = await self._jobs.orders.end_attempt(
                 request.job_id,
                 request.attempt,
                 request.signal,
@@ -166,7 +166,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Has a job stand still, or go on."""
 
         async def act() -> pb.SuspendResponse:
-            found = await self._jobs.suspend(
+            found = await self._jobs.orders.suspend(
                 request.job_id, request.attempt, suspended=request.suspended
             )
             return pb.SuspendResponse(found=found)

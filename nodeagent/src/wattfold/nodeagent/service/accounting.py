@@ -19,6 +19,7 @@ from wattfold.nodeagent.core.energy import IdlePower, shares
 from wattfold.nodeagent.core.gpus import NodeGpu
 from wattfold.nodeagent.core.residual import AlarmRule, Pace
 from wattfold.nodeagent.service.gpu_accounting import GpuAccounting
+from wattfold.nodeagent.service.job_processes import members
 from wattfold.nodeagent.service.jobs import NodeJobs
 from wattfold.nodeagent.service.power import NodePower
 from wattfold.nodeagent.service.records import Job, JobState
@@ -154,7 +155,7 @@ class Accounting:
         look = self._look(job)
         job.settle(now_ns)
         if not look.members and not self._clock.by_group:
-            look.members = self._jobs.members(job)
+            look.members = members(job)
         job.cpu_ns = max(job.cpu_ns, self._clock.read_ns(job.id, job.keeper, look.members))
         self._read_by_cpu(job, look, now_ns)
 
@@ -175,11 +176,11 @@ class Accounting:
         look.scans += 1
         if full:
             found = self._clock.processes(job.id)
-            look.members = self._jobs.members(job) if found is None else found
+            look.members = members(job) if found is None else found
         scan = look.scanner.scan(look.members, switches=full)
         job.threads, job.runnable, job.memory_bytes = scan.threads, scan.runnable, scan.memory_bytes
         job.memory_bytes_max = max(job.memory_bytes_max, scan.memory_bytes)
-        self._jobs.check_memory(job)
+        self._jobs.orders.check_memory(job)
         job.voluntary_switches += scan.voluntary
         job.involuntary_switches += scan.involuntary
         since_ns = now_ns - look.scanned_ns if look.scanned_ns else 0

@@ -1,4 +1,4 @@
-"""What a keeper is told to start a job: environment, files, account, cgroups."""
+"""What a keeper is told to start a job: environment, files, account, cgroups; and their removal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pwd
 import socket
 from dataclasses import dataclass, field
 
+from wattfold.contract.ids import JobId
 from wattfold.contract.topology import Topology
+from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.cpuset import MaskControl
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware
@@ -102,6 +104,23 @@ def keeper_order(
         limits=[(limit.name, limit.soft) for limit in order.limits],
         inherited=inherited,
     )
+
+
+def release(ports: JobPorts, job: JobId) -> None:
+    """Removes what was made to hold a job that has no process any more."""
+    # The firmware's thread first: without its accounting a job seems to give CPU time back,
+    # and the energy counters fall by it, which reads as a wrap.
+    if ports.firmware is not None:
+        ports.firmware.remove(job)
+    ports.masks.remove(job)
+    ports.clock.remove(job)
+    ports.groups.remove(job)
+    ports.memory.remove(job)
+    ports.gpu_access.remove(job)
+    try:
+        ports.steps.remove(job)
+    except OSError as error:
+        logs.warning("step_folder_not_removed", job=job, why=error)
 
 
 def _steps(

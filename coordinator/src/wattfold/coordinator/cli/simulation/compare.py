@@ -20,23 +20,27 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
     refuse_unmeant,
 )
 from wattfold.coordinator.cli.simulation.simulate import simulation_failures
-from wattfold.coordinator.cli.simulation.simulate_options import (
+from wattfold.coordinator.cli.simulation.simulate_cases import (
     BudgetText,
     check_one_source,
+    machine_of,
+    predictors_of,
+    source_of,
+)
+from wattfold.coordinator.cli.simulation.simulate_options import (
     classes_options,
     job_options,
-    machine_of,
     machine_options,
     predict_option,
-    predictors_of,
-    refuse_other_machine,
-    refuse_unused_jobs,
-    source_of,
 )
 from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
 from wattfold.coordinator.cli.simulation.simulate_run import run_cases
+from wattfold.coordinator.cli.simulation.simulate_unused import (
+    refuse_other_machine,
+    refuse_unused_jobs,
+)
 from wattfold.coordinator.cli.simulation.training_options import prices_of
-from wattfold.coordinator.cli.workloads.workload_describe import odd_row_table
+from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,

@@ -19,8 +19,8 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     finish,
     jobs_option,
     local_cores,
-    measured_by,
     out_option,
+    run_trials,
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
@@ -182,7 +182,7 @@ def _cluster(folder: Path, scale: float | None, *, quick: bool) -> Sequence[Sect
         if not path.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             words = [f"--scale={wanted:g}", f"--jobs={jobs}"]
-            measured_by(_TRIAL, path, folder / "real", words, "the small cluster has failed")
+            run_trials(_TRIAL, path, folder / "real", words)
         return [cluster_section(load(path), TABLE_V[:jobs], draw_cluster)]
 
 

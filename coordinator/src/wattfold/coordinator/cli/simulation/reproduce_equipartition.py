@@ -15,8 +15,8 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     finish,
     jobs_option,
     local_cores,
-    measured_by,
     out_option,
+    run_trials,
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
@@ -41,7 +41,6 @@ from wattfold.coordinator.simulation.sweep.store import ResultStore
 _DEFAULTS = Settings()
 MEASURED = "measured.json"
 _TRIALS = "wattfold.coordinator.demo.charm"
-"""Run as a program: it stands above the command, with the site that it starts."""
 
 
 @click.command("equipartition")
@@ -129,8 +128,6 @@ def _measured(folder: Path, *, quick: bool) -> Sequence[Section]:
         found = load(path) if path.is_file() else None
         if found is None or (found.quick and not quick):
             folder.mkdir(parents=True, exist_ok=True)
-            words = ["--quick"] if quick else []
-            failed = "the trials on real programs have failed"
-            measured_by(_TRIALS, path, folder / "real", words, failed)
+            run_trials(_TRIALS, path, folder / "real", ["--quick"] if quick else [])
             found = load(path)
     return sections(found, (draw_resizes, draw_residual, draw_sharing))

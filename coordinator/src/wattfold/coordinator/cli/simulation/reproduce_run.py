@@ -62,25 +62,6 @@ def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
         raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def measured_by(program: str, path: Path, work: Path, words: Sequence[str], failed: str) -> None:
-    """Has trials on real programs write what they measure to a file, working in a folder.
-
-    They run as a program of their own, with their progress on standard error. ``failed``: what to
-    say then. Raises CliError, KeyboardInterrupt.
-    """
-    places = [f"--out={path.absolute()}", f"--work={work.absolute()}"]
-    # Ctrl-C is for the trials, which take it and have a site to end first.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        done = subprocess.run([sys.executable, "-m", program, *places, *words], check=False)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if done.returncode == _INTERRUPTED:
-        raise KeyboardInterrupt
-    if done.returncode:
-        raise CliError(f"{failed}, see above")
-
-
 def finish(session: Session, report: Report, written: Sequence[Path], folder: Path) -> None:
     """Shows what came out. Raises CliError, after all else, where cases have no result."""
     if session.json:
@@ -94,3 +75,22 @@ def finish(session: Session, report: Report, written: Sequence[Path], folder: Pa
             f"{len(totals.failures)} of {totals.cases} cases failed, the first of them "
             f"{first.label}: {first.reason}"
         )
+
+
+def run_trials(module: str, out: Path, work: Path, options: Sequence[str] = ()) -> None:
+    """Has trials of real programs write what they measure to a file, working in a folder.
+
+    ``module`` is run as a program: it stands above the command, with the site that it starts. Its
+    progress is on standard error. Raises CliError, KeyboardInterrupt.
+    """
+    places = (f"--out={out.absolute()}", f"--work={work.absolute()}")
+    # Ctrl-C is for the trials, which take it and have a site to end first.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = subprocess.run([sys.executable, "-m", module, *places, *options], check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if done.returncode == _INTERRUPTED:
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise CliError("the trials on real programs have failed, see above")

@@ -13,6 +13,7 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.simulate_cases import cases_of
 from wattfold.coordinator.cli.simulation.simulate_check import StartCheck, check_starts, read_starts
 from wattfold.coordinator.cli.simulation.simulate_elsewhere import OUTCOME
 from wattfold.coordinator.cli.simulation.simulate_messages import (
@@ -21,17 +22,16 @@ from wattfold.coordinator.cli.simulation.simulate_messages import (
     responses_of,
 )
 from wattfold.coordinator.cli.simulation.simulate_options import (
-    cases_of,
     job_options,
     machine_options,
     nodes_option,
     policy_options,
-    refuse_unused,
     seed_options,
 )
 from wattfold.coordinator.cli.simulation.simulate_outcome import Finished, Stopped
 from wattfold.coordinator.cli.simulation.simulate_run import run_cases
-from wattfold.coordinator.cli.workloads.workload_describe import odd_row_table
+from wattfold.coordinator.cli.simulation.simulate_unused import refuse_unused
+from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,

@@ -12,6 +12,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.charge import CAP_STEP_UW
 from wattfold.coordinator.core.job import MAPPED, ResizeMode
@@ -102,9 +103,9 @@ class Process:
             len(self.processor_map) == self.pes and sum(self.processor_map) == len(self.cpus)
         )
 
-    def reading(self) -> ev.ProcessReading:
+    def reading(self) -> reports.ProcessReading:
         """What the agent says of it."""
-        return ev.ProcessReading(
+        return reports.ProcessReading(
             job_id=self.job_id,
             running=self.running,
             pid=1,
@@ -222,9 +223,9 @@ class Agent:
             zone.settling.clear()
             zone.cap_uw = ZoneTruth.at_floor(zone.zone).cap_uw
 
-    def hello(self) -> ev.NodeConnected:
+    def hello(self) -> reports.NodeConnected:
         """What it says on first contact."""
-        return ev.NodeConnected(
+        return reports.NodeConnected(
             spec=self.spec,
             caps=self._readings(),
             processes=tuple(process.reading() for process in self.processes.values()),
@@ -251,7 +252,7 @@ class Agent:
             case act.RenewLease():
                 self._enter(now_ns)
                 self.lease_until_ns = now_ns + command.duration_ns
-                return ev.LeaseRenewed(
+                return reports.LeaseRenewed(
                     node_id=self.node_id, request_id=command.request_id, caps=self._readings()
                 )
             case act.SetCaps():
@@ -264,7 +265,7 @@ class Agent:
                 return self._launch(command)
             case act.Terminate():
                 if not self._is_there(command.job_id, command.attempt):
-                    return ev.TerminateFailed(
+                    return reports.TerminateFailed(
                         node_id=self.node_id,
                         job_id=command.job_id,
                         reason="it is not there",
@@ -280,10 +281,10 @@ class Agent:
 
     def _readings(
         self, names: tuple[ZoneName, ...] = (), error: str = ""
-    ) -> tuple[ev.ZoneReading, ...]:
+    ) -> tuple[reports.ZoneReading, ...]:
         zones = [self.zones[name] for name in names] or list(self.zones.values())
         return tuple(
-            ev.ZoneReading(
+            reports.ZoneReading(
                 zone=zone.zone.name,
                 cap_uw=zone.cap_uw,
                 settles_in_ns=zone.zone.window_ns,
@@ -302,7 +303,7 @@ class Agent:
 
     def _leave(self, command: act.Leave, now_ns: int) -> ev.Event:
         if self.running:
-            return ev.LeaveFailed(
+            return reports.LeaveFailed(
                 node_id=self.node_id,
                 request_id=command.request_id,
                 reason="jobs are alive",
@@ -311,7 +312,7 @@ class Agent:
         self.left, self.lease_until_ns = True, 0
         for zone in self.zones.values():
             zone.set_cap(zone.zone.cap_uw_max, now_ns)
-        return ev.LeaveAnswered(
+        return reports.LeaveAnswered(
             node_id=self.node_id, request_id=command.request_id, caps=self._readings()
         )
 
@@ -320,7 +321,7 @@ class Agent:
         leased = now_ns < self.lease_until_ns
         names = tuple(name for name, _ in command.caps)
         if not leased and any(cap > self.zones[n].zone.floor_uw for n, cap in command.caps):
-            return ev.CapsUnconfirmed(
+            return reports.CapsUnconfirmed(
                 node_id=self.node_id, request_id=command.request_id, reason="no lease"
             )
         if not refuse:
@@ -328,7 +329,7 @@ class Agent:
                 # As RAPL does: limits are multiples of a step, rounded down.
                 self.zones[name].set_cap(cap_uw // CAP_STEP_UW * CAP_STEP_UW, now_ns)
         caps = self._readings(names, "device error" if refuse else "")
-        return ev.CapsAnswered(node_id=self.node_id, request_id=command.request_id, caps=caps)
+        return reports.CapsAnswered(node_id=self.node_id, request_id=command.request_id, caps=caps)
 
     def _set_mask(self, command: act.SetMask) -> ev.Event:
         process = self.processes.get(command.job_id)
@@ -336,7 +337,7 @@ class Agent:
         cpus = CpuSet() if command.resident else command.cpus
         if process is None or ended or self._clash(command.job_id, cpus):
             reason = "ended" if ended else "held"
-            return ev.MaskFailed(
+            return reports.MaskFailed(
                 node_id=self.node_id,
                 job_id=command.job_id,
                 reason=reason,
@@ -345,7 +346,7 @@ class Agent:
         # The objects move at once: what a program makes of its map is no matter of the core.
         process.cpus, process.processor_map = cpus, command.processor_map
         process.resident = command.resident
-        return ev.MaskConfirmed(
+        return reports.MaskConfirmed(
             node_id=self.node_id,
             job_id=command.job_id,
             cpus=cpus,
@@ -378,11 +379,11 @@ class Agent:
     def _suspend(self, command: act.Suspend) -> ev.Event:
         node_id, job_id = self.node_id, command.job_id
         if not self._is_there(job_id, command.attempt):
-            return ev.SuspensionFailed(
+            return reports.SuspensionFailed(
                 node_id=node_id, job_id=job_id, reason="ended", attempt=command.attempt
             )
         self.processes[job_id].suspended = command.suspended
-        return ev.SuspensionConfirmed(
+        return reports.SuspensionConfirmed(
             node_id=node_id,
             job_id=job_id,
             suspended=command.suspended,
@@ -419,12 +420,12 @@ class Agent:
                 restarts=command.spec.mode is ResizeMode.RESTART,
                 attempt=command.attempt,
             )
-        return ev.JobLaunched(
+        return reports.JobLaunched(
             node_id=self.node_id, job_id=command.job_id, pid=1, attempt=command.attempt
         )
 
     def _refused(self, command: act.Launch, reason: str) -> ev.Event:
-        return ev.LaunchFailed(
+        return reports.LaunchFailed(
             node_id=self.node_id,
             job_id=command.job_id,
             reason=reason,

@@ -15,6 +15,7 @@ from functools import partial
 from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.job import JobSpec
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import Duty, NodeSpec
@@ -37,7 +38,7 @@ from wattfold.coordinator.simulation.cluster.work import Work
 
 S = 1_000_000_000
 DECLARED_OUTSIDE = (Duty.UNPOWERED, Duty.OUTSIDE, Duty.RETURNED)
-_RECOUNT = (ev.BudgetChanged, ev.NodeOrdered, ev.NodeConnected, ev.NodeRetired)
+_RECOUNT = (ev.BudgetChanged, ev.NodeOrdered, reports.NodeConnected, ev.NodeRetired)
 """Events after which other nodes may be part of the budget."""
 
 
@@ -143,6 +144,20 @@ class Cluster:
         )
         self.post(ev.BudgetChanged(budget_uw=budget_uw, deadline_ns=deadline_ns))
 
+    def announce_budget(self, budget_uw: int, at_ns: int) -> None:
+        """The budget will be another one from a time on, and without grace.
+
+        Nobody hears of it while the coordinator is down.
+        """
+        if self.down:
+            return
+        self.post(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=budget_uw))
+        self.clock.at(at_ns, lambda: self._budget_comes(budget_uw))
+
+    def _budget_comes(self, budget_uw: int) -> None:
+        self._grace_until_ns, self._recount = 0, True
+        self.meter.budget(BudgetStep(time_ns=self.now_ns, budget_uw=budget_uw))
+
     def happen(self, incident: Incident) -> None:
         """Lets a fault happen now."""
         self._recorder.note(self.now_ns, incident)
@@ -162,7 +177,7 @@ class Cluster:
         """The network to a node is down for a while."""
         agent = self.agents[node_id]
         agent.connected = False
-        self.post(ev.NodeSilent(node_id=node_id, reason="cut"))
+        self.post(reports.NodeSilent(node_id=node_id, reason="cut"))
         self.clock.later(for_ns, lambda: self._connect(agent))
 
     def kill_agent(self, node_id: NodeId, for_ns: int) -> None:
@@ -175,7 +190,7 @@ class Cluster:
             return
         for_ns = min(for_ns, max(agent.lease_until_ns - self.now_ns, 1))
         agent.alive = agent.connected = False
-        self.post(ev.NodeSilent(node_id=node_id, reason="killed"))
+        self.post(reports.NodeSilent(node_id=node_id, reason="killed"))
         self.clock.later(for_ns, lambda: self._start_agent(agent))
 
     def stop_agent(self, node_id: NodeId, for_ns: int) -> None:
@@ -185,7 +200,7 @@ class Cluster:
             return
         agent.stop(self.now_ns)
         self._changed(agent)
-        self.post(ev.NodeSilent(node_id=node_id, reason="stopped"))
+        self.post(reports.NodeSilent(node_id=node_id, reason="stopped"))
         self.clock.later(for_ns, lambda: self._start_agent(agent))
 
     def cut_power(self, node_id: NodeId, for_ns: int) -> None:
@@ -193,7 +208,7 @@ class Cluster:
         agent = self.agents[node_id]
         agent.lose_power()
         self._changed(agent)
-        self.post(ev.NodeSilent(node_id=node_id, reason="off"))
+        self.post(reports.NodeSilent(node_id=node_id, reason="off"))
         self.clock.later(for_ns, lambda: self._start_agent(agent))
 
     def _start_agent(self, agent: Agent) -> None:
@@ -345,7 +360,7 @@ class Cluster:
 
     def _report(self, agent: Agent, process: Process) -> None:
         if agent.connected and process.job_id in agent.processes:
-            self.post(ev.ProcessEnded(node_id=agent.node_id, process=process.reading()))
+            self.post(reports.ProcessEnded(node_id=agent.node_id, process=process.reading()))
 
     def _start(self, epoch: int) -> None:
         self.down = False

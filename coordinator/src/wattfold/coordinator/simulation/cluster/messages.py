@@ -13,6 +13,7 @@ from typing import Protocol
 
 from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core import reports
 from wattfold.coordinator.simulation.cluster.agent import Agent, Command
 from wattfold.coordinator.simulation.cluster.clock import VirtualClock
 from wattfold.coordinator.simulation.cluster.faults import DELAY_NS_MIN, Faults
@@ -103,43 +104,43 @@ def given_up(command: Command) -> ev.Event | None:
     """What the coordinator is told of a command that got no answer."""
     match command:
         case act.SetCaps():
-            return ev.CapsUnconfirmed(
+            return reports.CapsUnconfirmed(
                 node_id=command.node_id, request_id=command.request_id, reason="lost"
             )
         case act.Leave():
-            return ev.LeaveFailed(
+            return reports.LeaveFailed(
                 node_id=command.node_id,
                 request_id=command.request_id,
                 reason="lost",
                 refused=False,
             )
         case act.RenewLease():
-            return ev.LeaseUnconfirmed(
+            return reports.LeaseUnconfirmed(
                 node_id=command.node_id, request_id=command.request_id, reason="lost"
             )
         case act.SetMask():
-            return ev.MaskFailed(
+            return reports.MaskFailed(
                 node_id=command.node_id,
                 job_id=command.job_id,
                 reason="lost",
                 attempt=command.attempt,
             )
         case act.Terminate():
-            return ev.TerminateFailed(
+            return reports.TerminateFailed(
                 node_id=command.node_id,
                 job_id=command.job_id,
                 reason="lost",
                 attempt=command.attempt,
             )
         case act.Suspend():
-            return ev.SuspensionFailed(
+            return reports.SuspensionFailed(
                 node_id=command.node_id,
                 job_id=command.job_id,
                 reason="lost",
                 attempt=command.attempt,
             )
         case act.Launch():
-            return ev.LaunchFailed(
+            return reports.LaunchFailed(
                 node_id=command.node_id,
                 job_id=command.job_id,
                 reason="lost",

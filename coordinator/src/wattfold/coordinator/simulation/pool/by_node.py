@@ -152,7 +152,7 @@ class NodeHoldings:
         for job in self._unplaced:
             held = self._held[job]
             lacks = running.size[job] - len(held)
-            nodes = ground.empty(lacks)
+            nodes = ground.draw(lacks, 0)
             if len(nodes) < lacks:
                 raise SimulationError(f"{lacks} empty nodes are given away, of {len(nodes)}")
             self._add(job, dict.fromkeys(nodes, self._machine.classes[0].cores))

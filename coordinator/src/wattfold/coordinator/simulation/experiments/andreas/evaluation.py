@@ -75,8 +75,8 @@ TITLES = {
 SAME = 1e-9
 
 
-Findings = families_of.Findings[Plan]
-Evaluation = families_of.Evaluation[Plan]
+Findings = families_of.Findings[Plan, str]
+Evaluation = families_of.Evaluation[Plan, str]
 
 
 def evaluate(
@@ -91,6 +91,7 @@ def evaluate(
     return families_of.evaluated(
         plan,
         families,
+        [case for family in families for case in plan.cases(family)],
         measure,
         _DECIDES,
         findings_of,

@@ -1,0 +1,84 @@
+"""Options of `wattfold simulate` that nothing of what was chosen would look at: refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.simulation.policy_settings import refuse_unmeant
+from wattfold.coordinator.cli.simulation.training_options import (
+    OF_LOGS,
+    OF_TRAINING,
+    check_training,
+)
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.descriptions import Pool
+
+OF_PARM = (
+    "alpha",
+    "sizes_count",
+    "levels_count",
+    "caps",
+    "resize_interval",
+    "gap",
+    "solver",
+    "dram_levels",
+    "price_resizes",
+)
+OF_COUNTED = ("nodes", "base", "dram", "cap_min", "cap_max", "idle", "torus", "placement")
+OF_CLASSES = ("requests", "share_nodes", "snapshots", "restart_cost")
+AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
+
+
+def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options that none of the policies or models chosen would look at."""
+    names = options["policies"] or ("easy",)
+    pools = {entry.variant.pool for entry in map(registry.find, names) if entry is not None}
+    chosen = ", ".join(names)
+    if Pool.PARM not in pools:
+        _refuse_given(context, OF_PARM, f"is for PARM, and not for {chosen}")
+    if not pools & {*AT_ONE_CAP, Pool.EASY_UNIFORM}:
+        _refuse_given(context, ("size",), f"is for backfilling, and not for {chosen}")
+    if not pools & AT_ONE_CAP:
+        _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
+    refuse_other_machine(context, options)
+    if options["level"] == "pool" and Pool.PARM not in pools:
+        _refuse_given(context, ("restarts",), f"in a pool is for PARM, and not for {chosen}")
+    if options["level"] == "pool" and options["restarts"] is not None:
+        _refuse_given(context, ("free_resizes",), "does not go with --restarts")
+    refuse_unmeant(options["settings"], names)
+    refuse_unused_jobs(context, options)
+
+
+def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options of nodes that are counted beside a file of classes, and the other way."""
+    if options["machine_file"] is not None:
+        _refuse_given(
+            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
+        )
+    else:
+        _refuse_given(context, OF_CLASSES, "needs --machine FILE")
+
+
+def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuses options of other sources of jobs than the one chosen."""
+    if options["training"] is not None:
+        _refuse_given(context, OF_LOGS, "is nothing to --training, whose files say it all")
+        check_training(options)
+    else:
+        _refuse_given(context, OF_TRAINING, "needs --training FILE")
+    if options["model"] != "poisson":
+        _refuse_given(context, ("load",), "is for --model poisson")
+    if options["log"] is not None:
+        _refuse_given(context, ("jobs",), "is for models; --count takes so many jobs of a log")
+
+
+def _refuse_given(context: click.Context, names: Sequence[str], why: str) -> None:
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if parameter.name in names and given:
+            raise BadRequestError(f"{parameter.opts[0]} {why}")
