@@ -3,8 +3,8 @@
     found      a test failed, or the tests did not end in time
     survived   all tests passed: a hole in the tests, or a mutant that changes nothing
 
-All tests run once on the code as it is, under coverage; a mutant is tried by those that execute
-its line, the shortest first, until one fails.
+All tests run once on the code as it is, under coverage, some side by side; a mutant is tried by
+those that execute its line, the shortest first, until one fails.
 
 Ends with 1 when fewer than 95 % are found, and with 2 when the code as it is fails its tests.
 """
@@ -12,6 +12,7 @@ Ends with 1 when fewer than 95 % are found, and with 2 when the code as it is fa
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from queue import SimpleQueue
 
 from mutants import ROOT, Mutant, chosen
@@ -33,6 +35,8 @@ FOUND_MIN = 0.95
 TREES = ("proto/src", "proto/gen/python", "coordinator/src", "nodeagent/src", "runtime_shims/src")
 COPIED = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "pyproject.toml")
 TESTS = (
+    "tests/contract/policies",
+    "tests/property/policies",
     "tests/unit/core",
     "tests/unit/policies",
     "tests/unit/node_selection",
@@ -42,10 +46,8 @@ TESTS = (
     "tests/unit/experiments",
     "tests/simulation",
     "tests/property/core",
-    "tests/property/policies",
     "tests/property/node_selection",
     "tests/property/pool",
-    "tests/contract/policies",
     "tests/unit/simulation",
 )
 LIMIT_FACTOR, LIMIT_LEAST_S = 4, 60.0
@@ -85,7 +87,7 @@ class Noted:
 
 
 def copy_of_checkout(folder: Path) -> Path:
-    """A copy of what the tests need."""
+    """A copy of what the tests need, compiled; a changed file is seen by its text, not its time."""
     for name in COPIED:
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +95,32 @@ def copy_of_checkout(folder: Path) -> Path:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
+    compileall.compile_dir(
+        folder, maxlevels=20, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH
+    )
     return folder
+
+
+def noted_runs(folders: SimpleQueue[Path], workers: int, place: Path) -> tuple[list[Noted], str]:
+    """Every part of the tests once on the code as it is; what failed first, empty if nothing."""
+    some = folders.get()
+    parts = parts_there(some)
+    folders.put(some)
+    runs = [Noted(place / str(number)) for number in range(len(parts))]
+
+    def run(part: list[str], noted: Noted) -> str:
+        noted.folder.mkdir(parents=True)
+        folder = folders.get()
+        try:
+            failed = run_tests(folder, part, None, noted)
+        finally:
+            folders.put(folder)
+        print(f"as it is  {part[0]}{', ...' if part[1:] else ''}  {failed}".rstrip(), flush=True)
+        return failed
+
+    with ThreadPoolExecutor(workers) as pool:
+        failed = list(pool.map(run, parts, runs))
+    return runs, next(filter(None, failed), "")
 
 
 def trust_tests(folder: Path) -> list[str]:
@@ -105,9 +132,11 @@ def trust_tests(folder: Path) -> list[str]:
     )
 
 
-def tests_there(folder: Path) -> list[str]:
-    """All tests that mutants are tried by, as far as a copy has them."""
-    return [test for test in (*TESTS, *trust_tests(folder)) if (folder / test).exists()]
+def parts_there(folder: Path) -> list[list[str]]:
+    """All tests that mutants are tried by, as far as a copy has them, in parts of one run each."""
+    parts = [[test] for test in TESTS if (folder / test).exists()]
+    trust = trust_tests(folder)
+    return [*parts, trust] if trust else parts
 
 
 def run_tests(
@@ -173,15 +202,13 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="wattfold-mutants-") as name:
         folders: SimpleQueue[Path] = SimpleQueue()
-        copies = [copy_of_checkout(Path(name) / str(n)) for n in range(given.workers)]
-        noted = Noted(Path(name))
-        failed = run_tests(copies[0], tests_there(copies[0]), None, noted)
+        for number in range(given.workers):
+            folders.put(copy_of_checkout(Path(name) / str(number)))
+        runs, failed = noted_runs(folders, given.workers, Path(name) / "noted")
         if failed:
             print(f"the code as it is fails its tests: {failed}", file=sys.stderr)
             return 2
-        known = tests_of(copies[0], noted.data, noted.times)
-        for folder in copies:
-            folders.put(folder)
+        known = tests_of([(noted.data, noted.times) for noted in runs], Path(name) / "coverage")
         with ThreadPoolExecutor(given.workers) as pool:
             verdicts = list(pool.map(lambda mutant: judged(mutant, folders, known), mutants))
     found = sum(bool(verdict.found_by) for verdict in verdicts)

@@ -267,3 +267,43 @@ def test_jobs_with_launchers_of_their_own_end_with_their_first_node(seed: int) -
     assert {state for state, _ in states.values()} == {JobState.COMPLETED}, states
     cluster.run(cluster.clock.now_ns + 30 * S)
     assert not [agent.running for agent in cluster.agents.values() if agent.running]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_announced_budgets_are_kept_from_the_first_instant_on(seed: int) -> None:
+    """`Cluster` looks at every instant, without grace: what nodes may draw is within the budget.
+
+    Nodes are cut off, agents and the coordinator killed, also when caps are to come down.
+    """
+    rng = random.Random(2000 + seed)
+    cluster = Cluster(
+        [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)],
+        POLICIES[seed % len(POLICIES)],
+        200 * W,
+        seed,
+        Faults(lose=0.05, late=0.03, double=0.05, delay_ns=200_000_000),
+    )
+    for index in range(24):
+        kind = rng.choice(list(JobKind)[1:])
+        spec = job(rng.randint(5, 40), 1, 2, kind, by_turns(index))
+        cluster.clock.later(rng.randint(0, 90) * S, lambda i=index, s=spec: cluster.go(str(i), s))
+    times_s = sorted(rng.sample(range(30, 150), 5))
+    for at_s in times_s:
+        budget_w = rng.choice([85, 100, 130, 160, 200])
+        said_ns = rng.randint(1, max(at_s - 25, 1)) * S
+        cluster.clock.at(said_ns, lambda a=at_s, b=budget_w: cluster.announce_budget(b * W, a * S))
+    for _ in range(4):
+        node, before_s = NodeId(f"n{rng.randint(0, 3)}"), rng.uniform(0, 18)
+        fault = rng.choice([cluster.cut, cluster.kill_agent])
+        at_ns, for_ns = round((rng.choice(times_s) - before_s) * S), rng.randint(1, 20) * S
+        cluster.clock.at(max(at_ns, S), lambda n=node, f=for_ns, do=fault: do(n, f))
+    for at_s in rng.sample(times_s, 2):
+        away_ns = rng.choice([S, 8 * S, 30 * S])
+        cluster.clock.at(
+            round((at_s - rng.uniform(0, 15)) * S), lambda a=away_ns: cluster.kill_coordinator(a)
+        )
+    cluster.run(160 * S)
+    cluster.run(3000 * S, lambda: finished(cluster))
+    assert cluster.core.state.announcements > 0
+    assert not cluster.core.state.announced
+    assert cluster.core.state.ledger.budget_uw == cluster.budget_uw

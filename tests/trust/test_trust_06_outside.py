@@ -8,8 +8,8 @@ import pytest
 from unit.core.stage import Stage, W, caps, on
 
 from wattfold.contract.ids import NodeId
+from wattfold.coordinator.adapters.budgets import budget_refusal, outsiders_uw
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.node_requests import budget_refusal, outsiders_uw
 from wattfold.coordinator.adapters.node_views import OutsideLog
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.views import node_message, power_message

@@ -22,7 +22,7 @@ from unit.workloads import swf_files as swf
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.policies import registry
@@ -55,6 +55,19 @@ every_entry = pytest.mark.parametrize("entry", ENTRIES, ids=named)
 
 def proposed(policy: Policy, seen: Snapshot) -> Plan:
     return policy.propose(seen, seen.now_ns, DEADLINE_S)
+
+
+@every_policy
+def test_it_says_whether_it_plans_with_budgets_to_come(entry: registry.Entry) -> None:
+    """A job that an announced fall could not feed is started or not; a shorter one always is."""
+    policy = entry.service({})
+    for time_s, may_start in ((1000, not entry.variant.looks_ahead), (100, True)):
+        asked = job("a", 1, 1, time_s=time_s, unit=SizeUnit.NODES, kind=JobKind.RIGID)
+        asked = replace(asked, spec=replace(asked.spec, cap_uw=45 * W))
+        seen = snapshot([node("n0")], [asked], budget_w=100)
+        falls = (BudgetAhead(500 * S, 27 * W),)
+        plan = proposed(policy, replace(seen, ahead=falls))
+        assert bool(plan.assignments) == may_start, plan
 
 
 def dropped(plan: Plan, seen: Snapshot) -> list[str]:

@@ -16,8 +16,9 @@ from unit.core.stage import node_spec as plain_node
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters import codec
+from wattfold.coordinator.core import budget_events, node_orders, reach, reports
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import node_orders, reach, reports
+from wattfold.coordinator.core.announced import coming_uw
 from wattfold.coordinator.core.attempt import Saving
 from wattfold.coordinator.core.job import (
     Assignment,
@@ -381,6 +382,15 @@ class AnyEvents(RuleBasedStateMachine):
     def budget(self, budget_w: int) -> None:
         self.stage.budget(budget_w, deadline_s=3)
 
+    @rule(budget_w=st.integers(60, 300), in_s=st.sampled_from([0.5, 5, 20, 40]))
+    def announce(self, budget_w: int, in_s: float) -> None:
+        at_ns = self.stage.now_ns + round(in_s * S)
+        self.stage.send(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=budget_w * W))
+
+    @rule(number=st.integers(1, 4))
+    def take_back(self, number: int) -> None:
+        self.stage.send(ev.BudgetCancelled(number=number))
+
     @rule()
     def restart(self) -> None:
         self.stage.start(self.state.epoch + 1)
@@ -416,6 +426,10 @@ class AnyEvents(RuleBasedStateMachine):
         ledger = self.state.ledger
         excused = ledger.over_deadline_ns or ledger.in_breach
         assert ledger.committed_uw <= ledger.budget_uw or excused
+        now_ns, announced = self.stage.now_ns, self.state.announced
+        assert all(one.at_ns > now_ns for one in announced), "whose time has come is in force"
+        lead_ns = budget_events.lead_ns(self.state)
+        assert ledger.coming_uw == coming_uw(announced, now_ns, lead_ns)
         for node in self.state.nodes.values():
             account = ledger.accounts.get(node.node_id)
             if node.duty is Duty.LEFT:

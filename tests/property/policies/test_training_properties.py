@@ -22,7 +22,7 @@ from wattfold.coordinator.solvers.training.choice import compiled_loops
 SETTINGS = {
     "andreas": {"passes": 100, "attempts": 2000, "gpu_levels": 3},
     "edf": {},
-    "priority": {},
+    "priority": {"choice": "awaited"},
 }
 
 

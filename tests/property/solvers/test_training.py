@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wattfold.coordinator.solvers.training import exact, passes
+from wattfold.coordinator.solvers.training import exact, greedy_loops, recreate_loops
 from wattfold.coordinator.solvers.training.building import Weighing
 from wattfold.coordinator.solvers.training.choice import Loops, compiled_loops
 from wattfold.coordinator.solvers.training.instances import Mix, drawn
@@ -25,10 +25,15 @@ from wattfold.coordinator.solvers.training.problem import (
     objective,
 )
 
-FULL = Loops(passes.constructed, passes.improved, lambda array: array.tolist(), fast=True)
+FULL = Loops(
+    greedy_loops.constructed, recreate_loops.improved, lambda array: array.tolist(), fast=True
+)
 """Python's loops with all the effort."""
+BY_NODE = Weighing(nodes=True, haste=0.001, worst_case=False)
+"""Energy as it is paid: as the policy has it by default."""
 SMALL = (
     Mix(nodes=4, jobs=8),
+    Mix(nodes=4, jobs=8, gpus=(4, 2), running=0.5, weighing=BY_NODE),
     Mix(nodes=3, jobs=6, gpus=(4, 2)),
     Mix(nodes=4, jobs=6, gpus=(4, 2), waited_s=0, running=0.5),
 )
@@ -62,7 +67,7 @@ def with_musts(problem: Problem) -> Problem:
     return replace(problem, options=cut, jobs=replace(problem.jobs, must=np.array(must)))
 
 
-_OF_OPTIONS = ("kind", "node", "amounts", "power_uw", "time_s", "cost_eur", "own_eur")
+_OF_OPTIONS = ("kind", "node", "amounts", "power_uw", "time_s", "turn_s", "cost_eur", "own_eur")
 
 
 @settings(max_examples=30, deadline=None)
@@ -73,11 +78,18 @@ _OF_OPTIONS = ("kind", "node", "amounts", "power_uw", "time_s", "cost_eur", "own
     gpus=st.sampled_from([(1, 1), (2, 1), (4, 2)]),
     share=st.sampled_from([0.3, 0.7, 2.0]),
     musts=st.booleans(),
+    weighing=st.sampled_from([Weighing(), BY_NODE]),
 )
 def test_plans_are_valid_and_say_their_objective(
-    seed: int, nodes: int, jobs: int, gpus: tuple[int, int], share: float, musts: bool
+    seed: int,
+    nodes: int,
+    jobs: int,
+    gpus: tuple[int, int],
+    share: float,
+    musts: bool,
+    weighing: Weighing,
 ) -> None:
-    mix = Mix(nodes=nodes, jobs=max(jobs, 1), gpus=gpus, running=0.4)
+    mix = Mix(nodes=nodes, jobs=max(jobs, 1), gpus=gpus, running=0.4, weighing=weighing)
     problem = with_power(drawn(mix, seed), share)
     problem = with_musts(problem) if musts else problem
     plan = planned(problem, Effort(passes=5, attempts=30), lambda: FULL)
@@ -95,6 +107,22 @@ def test_compiled_loops_make_the_same_plans() -> None:
         problem = drawn(Mix(nodes=6, jobs=20, gpus=(4, 2), running=0.3), seed)
         effort = Effort(passes=10, attempts=100, seed=seed)
         assert planned(problem, effort, lambda: loops) == planned(problem, effort, lambda: FULL)
+
+
+def test_energy_by_node_is_that_of_each_node_until_its_last_job_ends() -> None:
+    weighing = Weighing(nodes=True, worst_case=False)
+    for seed in range(10):
+        problem = drawn(Mix(nodes=3, jobs=8, gpus=(4, 2), weighing=weighing), seed)
+        plan = planned(problem, Effort(passes=5, attempts=100), lambda: FULL)
+        options, runs = problem.options, [j for j, o in enumerate(plan.option) if o != POSTPONED]
+        by_hand = sum(problem.jobs.postponed_eur[j] for j in range(8) if j not in runs)
+        by_hand += sum(options.own_eur[plan.option[j]] for j in runs)
+        for node in {plan.node[j] for j in runs}:
+            there = [plan.option[j] for j in runs if plan.node[j] == node]
+            last = max(there, key=lambda one: options.time_s[one])
+            by_hand += options.cost_eur[last]
+            assert options.cost_eur[last] == max(options.cost_eur[one] for one in there)
+        assert plan.objective == pytest.approx(by_hand)
 
 
 def brute(problem: Problem) -> float:
@@ -116,7 +144,8 @@ def brute(problem: Problem) -> float:
 
 def test_the_program_is_exact_on_the_smallest_problems() -> None:
     for seed in range(3):
-        problem = drawn(Mix(nodes=2, jobs=3, running=0.3), seed)
+        weighing = BY_NODE if seed % 2 else Weighing()
+        problem = drawn(Mix(nodes=2, jobs=3, running=0.3, weighing=weighing), seed)
         for one in (problem, with_power(problem, 0.7)):
             plan = exact.solved(one)
             assert plan is not None

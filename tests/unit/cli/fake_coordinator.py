@@ -297,6 +297,28 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             self.power.budget_uw = request.budget_uw
         return pb.SetBudgetResponse(power=self.power)
 
+    def AnnounceBudget(self, request, context):  # noqa: N802
+        self._enter("AnnounceBudget", context)
+        if request.budget_uw < self.power.floor_uw:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "below the least")
+        falls = request.budget_uw < self.power.budget_uw
+        made = pb.AnnouncedBudget(
+            number=len(self.power.announced) + 1,
+            at_s=request.at_s,
+            budget_uw=request.budget_uw,
+            from_s=request.at_s - (20 if falls else 0),
+        )
+        self.power.announced.append(made)
+        return pb.AnnounceBudgetResponse(announced=made)
+
+    def CancelBudget(self, request, context):  # noqa: N802
+        self._enter("CancelBudget", context)
+        for one in list(self.power.announced):
+            if one.number == request.number:
+                self.power.announced.remove(one)
+                return pb.CancelBudgetResponse(cancelled=one)
+        return context.abort(grpc.StatusCode.NOT_FOUND, f"no budget by the number {request.number}")
+
     def Explain(self, request, context):  # noqa: N802
         self._enter("Explain", context)
         with self.changed:

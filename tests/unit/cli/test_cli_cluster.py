@@ -61,7 +61,43 @@ def test_budget_up_and_down(wattfold: Command, fake: FakeCoordinator) -> None:
         "outside_uw": 0,
         "outside_accepted_uw": 0,
         "over_uw": 0,
+        "announced": [],
     }
+
+
+def test_a_budget_for_a_time_to_come(wattfold: Command, fake: FakeCoordinator) -> None:
+    assert wattfold("budget", "list").stdout == "No budget is announced.\n"
+    first = wattfold("budget", "set", "150", "--at", "2033-01-31T18:00:00")
+    assert "Announced as 1: 150.0 W from 2033-01-31 18:00:00 on; caps come down from " in (
+        first.stdout
+    )
+    assert "parm does not plan for it: what runs then is slowed or waits." in first.stdout
+    fake.power.policy = "constraint"
+    rise = wattfold.json("budget", "set", "0.3kW", "--at", "2033-02-01T06:00")
+    assert (rise["number"], rise["planned_with"]) == (2, True)
+    fake.power.announced[1].obstacle = "nodes draw at least 999.0 W by now"
+    listed = wattfold("budget", "list").stdout
+    assert "2033-01-31 18:00:00" in listed
+    assert "nodes draw at least" in listed
+    for command in (("power",), ("budget", "show")):
+        text = wattfold(*command).stdout
+        assert "150.0 W from 2033-01-31 18:00:00 on; caps come down from 17:59:40 on" in text
+        assert "CANNOT BE KEPT" in text
+    assert wattfold.json("power")["announced"][0]["budget_uw"] == 150 * W
+    assert "Still announced: 150.0 W" in wattfold("budget", "set", "180").stdout
+    assert wattfold("budget", "cancel", "1").stdout.startswith("Cancelled 1: 150.0 W from ")
+    assert [one["number"] for one in wattfold.json("budget", "list")["announced"]] == [2]
+    missing = wattfold("budget", "cancel", "7")
+    assert missing.exit_code == 4
+    assert "no budget by the number 7" in missing.stderr
+    assert wattfold.json("budget", "cancel", "2")["cancelled"][0]["number"] == 2
+
+
+def test_what_is_for_a_change_now_is_refused_for_a_time_to_come(wattfold: Command) -> None:
+    for option in (("--deadline", "5s"), ("--accept-outside",)):
+        refused = wattfold("budget", "set", "150", "--at", "+2h", *option)
+        assert refused.exit_code == 2
+        assert "with --at leave them out" in refused.stderr
 
 
 def test_a_budget_below_the_floor_is_refused(wattfold: Command) -> None:

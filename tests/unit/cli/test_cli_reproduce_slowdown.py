@@ -45,11 +45,20 @@ def test_a_log_that_was_asked_for_must_be_there(wattfold: Command, tmp_path: Pat
     assert "curie_2011_partition10.swf.gz" in result.output
 
 
+def test_real_programs_need_what_was_built(
+    wattfold: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATTFOLD_OMP_SHIM", str(tmp_path / "none.so"))
+    result = wattfold(*REPRODUCE, "d", "--out", str(tmp_path / "out"))
+    assert result.exit_code == ExitCode.NO_SUCH_JOB
+    assert "scripts/build_shims" in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], "name an experiment"),
-        (["d"], "is not one of 'a', 'b', 'c'"),
+        (["e"], "is not one of 'a', 'b', 'c', 'd'"),
         (["c", "--workload", "cirne", "--every", "0"], "every day or more often"),
         (["c", "--workload", "cirne", "--sharing-factor", "2"], "between 0 and 1"),
     ],

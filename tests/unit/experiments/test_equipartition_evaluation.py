@@ -89,7 +89,9 @@ def test_a_claim_holds_only_where_it_was_measured(
     samples = Samples(done, "v")
     judgements = tuple(module._judgements(plan, one, samples))
     assert {judgement.verdict for judgement in judgements} == {verdict}
-    findings = module.Findings(experiment=one, plan=plan, samples=samples, judgements=judgements)
+    findings = module.Findings(
+        family=one, title=one.title, plan=plan, samples=samples, judgements=judgements
+    )
     totals = Totals(failures=(), cases=len(done), stored=0, broken=(), core_s=1.0)
     whole = module.Evaluation(plan=plan, findings=(findings,), totals=totals)
     files = write_report(report_of(whole, stand_ins(plan.settings), lambda *_: []), tmp_path)

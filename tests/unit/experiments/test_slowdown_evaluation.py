@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,17 +59,20 @@ class Here:
 class Known:
     """Knows what each case gives by its workload, passes, policy and model."""
 
-    def __init__(self, slowdowns: Mapping[tuple[str, str], float]) -> None:
-        self._slowdowns = slowdowns
+    def __init__(self, slowdowns: Mapping[tuple[str, str], float], penalty: float = 1e9) -> None:
+        self._slowdowns, self._penalty = slowdowns, penalty
+        self.ran: list[str] = []
 
     def outcomes(self, measure: Measure, cases: Sequence[Case]) -> Iterator[tuple[int, Outcome]]:
         for place, case in enumerate(cases):
             assert isinstance(case, SlowdownCase)
+            self.ran.append(case.policy)
             value = self._slowdowns.get((case.passes, case.policy), 1.0)
             values = dict.fromkeys(MEASURES, value) | {
                 "jobs": 1000.0,
                 "guests": 103.0,
                 "mates": 86.0,
+                "penalty": self._penalty,
             }
             for row, column, slowdown in ((3, 2, value), (11, 6, 1.0)):
                 values[f"cell.{row}.{column}.jobs"] = 10.0
@@ -169,6 +173,39 @@ def test_claims_fail_where_sharing_does_harm(tmp_path: Path) -> None:
     for workload in ("cirne", "ricc", "curie"):
         assert of(result, f"a.slowdown.{workload}") is Verdict.NOT
         assert of(result, f"a.ideal.our.{workload}") is Verdict.NOT
+
+
+def test_limits_that_keep_nobody_from_lending_are_not_run(tmp_path: Path) -> None:
+    plan = Plan(settings=Settings(), logs=BOTH_LOGS, only=("ricc",))
+    backend = Known({(IDEAL, "0"): 3.0}, penalty=7.0)
+    store = ResultStore(tmp_path / "cases")
+    result = evaluate(plan, [EXPERIMENTS["a"]], store=store, backend=backend)
+    assert sorted(backend.ran) == sorted([STATIC, DYNAMIC, WORTH, "0", "5"] * 2)
+    assert result.totals.cases == 10
+    samples = result.findings[0].samples
+    slowdowns = [
+        samples.values(plan.cases("ricc", IDEAL, limit)[0])["slowdown"]
+        for limit in ("0", "50", "10", "5")
+    ]
+    assert slowdowns == [3.0, 3.0, 3.0, 1.0]
+    again = Known({}, penalty=7.0)
+    result = evaluate(plan, [EXPERIMENTS["a"]], store=store, backend=again)
+    assert not again.ran
+    assert result.totals.stored == 10
+
+
+def test_a_run_is_the_same_under_a_limit_that_no_mate_came_up_to() -> None:
+    plan = Plan(settings=Settings(), logs={}, seeds=(3,))
+    [free] = plan.cases("cirne", LIMITED, "0")
+    free = replace(free, count=900)
+    found = measure(free)
+    most = found["penalty"]
+    assert most > 1
+    at_least, above = (
+        dict(measure(replace(free, policy=f"{limit!r}"))) for limit in (most, most * 1.001)
+    )
+    assert {name for name in found if found[name] != above[name]} <= {"wall_s"}
+    assert at_least["penalty"] < most
 
 
 def test_curie_is_judged_by_guests_categories_and_days(tmp_path: Path) -> None:

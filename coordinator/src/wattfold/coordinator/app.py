@@ -28,6 +28,7 @@ from wattfold.coordinator.adapters.agent_calls import AgentSettings, FencedError
 from wattfold.coordinator.adapters.agent_link import AgentLink
 from wattfold.coordinator.adapters.agents import Agents
 from wattfold.coordinator.adapters.api import CoordinatorApi
+from wattfold.coordinator.adapters.budgets import AnnouncedLog
 from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.config import Config, ConfigError, load
@@ -40,7 +41,7 @@ from wattfold.coordinator.adapters.node_views import OutsideLog
 from wattfold.coordinator.adapters.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.own_lag import OwnLag
 from wattfold.coordinator.adapters.picture_feed import PictureFeed
-from wattfold.coordinator.adapters.pictures import Setting
+from wattfold.coordinator.adapters.pictures import Setting, loaded
 from wattfold.coordinator.adapters.placing import placing
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
@@ -181,10 +182,10 @@ async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: i
             budget,
             first_epoch,
         )
-        members, checkpoints = await _wire(
+        members, checkpoints, planner = await _wire(
             config, access, journal, service, seen, record, stopped, stack
         )
-        reloader = Reloader(config, read, members)
+        reloader = Reloader(config, read, members, planner)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 0)
@@ -259,9 +260,9 @@ async def _wire(
     record: Path | None,
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
-) -> tuple[Membership, BesideTheLoop]:
+) -> tuple[Membership, BesideTheLoop, Planner]:
     worker, planner = await _planner(config, service, seen, stack)
-    pictures, checkpoints = await _pictures(config, journal, service, seen, stack)
+    viewer, pictures, checkpoints = await _pictures(planner, journal, service, seen, stack)
     agents = Agents()
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
@@ -306,7 +307,9 @@ async def _wire(
     lag.start()
     stack.callback(lag.stop)
     outside_log = OutsideLog()
+    announced_log = AnnouncedLog(service.clock)
     service.listeners.append(lambda: outside_log.look(service.core.state))
+    service.listeners.append(lambda: announced_log.look(service.core.state))
     members = _members(config, service, agents, hooks, lag)
     members.follow_queues(config.queues)
     members.follow(config.nodes)
@@ -314,10 +317,12 @@ async def _wire(
     runner = asyncio.create_task(service.run())
     runner.add_done_callback(lambda task: _died(stopped, task))
     stack.callback(runner.cancel)
-    # Agents are in contact by now; "ready" also says that the first plan need not wait.
+    # Agents are in contact by now; "ready" also says that the first plan need not wait, nor
+    # the first who looks: on a busy machine that took longer than their commands wait.
     await worker.call(len, "", deadline_s=WORKER_START_S)
+    await viewer.call(loaded, deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
-    return members, checkpoints
+    return members, checkpoints, planner
 
 
 async def _planner(
@@ -340,12 +345,12 @@ async def _planner(
 
 
 async def _pictures(
-    config: Config,
+    planner: Planner,
     journal: Journal,
     service: Service,
     seen: Observations,
     stack: contextlib.AsyncExitStack,
-) -> tuple[PictureFeed, BesideTheLoop]:
+) -> tuple[SolverWorker, PictureFeed, BesideTheLoop]:
     """The process that shows people the state and writes it out for the journal.
 
     It gives way to the one that renews leases.
@@ -354,13 +359,12 @@ async def _pictures(
     worker.start()
     feed = ReplicaFeed(worker, lambda: service.core.state, whole)
     service.followers.append(feed.note)
-    setting = Setting(clock=service.clock, policy=config.policy)
-    pictures = PictureFeed(feed, seen, lambda: setting)
+    pictures = PictureFeed(feed, seen, lambda: Setting(clock=service.clock, policy=planner.policy))
     stack.push_async_callback(pictures.close)
     checkpoints = BesideTheLoop(feed, journal, service.clock, service.core.state)
     service.begin_checkpoint = checkpoints.begin
     stack.push_async_callback(checkpoints.close)
-    return pictures, checkpoints
+    return worker, pictures, checkpoints
 
 
 async def _fit(worker: SolverWorker, lesson: Lesson) -> FitResult | str:

@@ -64,6 +64,8 @@ _DEEDS = {
 }
 _ORDERS = {
     "SetBudget": "the budget",
+    "AnnounceBudget": "the budget",
+    "CancelBudget": "the budget",
     "DrainNode": "draining a node",
     "ResumeNode": "resuming a node",
     "LeaveNode": "having a node leave",

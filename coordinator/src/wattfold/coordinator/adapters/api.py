@@ -17,13 +17,10 @@ from wattfold.contract.ids import JobId, valid_name
 from wattfold.coordinator.adapters import profiles, views
 from wattfold.coordinator.adapters.asking import asker
 from wattfold.coordinator.adapters.audit_trail import AuditFilter
+from wattfold.coordinator.adapters.budget_requests import BudgetRequests
 from wattfold.coordinator.adapters.journal import JournalError
 from wattfold.coordinator.adapters.launch_data import LaunchData
-from wattfold.coordinator.adapters.node_requests import (
-    NodeRequests,
-    budget_refusal,
-    outsiders_uw,
-)
+from wattfold.coordinator.adapters.node_requests import NodeRequests
 from wattfold.coordinator.adapters.node_views import ending_reason
 from wattfold.coordinator.adapters.observations import Observations
 from wattfold.coordinator.adapters.ownership import JobRules, owned, scoped_key
@@ -53,11 +50,10 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 WATCH_INTERVAL_S = 0.5
 WATCH_INTERVAL_S_MIN = 0.05
-DEADLINE_DEFAULT_NS = 10_000_000_000
 WAITING_MAX = 100_000
 
 
-class CoordinatorApi(NodeRequests):
+class CoordinatorApi(NodeRequests, BudgetRequests):
     """Coordinator service over one core."""
 
     def __init__(
@@ -257,29 +253,6 @@ class CoordinatorApi(NodeRequests):
         """Budget, committed and measured power."""
         del request
         return await _shown(self._pictures.power(), context)
-
-    async def SetBudget(self, request: pb.SetBudgetRequest, context: Any) -> pb.SetBudgetResponse:
-        """Changes the budget; a lower one holds within the deadline."""
-        budget_uw = request.budget_uw
-        refused = budget_refusal(self._state, budget_uw, request.accept_outside)
-        if refused:
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, refused)
-        deadline_ns = request.deadline_ns or DEADLINE_DEFAULT_NS
-        least_ns = self._settle_ns()
-        if budget_uw < self._state.ledger.committed_uw and deadline_ns < least_ns:
-            text = (
-                f"a deadline of {deadline_ns / 1e9:.2f} s cannot be kept: lowering caps takes up "
-                f"to {least_ns / 1e9:.2f} s (a command and one averaging window)"
-            )
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, text)
-        event = ev.BudgetChanged(
-            budget_uw=budget_uw,
-            deadline_ns=deadline_ns,
-            accepted_outside_uw=outsiders_uw(self._state) if request.accept_outside else 0,
-        )
-        await self._request(event, context)
-        power = await _shown(self._pictures.power(), context)
-        return pb.SetBudgetResponse(power=pb.Power.FromString(power))
 
     async def Explain(self, request: pb.ExplainRequest, context: Any) -> bytes:
         """Why a job waits, or why it has this size and cap."""

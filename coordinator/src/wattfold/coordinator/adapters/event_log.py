@@ -13,7 +13,7 @@ from wattfold.coordinator.core.state import State
 log = logging.getLogger("wattfold.coordinator")
 
 
-def tell(event: ev.Event, state: State, cause: str, budget_uw_before: int) -> None:
+def tell(event: ev.Event, state: State, now_ns: int, cause: str, budget_uw_before: int) -> None:
     """Logs an event that was handled, with its number as the cause of what follows from it."""
     if not log.isEnabledFor(logging.INFO):
         return
@@ -29,17 +29,28 @@ def tell(event: ev.Event, state: State, cause: str, budget_uw_before: int) -> No
             _say("job_released", cause, job=event.job_id)
         case ev.JobRequeueRequested():
             _say("job_requeue_requested", cause, job=event.job_id, reason=event.reason)
-        case ev.BudgetChanged():
-            before_w, budget_w = w_from_uw(budget_uw_before), w_from_uw(event.budget_uw)
-            _say("budget_changed", cause, budget_w=f"{budget_w:.1f}", before_w=f"{before_w:.1f}")
+        case ev.BudgetAnnounced():
+            in_s = f"{(event.at_ns - now_ns) / 1e9:.0f}"
+            _say("budget_announced", cause, budget_w=_watts(event.budget_uw), in_s=in_s)
+        case ev.BudgetCancelled():
+            _say("budget_cancelled", cause, number=event.number)
         case ev.NodeRegistered():
             _say("node_registered", cause, node=event.node_id, address=event.address)
         case ev.JournalRestored():
             _say("journal_restored", cause, epoch=event.epoch, jobs_up_to=event.submissions)
         case ev.CoordinatorStarted():
             _say("coordinator_started", cause, epoch=event.epoch)
+    budget_uw, changed = state.ledger.budget_uw, isinstance(event, ev.BudgetChanged)
+    if changed or budget_uw != budget_uw_before:
+        # By an order, or as it was announced.
+        told = {"budget_w": _watts(budget_uw), "before_w": _watts(budget_uw_before)}
+        _say("budget_changed", cause, **told, by="order" if changed else "announcement")
     for job_id in state.index.news:
         _tell_job(state.jobs[job_id], cause)
+
+
+def _watts(power_uw: int) -> str:
+    return f"{w_from_uw(power_uw):.1f}"
 
 
 def _tell_job(job: Job, cause: str) -> None:

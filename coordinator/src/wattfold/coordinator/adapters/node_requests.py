@@ -1,4 +1,4 @@
-"""What operators ask about nodes and the budget: checked here, decided by the core."""
+"""What operators ask about nodes: checked here, decided by the core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import leave, node_orders
 from wattfold.coordinator.core.events import NodeOrder
 from wattfold.coordinator.core.node import GIVEN_BACK, Node
-from wattfold.coordinator.core.outside import counted_uw, outside
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
@@ -106,29 +105,3 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
 async def _refuse(context: Any, text: str) -> NoReturn:
     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
     raise AssertionError("abort returned")
-
-
-def budget_refusal(state: State, budget_uw: int, accept_outside: bool) -> str:
-    """Why a budget cannot be kept, for people; empty if it can."""
-    floor_uw, drawn_uw = state.floor_uw(), outsiders_uw(state)
-    if budget_uw < floor_uw or budget_uw == 0:
-        return (
-            f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the least the "
-            "nodes in use draw (base power, floors, limits of nodes that have left); give at least "
-            "that, or take nodes out first: `wattfold node forget`, for nodes that are off or have "
-            "left"
-        )
-    if not accept_outside and drawn_uw and budget_uw < floor_uw + drawn_uw:
-        return (
-            f"a budget of {budget_uw / 1e6:.1f} W does not hold the {floor_uw / 1e6:.1f} W that "
-            f"the nodes in use draw at least and the {drawn_uw / 1e6:.1f} W of nodes outside the "
-            f"sum ({', '.join(outside(state).nodes)}); give {(floor_uw + drawn_uw) / 1e6:.1f} W, "
-            "or accept that they draw beside the budget (--accept-outside)"
-        )
-    return ""
-
-
-def outsiders_uw(state: State) -> int:
-    """What may be drawn by nodes that are in no sum and will be in none, and count all the same."""
-    unadmitted = state.index.unadmitted.values()
-    return sum(counted_uw(node) for node in unadmitted if not node.awaits_room)

@@ -227,7 +227,7 @@ class Service:
         if item.done is not None and not item.done.done():
             item.done.set_result(None)
         self._watch_deadline(now_ns)
-        event_log.tell(item.event, self.core.state, f"e{number}", budget_uw)
+        event_log.tell(item.event, self.core.state, now_ns, f"e{number}", budget_uw)
         self._drop_launch_data()
         return actions
 

@@ -6,6 +6,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.adapters.audit_trail import AuditEntry
+from wattfold.coordinator.adapters.budgets import announced_message
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.level_effects import add_levels
 from wattfold.coordinator.adapters.map_views import add_map
@@ -360,7 +361,7 @@ def _power_source(sample: NodeSample | None) -> str:
 def power_message(state: State, seen: Observations, clock: Clock, policy: str) -> pb.Power:
     """Budget, committed and measured power."""
     ledger = state.ledger
-    pending = ledger.over_deadline_ns
+    pending_uw, pending_ns = _pending(state)
     message = pb.Power(
         budget_uw=ledger.budget_uw,
         committed_uw=ledger.committed_uw,
@@ -368,10 +369,11 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
         committed_uw_peak=ledger.peak_uw,
         measured_uw_peak=seen.peak_uw,
         floor_uw=state.floor_uw(),
-        pending_budget_uw=ledger.budget_uw if pending else 0,
-        pending_deadline_s=clock.wall_s(pending) if pending else 0.0,
+        pending_budget_uw=pending_uw,
+        pending_deadline_s=clock.wall_s(pending_ns) if pending_ns else 0.0,
         energy_uj=seen.energy_uj,
         policy=policy,
+        announced=[announced_message(state, one, clock) for one in state.announced],
     )
     known = [node.spec for node in state.nodes.values() if node.spec is not None]
     message.known_nodes = len(known)
@@ -379,6 +381,20 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
     add_outside(message, state)
     add_levels(message, state)
     return message
+
+
+def _pending(state: State) -> tuple[int, int]:
+    """A lower budget on its way and by when it is to be kept; zeros where there is none.
+
+    One that is announced and prepared for is on its way where it is not kept yet.
+    """
+    ledger = state.ledger
+    if ledger.over_deadline_ns:
+        return ledger.budget_uw, ledger.over_deadline_ns
+    if ledger.coming_uw and ledger.committed_uw > ledger.limit_uw:
+        coming = [one for one in state.announced if one.budget_uw == ledger.coming_uw]
+        return (ledger.coming_uw, coming[0].at_ns) if coming else (0, 0)
+    return 0, 0
 
 
 def audit_message(entry: AuditEntry) -> pb.AuditEntry:

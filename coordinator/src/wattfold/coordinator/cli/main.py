@@ -44,7 +44,7 @@ class RootCommand(LazyGroup):
         "reservations": "site.reserve:reservations",
         "node": "site.node:node",
         "power": "site.power:power",
-        "budget": "site.power:budget",
+        "budget": "site.budget:budget",
         "watch": "site.watch:watch",
         "profile": "profiles.profile_group:profile",
         "audit": "site.audit:audit",

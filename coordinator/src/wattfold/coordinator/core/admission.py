@@ -24,11 +24,11 @@ def admit(state: State, node: Node) -> None:
     others_uw = state.index.fixed_uw
     if not spec.packages:
         _refuse(node, "it has no power zone that can be capped")
-    elif others_uw + fixed > state.ledger.budget_uw:
+    elif others_uw + fixed > state.ledger.limit_uw:
         _refuse(
             node,
             f"its base power and floors of {fixed / 1e6:.1f} W do not fit: the budget is "
-            f"{state.ledger.budget_uw / 1e6:.1f} W and other nodes need {others_uw / 1e6:.1f} W",
+            f"{state.ledger.limit_uw / 1e6:.1f} W and other nodes need {others_uw / 1e6:.1f} W",
         )
     else:
         _open_account(state, node, spec)

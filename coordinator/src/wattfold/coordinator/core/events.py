@@ -71,6 +71,21 @@ class BudgetChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetAnnounced:
+    """The budget will be another one from ``at_ns`` (coordinator time) on, and kept then."""
+
+    at_ns: int
+    budget_uw: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetCancelled:
+    """A budget that was announced will not come."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered:
     """The configuration names a node, and the features it adds to those of its agent."""
 
@@ -326,6 +341,8 @@ Event = (
     CoordinatorStarted
     | JournalRestored
     | BudgetChanged
+    | BudgetAnnounced
+    | BudgetCancelled
     | NodeRegistered
     | NodeRetired
     | QueuesConfigured

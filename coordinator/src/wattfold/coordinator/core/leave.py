@@ -68,7 +68,7 @@ def reserve_uw(state: State, node: Node) -> int:
         return 0
     back_uw = given_back_uw(node, spec)
     others_uw = state.index.fixed_uw - least_uw(state, node, spec) + state.ledger.outside_uw
-    return back_uw if others_uw + back_uw <= state.ledger.budget_uw else 0
+    return back_uw if others_uw + back_uw <= state.ledger.limit_uw else 0
 
 
 def due(state: State, node: Node, now_ns: int) -> bool:

@@ -69,12 +69,14 @@ class PowerLedger:
     """Committed power of the admitted nodes against the budget; all powers in microwatts.
 
     ``over_deadline_ns`` is set while a lowered budget is not yet kept; it is the time by which
-    it must be. ``breaches`` counts readings that were above anything granted (another writer, a
-    zone that does not obey, a node that came back as another one) and took the sum over the
-    budget; ``in_breach`` lasts until the others have made up for it.
+    it must be. ``coming_uw`` is the least of the budgets that are announced and being prepared,
+    0 = none is: no more is committed to. ``breaches`` counts readings that were above anything
+    granted (another writer, a zone that does not obey, a node that came back as another one) and
+    took the sum over the budget; ``in_breach`` lasts until the others have made up for it.
     """
 
     budget_uw: int
+    coming_uw: int = 0
     accounts: dict[NodeId, NodeAccount] = field(default_factory=dict)
     peak_uw: int = 0
     over_deadline_ns: int = 0
@@ -118,9 +120,14 @@ class PowerLedger:
             self._timed.discard(node_id)
 
     @property
+    def limit_uw(self) -> int:
+        """What may be committed to: the budget, or less where less is about to come."""
+        return min(self.budget_uw, self.coming_uw or self.budget_uw)
+
+    @property
     def room_uw(self) -> int:
-        """What may still be committed; negative while a lowered budget is not yet kept."""
-        return self.budget_uw - self.committed_uw
+        """What may still be committed; negative while a lower limit is not yet kept."""
+        return self.limit_uw - self.committed_uw
 
     @property
     def free_uw(self) -> int:
@@ -262,7 +269,7 @@ class PowerLedger:
             changed |= due
             if due or any(zone.lost_until(now_ns) for zone in zones):
                 self._changed(node_id, before_uw)
-        if (self.over_deadline_ns or self.in_breach) and self.room_uw >= 0:
+        if (self.over_deadline_ns or self.in_breach) and self.committed_uw <= self.budget_uw:
             self.over_deadline_ns, self.in_breach = 0, False
         return changed
 
@@ -287,7 +294,7 @@ class PowerLedger:
         self.peak_uw = max(self.peak_uw, self.committed_uw)
 
     def _note_breach(self, grew: bool) -> None:
-        if grew and self.room_uw < 0:
+        if grew and self.committed_uw > self.budget_uw:
             self.breaches += 1
             self.in_breach = True
         self._sample()

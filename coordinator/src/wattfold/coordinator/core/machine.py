@@ -16,6 +16,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import (
     admission,
     attempt_events,
+    budget_events,
     cap_events,
     foresight,
     job_ends,
@@ -73,6 +74,7 @@ class CoordinatorCore:
             admission.recount_fixed(state)
         index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
+        out += budget_events.pass_time(state, now_ns)
         out += reservation_events.pass_time(state, now_ns)
         for job in index.take_over_limit(now_ns):
             out += job_ends.end_at_limit(state, job, now_ns)
@@ -144,6 +146,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
         index.next_due_ns(),
         index.next_limit_ns(),
         reservation_events.next_ns(state),
+        budget_events.next_ns(state, now_ns),
     )
     at_ns = min([time for time in times if time and time > now_ns], default=0)
     if not at_ns or now_ns < state.woken_at_ns <= at_ns:
@@ -183,21 +186,6 @@ def _restored(state: State, event: ev.JournalRestored, now_ns: int) -> list[act.
             job.state, job.target = JobState.HELD, None
             job.ranks.clear()
             job.reason = "of a backup, it may have run since: release it to start it, or cancel it"
-    return []
-
-
-def _budget(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Action]:
-    state.ledger.budget_uw = event.budget_uw
-    if event.accepted_outside_uw is not None:
-        state.accepted_outside_uw = event.accepted_outside_uw
-    state.ledger.over_deadline_ns = 0
-    if state.ledger.room_uw < 0:
-        state.ledger.over_deadline_ns = now_ns + max(event.deadline_ns, 1)
-    state.plan_needed = "budget changed"
-    for node in state.nodes.values():
-        if not node.admitted:
-            admission.admit(state, node)
-    state.index.touch_everything()
     return []
 
 
@@ -388,7 +376,9 @@ def _nothing(state: State, event: ev.TimePassed, now_ns: int) -> list[act.Action
 _HANDLERS: dict[type, Handler] = {
     ev.CoordinatorStarted: _started,
     ev.JournalRestored: _restored,
-    ev.BudgetChanged: _budget,
+    ev.BudgetChanged: budget_events.changed,
+    ev.BudgetAnnounced: budget_events.announced,
+    ev.BudgetCancelled: budget_events.cancelled,
     ev.NodeRegistered: _registered,
     ev.NodeRetired: _retired,
     ev.QueuesConfigured: _queues,

@@ -31,6 +31,8 @@ def connected(state: State, event: reports.NodeConnected, now_ns: int) -> list[a
         return []
     admission.renew_account(state, node, event)
     node.spec, node.reachable, node.leased = event.spec, True, False
+    windows_ns = [zone.window_ns for zone in event.spec.zones]
+    state.longest_window_ns = max(state.longest_window_ns, *windows_ns, 0)
     node.lease_request, node.lease_next_ns, node.caps_request = "", now_ns, ""
     node.dead_zones.clear()
     node.foreign.clear()

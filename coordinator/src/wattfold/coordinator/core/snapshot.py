@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.core import foresight, preemption
+from wattfold.coordinator.core import budget_events, foresight, preemption
 from wattfold.coordinator.core.blocked import blocked_amounts
 from wattfold.coordinator.core.charge import node_fixed_uw
 from wattfold.coordinator.core.following import firm, immovable, kept_uw
@@ -14,7 +14,7 @@ from wattfold.coordinator.core.job import KEEPS_STATES, Job, JobState, ResizeMod
 from wattfold.coordinator.core.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.outside import counted_uw
-from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Snapshot
+from wattfold.coordinator.core.plan import NOBODY, BudgetAhead, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.queue import NO_WAITS
 from wattfold.coordinator.core.resize_cost import expected_ns
 from wattfold.coordinator.core.restart import charged
@@ -60,7 +60,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
             away_held_uw += kept_uw(job, away_specs, state.settings.dram_cap_uw)
     return Snapshot(
         now_ns=now_ns,
-        budget_uw=state.ledger.budget_uw,
+        budget_uw=state.ledger.limit_uw,
         reserved_uw=reserved_uw,
         nodes=tuple(views),
         jobs=(),
@@ -71,6 +71,7 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
         away=tuple(away),
         away_uw=away_uw,
         away_held_uw=away_held_uw,
+        ahead=tuple(BudgetAhead(*one) for one in budget_events.ahead(state, now_ns)),
         origin_s=state.settings.origin_s,
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core.announced import Announced
 from wattfold.coordinator.core.cap_sums import CapSums
 from wattfold.coordinator.core.charge import fixed_uw, given_back_uw
 from wattfold.coordinator.core.derived import Derived
@@ -85,6 +86,8 @@ class State:
     epoch: Epoch = NO_EPOCH
     lease_ns: int = 10_000_000_000
     command_timeout_ns: int = 2_000_000_000
+    longest_window_ns: int = 0
+    """The longest time over which a zone of a node has averaged its power."""
     jobs: dict[JobId, Job] = field(default_factory=dict)
     nodes: dict[NodeId, Node] = field(default_factory=dict)
     profiles: dict[str, StoredProfile] = field(default_factory=dict)
@@ -103,6 +106,10 @@ class State:
     woken_at_ns: int = 0
     accepted_outside_uw: int = 0
     """What nodes outside the ledger may draw beside the budget, by an operator's word."""
+    announced: list[Announced] = field(default_factory=list)
+    """Budgets to come, by time."""
+    announcements: int = 0
+    """How many there have been."""
     queues: dict[str, Queue] = field(default_factory=dict)
     reservations: dict[str, Reservation] = field(default_factory=dict)
     """Those that are not over."""

@@ -2,15 +2,14 @@
 
 D'Amico, Jokanovic and Corbalan (ICPP 2019) ran 2000 jobs on 49 nodes under both. Here the same
 stream of OpenMP and MPI programs runs on emulated nodes of this machine, once under `fifo-easy` and
-once under `slowdown-driven`, each with power for all. `scripts/demo_sharing` prepares the machine
-and calls this.
+once under `slowdown-driven`, each with power for all; for several seeds.
+`wattfold reproduce slowdown-driven d` calls this, and reports what came out.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
+import platform
 import shutil
 import signal
 import sys
@@ -20,7 +19,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
@@ -29,85 +27,124 @@ from wattfold.coordinator.demo import programs, progress, records, runner, shari
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.mix import Arrival
 from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import (
+    Measured,
+    RealJob,
+    RealRun,
+    store,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+    SHARED,
+    STATIC,
+)
 from wattfold.v1 import coordinator_pb2 as pb
 
-POLICIES = ("fifo-easy", "slowdown-driven")
-PAPER = {"makespan_s": -7.0, "response_s": -16.0, "slowdown": -16.0, "energy_j": -6.0}
-"""What sharing changed in the paper's run, per cent."""
-_ROWS = (
-    ("makespan", "makespan_s", "{:.1f} s"),
-    ("mean response", "response_s", "{:.1f} s"),
-    ("mean slowdown", "slowdown", "{:.2f}"),
-    ("energy", "energy_j", "{:.0f} J"),
-)
+_PROGRAMS = frozenset({"compute", "stream", "jacobi", "md", "hybrid"})
 _SETTINGS = "solver_deadline_s = 20.0\nlease_s = 8.0\ntelemetry_interval_s = 0.25\n"
 _INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one policy made of the jobs."""
+class Extent:
+    """How much is run: so many jobs for each of so many seeds, of lengths times ``scale``."""
 
-    policy: str
     jobs: int
-    makespan_s: float
-    response_s: float
-    """Mean of end minus submission."""
-    slowdown: float
-    """Mean of response over the time alone on all cores of its nodes."""
-    energy_j: float
-    """Of all nodes, base power included, until the last end."""
-    resizes: int
-    committed_w_peak: float
-    budget_w: float
+    seeds: int
+    scale: float = 1.0
 
 
-def trial(
-    examples: Path,
-    shim: Path,
-    out: Path,
-    *,
-    jobs: int,
-    scale: float,
-    seed: int,
-    interruption: runner.Interruption,
-    console: Console,
-) -> list[Outcome]:
-    """Runs the jobs under each policy; files go below ``out``. Raises what its parts raise."""
-    scratch = out / "work"
-    for name in ("work", *POLICIES):
-        shutil.rmtree(out / name, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    plan = layouts.emulated()
-    wanted = {"compute", "stream", "jacobi", "md", "hybrid"}
-    known = []
-    for program in programs.find(examples, scratch):
-        interruption.check()
-        if program.name in wanted:
-            known.append(programs.calibrate(program))
-    mix, alone_s = sharing_mix.arrivals(known, plan, scratch, count=jobs, scale=scale, seed=seed)
-    found = []
-    for policy in POLICIES:
-        console.print(
-            f"[bold]{policy}[/]: {len(mix)} jobs on {len(plan.nodes)} nodes", soft_wrap=True
+FULL = Extent(jobs=20, seeds=3)
+QUICK = Extent(jobs=8, seeds=1, scale=0.4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Jobs:
+    """What is to run, and how long each takes alone on all cores of its nodes, by its name."""
+
+    seed: int
+    mix: Sequence[Arrival]
+    alone_s: dict[str, float]
+
+
+class Trial:
+    """Runs the jobs of each seed under both policies, on a site that lives below ``work``."""
+
+    def __init__(
+        self,
+        extent: Extent,
+        examples: Path,
+        shim: Path,
+        work: Path,
+        interruption: runner.Interruption,
+        console: Console,
+    ) -> None:
+        self._extent, self._work = extent, work
+        self._examples, self._shim = examples, shim
+        self._interruption, self._console = interruption, console
+        self._layout: Layout = layouts.emulated()
+
+    def all(self, *, quick: bool) -> Measured:
+        """Everything. Raises what its parts raise."""
+        shutil.rmtree(self._work, ignore_errors=True)
+        scratch = self._work / "programs"
+        scratch.mkdir(parents=True)
+        known = self._calibrated(scratch)
+        runs = []
+        for seed in range(self._extent.seeds):
+            jobs = self._drawn(known, scratch, seed)
+            runs += [self._run(policy, jobs) for policy in (STATIC, SHARED)]
+        return Measured(
+            processor=_processor(),
+            cores=len(os.sched_getaffinity(0)),
+            nodes=len(self._layout.nodes),
+            quick=quick,
+            runs=tuple(runs),
         )
-        shown = progress.lines(console, len(mix))
-        found.append(_run(policy, plan, mix, alone_s, shim, out / policy, interruption, shown))
-    return found
+
+    def _calibrated(self, scratch: Path) -> list[programs.Calibrated]:
+        self._console.print("how fast the programs are on one core")
+        known = []
+        for program in programs.find(self._examples, scratch):
+            self._interruption.check()
+            if program.name in _PROGRAMS:
+                known.append(programs.calibrate(program))
+        return known
+
+    def _drawn(self, known: Sequence[programs.Calibrated], scratch: Path, seed: int) -> _Jobs:
+        extent = self._extent
+        mix, alone_s = sharing_mix.arrivals(
+            known, self._layout, scratch, count=extent.jobs, scale=extent.scale, seed=seed
+        )
+        names = [one.spec.name for one in mix]
+        return _Jobs(seed=seed, mix=mix, alone_s=dict(zip(names, alone_s, strict=True)))
+
+    def _run(self, policy: str, jobs: _Jobs) -> RealRun:
+        layout, total = self._layout, len(jobs.mix)
+        self._console.print(f"seed {jobs.seed}, {policy}: {total} jobs, {len(layout.nodes)} nodes")
+        shown = progress.lines(self._console, total)
+        logs = self._work / f"{policy}-{jobs.seed}"
+        with (
+            Site(_site_of(layout, policy, self._shim), logs) as site,
+            CoordinatorClient(site.address) as client,
+        ):
+            runner.await_nodes(client, len(layout.nodes), self._interruption)
+            finished = runner.run_mix(client, jobs.mix, shown, self._interruption)
+            record = records.read_run(site.record, policy, finished.start_s, finished.end_s)
+        result = records.result(record, finished.jobs, finished.power)
+        return RealRun(
+            policy=policy,
+            seed=jobs.seed,
+            jobs=tuple(_real_jobs(finished.jobs, jobs.alone_s)),
+            energy_j=result.energy_j,
+            resizes=result.resizes,
+            committed_w_peak=result.committed_w_peak,
+            budget_w=result.budget_w,
+        )
 
 
-def _run(
-    policy: str,
-    layout: Layout,
-    mix: Sequence[Arrival],
-    alone_s: Sequence[float],
-    shim: Path,
-    logs: Path,
-    interruption: runner.Interruption,
-    shown: Callable[[pb.ClusterView, int], None],
-) -> Outcome:
+def _site_of(layout: Layout, policy: str, shim: Path) -> SitePlan:
     each_w = layouts.BASE_W + layouts.PACKAGE_W + layouts.DRAM_W
-    plan = SitePlan(
+    return SitePlan(
         nodes=layout.nodes,
         budget_w=len(layout.nodes) * each_w + 1,
         policy=policy,
@@ -115,95 +152,62 @@ def _run(
         omp_shim=shim,
         restore_on_stop=True,
     )
-    with Site(plan, logs) as site, CoordinatorClient(site.address) as client:
-        runner.await_nodes(client, len(plan.nodes), interruption)
-        finished = runner.run_mix(client, mix, shown, interruption)
-        run = records.read_run(site.record, policy, finished.start_s, finished.end_s)
-    result = records.result(run, finished.jobs, finished.power)
-    by_name = dict(zip((one.spec.name for one in mix), alone_s, strict=True))
-    slowdowns = [
-        (job.ended_at_s - job.submitted_at_s) / by_name[job.spec.name] for job in finished.jobs
-    ]
-    return Outcome(
-        policy=policy,
-        jobs=result.jobs,
-        makespan_s=result.makespan_s,
-        response_s=result.mean_completion_s,
-        slowdown=sum(slowdowns) / len(slowdowns),
-        energy_j=result.energy_j,
-        resizes=result.resizes,
-        committed_w_peak=result.committed_w_peak,
-        budget_w=result.budget_w,
-    )
 
 
-def change_percent(outcomes: Sequence[Outcome], key: str) -> float:
-    """What the last policy changed of a figure of the first."""
-    first, last = (float(getattr(one, key)) for one in (outcomes[0], outcomes[-1]))
-    return 100 * (last / first - 1)
-
-
-def table(outcomes: Sequence[Outcome]) -> Table:
-    """The figures side by side, with the change and the paper's."""
-    made = Table(title="Experiment d in miniature: the same jobs under both policies")
-    for heading in ("", *(one.policy for one in outcomes), "change", "paper"):
-        made.add_column(heading, justify="right" if heading else "left")
-    for name, key, form in _ROWS:
-        figures = [form.format(getattr(one, key)) for one in outcomes]
-        made.add_row(
-            name, *figures, f"{change_percent(outcomes, key):+.1f} %", f"{PAPER[key]:+.0f} %"
+def _real_jobs(jobs: Sequence[pb.Job], alone_s: dict[str, float]) -> list[RealJob]:
+    first_s = min(job.submitted_at_s for job in jobs)
+    return [
+        RealJob(
+            name=job.spec.name,
+            nodes=job.spec.size_max,
+            submitted_s=job.submitted_at_s - first_s,
+            started_s=job.started_at_s - first_s,
+            ended_s=job.ended_at_s - first_s,
+            alone_s=alone_s[job.spec.name],
         )
-    made.add_row("resizes", *(str(one.resizes) for one in outcomes), "", "")
-    return made
+        for job in jobs
+    ]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--examples", type=click.Path(path_type=Path), required=True, hidden=True)
-@click.option("--shim", type=click.Path(path_type=Path), required=True, hidden=True)
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("sharing-out"), show_default=True
-)
-@click.option("--jobs", type=click.IntRange(2, 500), default=20, show_default=True)
-@click.option("--scale", type=click.FloatRange(0.05, 20), default=1.0, help="Length of the jobs.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the jobs drawn.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def main(
-    examples: Path, shim: Path, out: Path, jobs: int, scale: float, seed: int, as_json: bool
-) -> None:
-    """Runs the same real jobs under static backfill and under slowdown-driven sharing."""
-    interruption = runner.Interruption()
+def _processor() -> str:
+    """The name of this machine's processor."""
+    info = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    names = (line.partition(":")[2].strip() for line in info if line.startswith("model name"))
+    return next(names, platform.machine())
 
+
+def _interruptible(interruption: runner.Interruption) -> Callable[[int, object], None]:
     def interrupt(number: int, frame: object) -> None:
         del number, frame
         interruption.ask()
 
+    return interrupt
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--examples", type=click.Path(path_type=Path), required=True)
+@click.option("--shim", type=click.Path(path_type=Path), required=True)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--quick", is_flag=True, help="Less of all of it, for a look.")
+@click.option("--seeds", type=click.IntRange(1, 1000), help="Of the jobs drawn.")
+def main(examples: Path, shim: Path, out: Path, work: Path, quick: bool, seeds: int | None) -> None:
+    """Runs the jobs in the folder --work, and writes what was measured to --out."""
+    interruption = runner.Interruption()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
-    console = Console(highlight=False, stderr=as_json)
+        signal.signal(number, _interruptible(interruption))
+    extent = QUICK if quick else FULL
+    if seeds:
+        extent = Extent(jobs=extent.jobs, seeds=seeds, scale=extent.scale)
+    console = Console(highlight=False, stderr=True, soft_wrap=True)
+    trial = Trial(extent, examples.resolve(), shim.resolve(), work, interruption, console)
     try:
-        outcomes = trial(
-            examples.resolve(),
-            shim.resolve(),
-            out.resolve(),
-            jobs=jobs,
-            scale=scale,
-            seed=seed,
-            interruption=interruption,
-            console=console,
-        )
+        store(trial.all(quick=quick), out)
     except KeyboardInterrupt:
-        console.print("\nInterrupted: everything was stopped and all limits are restored.")
         sys.exit(_INTERRUPTED)
     except (SiteError, CliError, programs.ProgramError, runner.RunError, OSError) as error:
-        console.print(f"[red]demo_sharing: {error}[/]", soft_wrap=True)
+        click.echo(f"error: {error}", err=True)
         sys.exit(_INTERRUPTED if interruption.asked else 1)
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(one) for one in outcomes], indent=2))
-    else:
-        console.print(table(outcomes))
-    if any(one.committed_w_peak > one.budget_w for one in outcomes):
-        console.print("[red]The budget was exceeded.[/]")
-        sys.exit(1)
 
 
 if __name__ == "__main__":

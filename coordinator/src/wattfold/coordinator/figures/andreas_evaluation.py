@@ -20,6 +20,7 @@ from wattfold.coordinator.simulation.experiments.andreas.settings import (
     PAPERS,
     PRIORITY,
     UNAWARE,
+    WAITING,
 )
 from wattfold.coordinator.simulation.experiments.samples import MissingError
 from wattfold.coordinator.simulation.sweep.case import Values
@@ -32,6 +33,7 @@ _COLORS = {
     PRIORITY: "#CC79A7",
     OURS: "#0072B2",
     PAPERS: "#56B4E9",
+    **dict(zip(WAITING, ("#8C564B", "#7F7F7F", "#BCBD22"), strict=True)),
     UNAWARE: "#56B4E9",
     CAPPED: "#009E73",
 }

@@ -22,7 +22,7 @@ _MARKERS = {TRADITIONAL: "s", ADAPTIVE: "o", STALLED: "^"}
 
 def draw(findings: Findings, folder: Path) -> list[Path]:
     """Response and utilisation by load. Returns the file. Raises OSError and LogError."""
-    plan, one = findings.plan, findings.experiment
+    plan, one = findings.plan, findings.family
     note = f"{one.jobs:,} jobs on 64 processors, means and 95 % intervals over "
     note += f"{len(plan.seeds_of(one.jobs))} seeds"
     if plan.quick:

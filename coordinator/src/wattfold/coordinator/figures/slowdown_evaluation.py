@@ -45,7 +45,7 @@ _COLORS = ("#56B4E9", "#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
 def draw(findings: Findings, folder: Path) -> list[Path]:
     """Draws what there is of an experiment. Returns the files. Raises OSError and LogError."""
     paths = []
-    for name, drawn in _DRAWERS[findings.experiment.name](findings):
+    for name, drawn in _DRAWERS[findings.family.name](findings):
         path = folder / f"{name}.png"
         save_figure(drawn, path)
         paths.append(path)

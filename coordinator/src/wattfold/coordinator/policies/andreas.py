@@ -13,7 +13,8 @@ pre-empted are; nobody is in the round that started it.
 
 The same at work without pre-emption are the paper's baselines: in order of due dates (`edf`), of
 weights (`priority`) or of submission each job gets its preferred configuration that has room, and
-keeps it.
+keeps it; or, as more than they ask for, what costs it least with the time it would wait for it
+(`solvers.training.listed`).
 """
 
 from __future__ import annotations
@@ -44,10 +45,19 @@ from wattfold.coordinator.policies.scheduler import (
 )
 from wattfold.coordinator.policies.training_ground import Configuration, Draws, Ground, trains
 from wattfold.coordinator.policies.training_problem import Costs, Posed, Trainee, pose
-from wattfold.coordinator.policies.training_round import Beside, Movers, Moves, decisions_of
+from wattfold.coordinator.policies.training_round import (
+    AWAITED,
+    OTHERS,
+    Beside,
+    Movers,
+    Moves,
+    decisions_of,
+)
 from wattfold.coordinator.solvers.training import planner
+from wattfold.coordinator.solvers.training.listed import planned_ahead
 from wattfold.coordinator.solvers.training.planner import Effort
 from wattfold.coordinator.solvers.training.problem import Ints
+from wattfold.coordinator.solvers.training.problem import Plan as Chosen
 
 PRESSURE, DUE, WEIGHT, SUBMISSION = "pressure", "due", "weight", "submission"
 
@@ -60,6 +70,8 @@ class TrainingRules:
     draws: Draws = Draws()  # noqa: RUF009 - immutable
     effort: Effort = Effort()  # noqa: RUF009
     order: str = PRESSURE
+    waits: bool = False
+    """Whether a job in another order may wait for what is better and free later."""
     interval_ns: int = 300 * NS_PER_S
 
     @property
@@ -203,7 +215,8 @@ class TrainingScheduler(EasyScheduler):
         known = self._menus.get(job)
         if known is not None:
             before = known[0]
-            if before.training == view.training and before.spec == view.spec:
+            same = before.spec is view.spec or before.spec == view.spec
+            if same and before.training == view.training:
                 return known[1]
         menu = self._ground.menu(view)
         self._menus[job] = view, menu
@@ -246,10 +259,16 @@ class TrainingScheduler(EasyScheduler):
         if rules.preempts:
             plan = planner.planned(posed.problem, rules.effort)
         else:
-            once = Effort(passes=1, attempts=0)
-            plan = planner.planned(posed.problem, once, order=self._in_turn(posed))
+            plan = self._listed(posed)
         self._found = Found(solver=plan.maker, outcome="feasible", objective=plan.objective)
-        return Movers(self._ground, self._site, running, posed, now_ns).carry_out(plan)
+        why = AWAITED if rules.waits else OTHERS
+        return Movers(self._ground, self._site, running, posed, now_ns, why).carry_out(plan)
+
+    def _listed(self, posed: Posed) -> Chosen:
+        order = self._in_turn(posed)
+        if self._rules.waits:
+            return planned_ahead(posed.problem, order)
+        return planner.planned(posed.problem, Effort(passes=1, attempts=0), order=order)
 
     def _in_turn(self, posed: Posed) -> Ints:
         """The training jobs as a baseline takes them, those that run first."""

@@ -105,6 +105,8 @@ class Variant:
     """Its name in simulations and their files, where that is another."""
     starves_nobody: bool = False
     """Under any stream of later jobs of its priority, every job that fits starts at last."""
+    looks_ahead: bool = False
+    """It starts no job that would run into a time when an announced budget cannot feed it."""
 
     @property
     def names(self) -> tuple[str, ...]:

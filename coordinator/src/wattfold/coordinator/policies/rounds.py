@@ -52,7 +52,10 @@ class Rounds(NamedJobs):
 
     def __init__(self, scheduler: NamedScheduler) -> None:
         self._scheduler = scheduler
+        # Once: looking a protocol up takes longer than some decisions.
         self._chooser = scheduler if isinstance(scheduler, ChoosingScheduler) else None
+        self._finder = scheduler if isinstance(scheduler, FindingScheduler) else None
+        self._assigner = scheduler if isinstance(scheduler, AssigningScheduler) else None
         self._numbers: dict[JobId, int] = {}
         self._next = 0
         self._views: dict[int, JobView] = {}
@@ -131,7 +134,7 @@ class Rounds(NamedJobs):
             )
             for one in named.values()
         )
-        found = scheduler.found if isinstance(scheduler, FindingScheduler) else Found()
+        found = self._finder.found if self._finder is not None else Found()
         plan = Plan(
             assignments=tuple(assignments),
             waiting=waiting,
@@ -170,6 +173,9 @@ class Rounds(NamedJobs):
             waits=view.waits,
             unit_cores=max(spec.unit_cores, 1),
             spread=spec.spread,
+            gpus=spec.gpus,
+            gpu_uw=spec.levels.gpu_uw,
+            gpu_curves=view.training.curves if view.training is not None else (),
         )
 
     def _in_part(self, view: JobView) -> bool:
@@ -204,6 +210,7 @@ class Rounds(NamedJobs):
             resized_ns=lock_from_ns(view),
             movable=view.movable,
             dram_uw=current.levels.dram_uw,
+            gpu_uw=current.levels.gpu_uw,
         )
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
@@ -295,8 +302,8 @@ class Rounds(NamedJobs):
 
     def _placed(self, decisions: Sequence[Decision]) -> tuple[list[Assignment], dict[int, Reason]]:
         """All that runs or starts, and why jobs that were chosen do not."""
-        if isinstance(self._scheduler, AssigningScheduler):
-            return self._assigned(self._scheduler, decisions), {}
+        if self._assigner is not None:
+            return self._assigned(self._assigner, decisions), {}
         decided = {decision[0]: self._wanted(*decision) for decision in decisions}
         kept = [self._views[job] for job in sorted(self._running) if job not in decided]
         assignments = [view.current for view in kept if view.current is not None]

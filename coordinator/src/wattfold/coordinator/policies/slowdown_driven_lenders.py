@@ -120,13 +120,15 @@ class Lenders:
         tried, most = self._tried.get(job, _UNTRIED)
         if tried < 0 or limits.most_slowdown > most:
             return True
-        joined, soonest = self._joined, self._soonest(guest, now)
+        joined, nodes, soonest = self._joined, guest.nodes, -1
         for at in range(tried, len(joined)):
             one = joined[at]
-            missing = guest.nodes - one.nodes
-            if missing < 0 or one.ends < soonest or penalty(one, guest) >= most:
+            missing = nodes - one.nodes
+            if missing < 0 or self.now.get(one.job) is not one or not self._completes(missing):
                 continue
-            if self.now.get(one.job) is one and self._completes(missing):
+            if soonest < 0:
+                soonest = self._soonest(guest, now)
+            if one.ends >= soonest and penalty(one, guest) < most:
                 return True
         self._tried[job] = len(joined), most
         return False

@@ -66,6 +66,11 @@ class SlowdownScheduler(NodeScheduler):
         """When the next pass is due, where passes are not at once; else 0."""
         return self._queue.due if self._queue is not None else 0
 
+    @property
+    def penalty(self) -> float:
+        """The greatest of all mates so far (`SlowdownQueue`)."""
+        return self._queue.penalty if self._queue is not None else 0.0
+
     def attach(self, jobs: Jobs) -> None:
         """Called once before anything else."""
         self._jobs = cast("NodeJobs", jobs)

@@ -7,13 +7,12 @@ this round is not looked for again.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import share_uw
+from wattfold.coordinator.core.charge import kind_gpus_uw, share_uw
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
 from wattfold.coordinator.core.job_units import counted, size_text
 from wattfold.coordinator.core.plan import JobView
@@ -22,8 +21,8 @@ from wattfold.coordinator.policies.easy_search import BEHIND, BLOCKED, FIRST, ne
 from wattfold.coordinator.policies.estimates import duration_ns
 from wattfold.coordinator.policies.placement import Room
 from wattfold.coordinator.policies.requests import yielding
-from wattfold.coordinator.policies.reservations import Profile
 from wattfold.coordinator.policies.scheduler import NamedJobs, Reason, Site
+from wattfold.coordinator.policies.slowdown_driven_alone import Alone
 from wattfold.coordinator.policies.slowdown_driven_choice import Guest, NodePick, Pick, always
 from wattfold.coordinator.policies.slowdown_driven_head import (
     Head,
@@ -59,7 +58,6 @@ class Round:
         self.reasons: list[Reason] = []
         self.ground = Ground(site, now_ns, rules.guests)
         self._rules, self._jobs, self._site, self._now_ns = rules, jobs, site, now_ns
-        self._counted = counted and site.kind is not None
         self._most_uw = max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
         self._blocked = any(node.blocked for node in site.nodes)
@@ -72,9 +70,15 @@ class Round:
         self._nowhere: set[Shape] = set()
         self._delaying: set[Shape] = set()
         self._without_mates: set[Shape] = set()
-        self._starts_ns: dict[Shape, int] = {}
-        self._map: Profile | None = None
-        self._mapped = 0
+        self._alone = Alone(
+            rules=rules,
+            ground=self.ground,
+            now_ns=now_ns,
+            kinds=self._kinds,
+            counted=counted and site.kind is not None,
+            waiting=self._waiting,
+            nowhere=self._nowhere,
+        )
         self._numbers: dict[NodeId, int] = {}
         # What nodes out of reach hold, cores that are blocked and nodes that are reserved will be
         # there again: "never" does not count them as gone.
@@ -219,38 +223,13 @@ class Round:
             starts=True,
         )
         self.ground.start(run)
-        self._map = None
+        self._alone.started()
         self._without_mates.clear()
         return run
 
     def _ahead(self, one: Waiter) -> Head:
-        shadow_ns, future = self._by_turn(one)
+        shadow_ns, future = self._alone.by_turn(one)
         return Head(waiter=one, shadow_ns=shadow_ns, future=future)
-
-    def _by_turn(self, one: Waiter) -> tuple[int, Room]:
-        """When a job will fit by what runs, and what is free then; else when all has ended."""
-        runs = sorted(self.ground.runs.values(), key=lambda run: run.ends_ns)
-        times = sorted({max(run.ends_ns, self._now_ns) for run in runs}) or [self._now_ns]
-
-        def future(time_ns: int) -> Room:
-            room = self.ground.room.copy()
-            room.at_ns = time_ns
-            for run in runs:
-                if run.ends_ns > time_ns:
-                    break
-                room.give_back(run.given.shares, run.power_uw, run.view.spec.alone)
-            return room
-
-        def fits(time_ns: int) -> bool:
-            return one.place(future(time_ns)) is not None
-
-        if self.ground.room.windows.concern(one.view.spec):
-            found = next((time_ns for time_ns in times if fits(time_ns)), times[-1])
-        else:
-            # What has ended stays so: from some time on it fits.
-            at = bisect_left(times, True, hi=len(times) - 1, key=fits)
-            found = times[at]
-        return found, future(found)
 
     # Beside mates.
 
@@ -271,7 +250,7 @@ class Round:
                 return True
         elif self._beside_cores(one, search, head):
             return True
-        if not self._counted or len(self._waiting) >= self._rules.mapped:
+        if not self._alone.counted or len(self._waiting) >= self._rules.mapped:
             # No further reservation comes between this job and one that asks for the same.
             self._without_mates.add(self._alike(one, guest))
         return False
@@ -299,7 +278,8 @@ class Round:
             cores=one.size,
             least=spec.least_on_node,
             serial_ppm=serial_of_ppm(one.view, one.size) or 0,
-            power_uw=share_uw(kind, cores, useful_uw(one.view, one.cap_uw)),
+            power_uw=share_uw(kind, cores, useful_uw(one.view, one.cap_uw))
+            + kind_gpus_uw(kind, spec.amounts_on(cores).gpus, spec.levels.gpu_uw),
         )
 
     def _alike(self, one: Waiter, guest: Guest) -> Shape:
@@ -314,10 +294,10 @@ class Round:
         if not rules.free_nodes and self._mates.pick(search) is None:
             self._without_mates.add(self._alike(one, search.guest))
             return False
-        ends_ns = self._less_gain(ends_ns or self._alone_ns(one, asked_ns), asked_ns)
+        ends_ns = self._less_gain(ends_ns or self._alone.ends_ns(one, asked_ns), asked_ns)
         search = self._bounded(search, ends_ns)
         if rules.free_nodes:
-            search = replace(search, free=self._spare(one, head))
+            search = replace(search, free=self._alone.spare(one, head))
         search = replace(search, allowed=self._allowed(head, asked_ns))
         pick = self._mates.pick(search)
         if pick is None or not self._is_worth(self._mates.worth(search, pick), pick, ends_ns):
@@ -330,7 +310,7 @@ class Round:
         self, one: Waiter, search: Search, head: Head | None, ends_ns: int | None = None
     ) -> bool:
         asked_ns = search.guest.asked
-        ends_ns = self._less_gain(ends_ns or self._alone_ns(one, asked_ns), asked_ns)
+        ends_ns = self._less_gain(ends_ns or self._alone.ends_ns(one, asked_ns), asked_ns)
         search = self._bounded(search, ends_ns)
         for node_id, pick in self._mates.picks_on_nodes(search)[:TRIED]:
             if not self._is_worth(self._mates.worth_on(search, node_id, pick), pick, ends_ns):
@@ -455,7 +435,7 @@ class Round:
             for part in late:
                 part.take(head.future)
             return
-        head.shadow_ns, head.future = self._by_turn(head.waiter)
+        head.shadow_ns, head.future = self._alone.by_turn(head.waiter)
         self._delaying.clear()
 
     def _late(self, head: Head | None, run: Run, before: _Before) -> list[Part]:
@@ -502,101 +482,6 @@ class Round:
             return fits_beside(head, late)
 
         return allowed
-
-    def _spare(self, one: Waiter, head: Head | None) -> Callable[[int], int]:
-        """Free nodes for a job that takes so long, none that the first that waits will need."""
-        any_power = self._rules.power is Power.ANY
-        free = self.ground.room.empty_count(one.view.spec) if any_power else self._fed_count(one)
-        if head is None:
-            return lambda _: free
-        extra = 0
-        if head.waiter.view.spec.unit is SizeUnit.NODES:
-            extra = max(head.future.empty_count(head.waiter.view.spec) - head.waiter.size, 0)
-        shadow_ns, now_ns = head.shadow_ns, self._now_ns
-        return lambda takes_ns: free if now_ns + takes_ns <= shadow_ns else min(free, extra)
-
-    def _fed_count(self, one: Waiter) -> int:
-        """Free nodes for which there is power."""
-        room, spec = self.ground.room, one.view.spec
-        each_uw = max(
-            room.cores_uw(name, node.kind.cores, one.cap_uw, spec.levels)
-            for name, node in room.specs.items()
-        )
-        free = room.empty_count(spec)
-        return min(free, max(room.power_uw, 0) // each_uw) if each_uw else free
-
-    # Without mates.
-
-    def _alone_ns(self, one: Waiter, asked_ns: int) -> int | None:
-        """When a job would end if it waited; None: that is no matter, or it never starts."""
-        if not self._rules.benefit and self._rules.power is not Power.WEIGH:
-            return None
-        start_ns = self._mapped_start(one, asked_ns) if self._counted else self._free_start(one)
-        return None if start_ns is None else start_ns + asked_ns
-
-    def _free_start(self, one: Waiter) -> int:
-        """By what runs alone, as if no other waited; the same for all of a shape in this round."""
-        if one.shape not in self._starts_ns:
-            spec, room = one.view.spec, self.ground.room
-            if one.shape not in self._nowhere and one.place(room) is not None:
-                start_ns = self._now_ns
-            elif spec.unit is SizeUnit.CORES and not self._restricted(one):
-                start_ns = self._free_on_a_node(one.size)
-            else:
-                start_ns = self._by_turn(one)[0]
-            self._starts_ns[one.shape] = start_ns
-        return self._starts_ns[one.shape]
-
-    def _restricted(self, one: Waiter) -> bool:
-        """Whether more than cores may keep a job from a node."""
-        spec, room = one.view.spec, self.ground.room
-        needed_uw = max(
-            room.cores_uw(node_id, one.size, one.cap_uw, spec.levels) for node_id in room.specs
-        )
-        asks = spec.requests or spec.exclusive or room.windows.concern(spec)
-        return bool(asks) or needed_uw > room.power_uw
-
-    def _free_on_a_node(self, size: int) -> int:
-        """When a node has so many cores free, by what runs there; else when all has ended."""
-        found: list[int] = []
-        for node_id, cpus in self.ground.room.free.items():
-            free = len(cpus)
-            for run in sorted(self.ground.on(node_id), key=lambda run: run.ends_ns):
-                free += len(run.given.on(node_id))
-                if free >= size:
-                    found.append(max(run.ends_ns, self._now_ns))
-                    break
-        last_ns = max((run.ends_ns for run in self.ground.runs.values()), default=self._now_ns)
-        return min(found, default=last_ns)
-
-    def _mapped_start(self, one: Waiter, asked_ns: int) -> int | None:
-        """By the reservations of those that wait before it as well; None = never."""
-        if self._map is None:
-            self._map, self._mapped = self._profile(one), 0
-        profile, now_ns = self._map, self._now_ns
-        for other in self._waiting[self._mapped : self._rules.mapped]:
-            takes_ns = duration_ns(other.view, self._kinds[:1], other.size, other.cap_uw)
-            start_ns = profile.earliest(other.size, takes_ns, now_ns)
-            if start_ns is not None:
-                profile.add(start_ns, start_ns + takes_ns, -other.size)
-            self._mapped += 1
-        return profile.earliest(one.size, asked_ns, now_ns)
-
-    def _profile(self, one: Waiter) -> Profile:
-        """How many nodes will be free when, by the running jobs alone."""
-        ends: dict[NodeId, int] = {}
-        for run in self.ground.runs.values():
-            for share in run.given.shares:
-                ends[share.node_id] = max(ends.get(share.node_id, self._now_ns), run.ends_ns)
-        profile = Profile(self._fed_count(one), self._now_ns)
-        times, free = profile.times, profile.free
-        for end_ns in sorted(ends.values()):
-            if end_ns == times[-1]:
-                free[-1] += 1
-            else:
-                times.append(end_ns)
-                free.append(free[-1] + 1)
-        return profile
 
 
 def _fits(room: Room, one: Waiter) -> bool:

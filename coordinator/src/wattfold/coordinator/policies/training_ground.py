@@ -15,10 +15,9 @@ from typing import NamedTuple
 from wattfold.contract.ids import NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.charge import (
-    CAP_STEP_UW,
+    cores_uw,
     gpu_zones,
     shares_uw,
-    standing_cap_uw,
 )
 from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.levels import Levels
@@ -27,9 +26,10 @@ from wattfold.coordinator.core.plan import JobView, NodeView
 from wattfold.coordinator.core.reservation import Reservation, Windows
 from wattfold.coordinator.models.training import EpochTime
 from wattfold.coordinator.models.training_cost import NodeDraw
+from wattfold.coordinator.policies.gpu_levels import least_level_uw, spaced_levels_uw
 
-LEAST_SHARE = 0.5
-"""Of the greatest limit: no level is below it, but for the one that is taken for want of power."""
+MENUS_KEPT = 4096
+"""Times that are learnt anew make menus that nobody asks for any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class Kind:
         spec = view.spec
         zones = gpu_zones(spec, spec.gpus)
         self.zone: Zone | None = zones[0] if len(zones) == len(spec.gpus) else None
-        standing = sum(standing_cap_uw(zone, view.dram_cap_uw) for zone in zones)
-        host_w = draws.host_w or w_from_uw(max(view.fixed_uw - standing, 0))
+        floors_uw = sum(zone.floor_uw for zone in zones)
+        host_w = draws.host_w or w_from_uw(max(view.fixed_uw - floors_uw, 0))
         self._most_w = w_from_uw(self.zone.cap_uw_max) if self.zone else draws.gpu_w
         self.draw = NodeDraw(
             host_w=host_w, idle_w=draws.idle_share * self._most_w, gpus=len(spec.gpus)
@@ -103,7 +103,7 @@ class Kind:
                     level_uw=level_uw,
                     whole_s=whole_s,
                     power_w=self._power_w(units * spec.gpus, time, level_uw)
-                    + w_from_uw(self._charge_uw(spec, units, cap_uw, 0)),
+                    + w_from_uw(self._cores_uw(spec, units, cap_uw)),
                     charge_uw=self._charge_uw(spec, units, cap_uw, level_uw),
                     cores=cores,
                     last=last,
@@ -117,17 +117,20 @@ class Kind:
         zone, count = self.zone, self.draws.levels
         if zone is None or time.curve is None or count < 2:
             return
-        least = max(round(LEAST_SHARE * zone.cap_uw_max), zone.floor_uw)
-        for step in range(count - 2, -1, -1):
-            level_uw = least + (zone.cap_uw_max - least) * step // (count - 1)
-            yield level_uw // CAP_STEP_UW * CAP_STEP_UW, False
-        if zone.floor_uw < least:
+        for level_uw in spaced_levels_uw(zone.floor_uw, zone.cap_uw_max, count):
+            yield level_uw, False
+        if zone.floor_uw < least_level_uw(zone.floor_uw, zone.cap_uw_max):
             yield zone.floor_uw, True
 
     def _power_w(self, gpus: int, time: EpochTime, level_uw: int) -> float:
         limit_w = w_from_uw(level_uw) if level_uw else self._most_w
         each_w = time.curve.draw_w(limit_w) if time.curve else limit_w
         return self.draw.power_w(gpus, each_w)
+
+    def _cores_uw(self, spec: JobSpec, units: int, cap_uw: int) -> int:
+        """What it adds to the charge beside its GPUs."""
+        cores = min(units * spec.unit_cores, len(self.view.spec.cpus))
+        return cores_uw(self.view.spec, cores, cap_uw, spec.levels, self.view.dram_cap_uw)
 
     def _charge_uw(self, spec: JobSpec, units: int, cap_uw: int, level_uw: int) -> int:
         node = self.view.spec
@@ -164,10 +167,25 @@ class Ground:
             self.kind_of.append(found[key].number)
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.cap_uw = max((node.spec.kind.most_uw for node in nodes), default=0)
+        self._menus: dict[object, tuple[Configuration, ...]] = {}
 
     def menu(self, view: JobView) -> tuple[Configuration, ...]:
-        """All configurations of a job, whatever is free and reserved now."""
-        return tuple(one for kind in self.kinds for one in kind.configurations(view, self.cap_uw))
+        """All configurations of a job, whatever is free and reserved now.
+
+        One object for all jobs that are alike in this: hundreds train the same application.
+        """
+        asked = _asked(view)
+        menu = self._menus.get(asked)
+        if menu is None:
+            if len(self._menus) >= MENUS_KEPT:
+                self._menus.clear()
+            # Of nodes that it names alone: where nothing is known of those it is none of ours.
+            spec = view.spec
+            kinds = [kind for kind in self.kinds if not spec.among or self.named(spec, kind.number)]
+            cap_uw = self.cap_uw
+            menu = tuple(one for kind in kinds for one in kind.configurations(view, cap_uw))
+            self._menus[asked] = menu
+        return menu
 
     def named(self, spec: JobSpec, kind: int) -> list[int]:
         """The nodes of a kind that a job names; none where it names no nodes at all."""
@@ -178,6 +196,13 @@ def trains(view: JobView) -> bool:
     """Whether a job is planned by its epochs: one node, units with GPUs, and times are known."""
     spec = view.spec
     return view.training is not None and spec.unit is SizeUnit.UNITS and spec.gpus > 0
+
+
+def _asked(view: JobView) -> object:
+    """All of a job that `Kind.configurations` goes by."""
+    spec = view.spec
+    units = spec.least_size, view.greatest_size, spec.unit_cores, spec.exclusive, spec.among
+    return *units, spec.unit_amounts, spec.features, spec.cap_uw, spec.levels, view.training
 
 
 def _key(view: NodeView, reservations: Sequence[Reservation]) -> object:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.charge import assigned_on_uw
+from wattfold.coordinator.core.job import JobSpec
 from wattfold.coordinator.core.plan import JobView
 from wattfold.coordinator.models.training_cost import Tariff
 from wattfold.coordinator.policies.conservative_search import without_leaving
@@ -112,6 +114,30 @@ def pose(
     )
 
 
+class _Columns(NamedTuple):
+    """The options of a menu as columns, for all jobs that have it."""
+
+    kinds: list[int]
+    amounts: list[tuple[int, int, int]]
+    charges: list[int]
+    whole_s: list[float]
+    powers: list[float]
+    last: list[bool]
+
+    @classmethod
+    def of(cls, menu: tuple[Configuration, ...], spec: JobSpec) -> _Columns:
+        """Of jobs that ask for as much."""
+        gpus, memory = spec.gpus, spec.memory_bytes
+        return cls(
+            kinds=[option.kind for option in menu],
+            amounts=[(one.units * gpus, one.cores, one.units * memory) for one in menu],
+            charges=[option.charge_uw for option in menu],
+            whole_s=[option.whole_s for option in menu],
+            powers=[option.power_w for option in menu],
+            last=[option.last for option in menu],
+        )
+
+
 class _Rows:
     """Options one after the other, as numbers in lists: there may be ten thousand."""
 
@@ -133,13 +159,21 @@ class _Rows:
         """By job: what a start from a snapshot takes it."""
         self._now_w: list[float] = []
         """By job: what it draws now."""
+        self._columns: dict[tuple[int, int, int], _Columns] = {}
 
     def add(self, number: int, one: Trainee) -> None:
         """All options of a job."""
         view, ground = one.view, self._ground
-        spec, left = view.spec, max(1.0 - view.done, 0.0)
-        runs = view.current is not None
+        spec = view.spec
         known_s = view.restart_ns / NS_PER_S or self._costs.restart_s
+        if view.current is None and not (one.fixed or spec.among or ground.windows.concern(spec)):
+            again_s = known_s if view.done > 0 else 0.0
+            self._anywhere(number, one, again_s)
+            self._again.append(again_s)
+            self._now_w.append(0.0)
+            return
+        left = max(1.0 - view.done, 0.0)
+        runs = view.current is not None
         again_s = known_s if runs or view.done > 0 else 0.0
         place = ground.numbers[view.current.shares[0].node_id] if view.current else ANY
         now_w = 0.0
@@ -157,6 +191,25 @@ class _Rows:
                 self._row(number, one, entry, node, takes_s + again_s, again_s if runs else 0.0)
         self._again.append(again_s)
         self._now_w.append(now_w)
+
+    def _anywhere(self, number: int, one: Trainee, again_s: float) -> None:
+        """The options of a job that waits and may go to any node: most jobs of a long queue."""
+        spec, menu = one.view.spec, one.menu
+        asked = id(menu), spec.gpus, spec.memory_bytes
+        columns = self._columns.get(asked)
+        if columns is None:
+            columns = self._columns[asked] = _Columns.of(menu, spec)
+        left, count = max(1.0 - one.view.done, 0.0), len(menu)
+        self.keys += [(entry, ANY) for entry in range(count)]
+        self._job += [number] * count
+        self._kind += columns.kinds
+        self._node += [ANY] * count
+        self._amounts += columns.amounts
+        self._charge += columns.charges
+        self._time += [left * whole_s + again_s for whole_s in columns.whole_s]
+        self._power += columns.powers
+        self._lost += [0.0] * count
+        self._last += columns.last
 
     def _open(self, one: Trainee, option: Configuration, takes_s: float) -> bool:
         """Whether no reservation keeps a job from nodes of a kind until it has ended."""
@@ -185,29 +238,34 @@ class _Rows:
         """All options so far, with what they cost."""
         tariff, begin_s = self._costs.tariff, self._calendar_s
         job, time_s = np.array(self._job, dtype=np.int64), np.array(self._time)
-        rates = np.array([tariff.rate_eur_s(watts, begin_s) for watts in self._now_w])
+        kind, power = np.array(self._kind, dtype=np.int64), np.array(self._power)
+        draws = [one.draw for one in self._ground.kinds]
+        alone = np.array([each.power_w(0, 0.0) for each in draws])[kind]
+        rates = np.array(self._now_w) * tariff.rate_eur_s(1.0, begin_s)
         return Configurations(
             job=job,
-            kind=np.array(self._kind, dtype=np.int64),
+            kind=kind,
             node=np.array(self._node, dtype=np.int64),
             amounts=np.array(self._amounts, dtype=np.int64).reshape(-1, RESOURCES),
             power_uw=np.array(self._charge, dtype=np.int64),
             time_s=time_s,
-            cost_eur=tariff.cost_eur(np.array(self._power), begin_s, time_s),
+            cost_eur=tariff.cost_eur(power, begin_s, time_s),
+            node_eur=tariff.cost_eur(np.minimum(alone, power), begin_s, time_s),
             loss_eur=np.array(self._lost) * rates[job],
             last=np.array(self._last, dtype=np.bool_),
         )
 
     def asking(self, trainees: Sequence[Trainee]) -> Asking:
         """What the jobs ask for."""
-        tariff, begin_s, late = self._costs.tariff, self._calendar_s, self._costs.late_eur_h
+        late = self._costs.late_eur_h
+        each_w_eur_s = self._costs.tariff.rate_eur_s(1.0, self._calendar_s)
         weight = np.array(
             [one.view.spec.weight * one.view.spec.priority * late / 3600.0 for one in trainees]
         )
         # Energy again, and later by so much.
         lost = [
-            again_s * (tariff.rate_eur_s(watts, begin_s) + each) if watts else 0.0
-            for again_s, watts, each in zip(self._again, self._now_w, weight, strict=True)
+            again_s * (watts * each_w_eur_s + each) if watts else 0.0
+            for again_s, watts, each in zip(self._again, self._now_w, weight.tolist(), strict=True)
         ]
         return Asking(
             due_s=np.array([self._due_s(one.view, one.menu) for one in trainees]),

@@ -26,6 +26,7 @@ from wattfold.coordinator.solvers.training.problem import POSTPONED, Plan
 
 LEAVING = "starts when what it is to have has been left by others"
 OTHERS = "postponed: others are more pressing, by the present plan"
+AWAITED = "waits for GPUs that it costs less to have later, or for others before it"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,9 +45,16 @@ class Movers:
     """Turns a plan into what can be done of it now."""
 
     def __init__(
-        self, ground: Ground, site: Site, running: Sequence[JobView], posed: Posed, now_ns: int
+        self,
+        ground: Ground,
+        site: Site,
+        running: Sequence[JobView],
+        posed: Posed,
+        now_ns: int,
+        postponed: str = OTHERS,
     ) -> None:
-        self._ground, self._posed = ground, posed
+        """``postponed``: why jobs wait that the plan lets wait."""
+        self._ground, self._posed, self._postponed = ground, posed, postponed
         self._room = Room(site.nodes, site.spendable_uw, ground.windows, now_ns)
         for view in running:
             assert view.current is not None
@@ -87,13 +95,13 @@ class Movers:
         """Why a job is postponed: by a reservation, or for others."""
         spec, ground, now_ns = one.view.spec, self._ground, self._room.at_ns
         if not ground.windows.concern(spec):
-            return OTHERS
+            return self._postponed
         takes_ns = spec.limit_ns or round(min(option.whole_s for option in one.menu) * 1e9)
         able = [ground.kinds[option.kind].nodes for option in one.menu]
         nodes = dict.fromkeys(ground.names[node] for own in able for node in own)
         if any(ground.windows.open(spec, name, now_ns, now_ns + takes_ns) for name in nodes):
-            return OTHERS
-        return ground.windows.why(spec, nodes, now_ns, now_ns + takes_ns) or OTHERS
+            return self._postponed
+        return ground.windows.why(spec, nodes, now_ns, now_ns + takes_ns) or self._postponed
 
     def _level(self, one: Trainee, option: Configuration) -> None:
         """Another level of the GPUs of a running job, if the power is there for it now."""

@@ -119,6 +119,16 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SetBudgetRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SetBudgetResponse.FromString,
                 _registered_method=True)
+        self.AnnounceBudget = channel.unary_unary(
+                '/wattfold.v1.Coordinator/AnnounceBudget',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.AnnounceBudgetRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.AnnounceBudgetResponse.FromString,
+                _registered_method=True)
+        self.CancelBudget = channel.unary_unary(
+                '/wattfold.v1.Coordinator/CancelBudget',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/wattfold.v1.Coordinator/Explain',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ExplainRequest.SerializeToString,
@@ -283,6 +293,20 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AnnounceBudget(self, request, context):
+        """A budget from a time to come on. A call of its own: who does not know of the time would take it
+        for a change now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelBudget(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -435,6 +459,16 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.SetBudget,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SetBudgetRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.SetBudgetResponse.SerializeToString,
+            ),
+            'AnnounceBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnnounceBudget,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.AnnounceBudgetRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.AnnounceBudgetResponse.SerializeToString,
+            ),
+            'CancelBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelBudget,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -946,6 +980,60 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/SetBudget',
             wattfold_dot_v1_dot_coordinator__pb2.SetBudgetRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.SetBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnnounceBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/AnnounceBudget',
+            wattfold_dot_v1_dot_coordinator__pb2.AnnounceBudgetRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.AnnounceBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/CancelBudget',
+            wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.FromString,
             options,
             channel_credentials,
             insecure,

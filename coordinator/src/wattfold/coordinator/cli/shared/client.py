@@ -195,6 +195,18 @@ class CoordinatorClient:
         answer: pb.SetBudgetResponse = self._call(self._stub.SetBudget, request)
         return answer
 
+    def announce_budget(self, budget_uw: int, at_s: float) -> pb.AnnouncedBudget:
+        """Another budget from a time (Unix seconds) on."""
+        request = pb.AnnounceBudgetRequest(budget_uw=budget_uw, at_s=at_s)
+        answer: pb.AnnounceBudgetResponse = self._call(self._stub.AnnounceBudget, request)
+        return answer.announced
+
+    def cancel_budget(self, number: int) -> pb.AnnouncedBudget:
+        """Takes back one that was announced."""
+        request = pb.CancelBudgetRequest(number=number)
+        answer: pb.CancelBudgetResponse = self._call(self._stub.CancelBudget, request)
+        return answer.cancelled
+
     def explain(self, job_id: str) -> pb.ExplainResponse:
         """Why a job is where it is."""
         answer: pb.ExplainResponse = self._call(

@@ -1,7 +1,10 @@
-"""`wattfold reproduce andreas`: the simulations of Filippini et al. (FiCloud 2021), and beyond."""
+"""`wattfold reproduce andreas`: the simulations of Filippini et al. (FiCloud 2021), and beyond; and
+its small cluster, live on emulated nodes of this machine.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +20,40 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     jobs_option,
     local_cores,
     out_option,
+    run_trials,
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
+from wattfold.coordinator.figures.andreas_cluster import draw_cluster
 from wattfold.coordinator.figures.andreas_evaluation import draw
 from wattfold.coordinator.simulation.experiments.andreas.case import FAMILIES, GAP, Plan
+from wattfold.coordinator.simulation.experiments.andreas.cluster import TABLE_V, load
+from wattfold.coordinator.simulation.experiments.andreas.cluster_claims import (
+    CLUSTER,
+    cluster_section,
+)
 from wattfold.coordinator.simulation.experiments.andreas.evaluation import Findings, evaluate
 from wattfold.coordinator.simulation.experiments.andreas.report import grouped, report_of
 from wattfold.coordinator.simulation.experiments.andreas.settings import (
     NODES,
     SEEDS,
+    WORKLOADS,
     Settings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import write_report
+from wattfold.coordinator.simulation.experiments.report import Section, write_report
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
 _DEFAULTS = Settings()
+_NAMES = (*FAMILIES, CLUSTER)
+_TRIAL = "wattfold.coordinator.demo.trainings"
+"""Run as a program: it stands above the command, with the site that it starts."""
+SCALE, QUICK_SCALE, QUICK_JOBS = 60.0, 300.0, 3
 
 
 @click.command("andreas")
-@click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(list(FAMILIES)))
-@click.option("--all", "everything", is_flag=True, help="All families.")
+@click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(_NAMES))
+@click.option("--all", "everything", is_flag=True, help="All families, and the cluster.")
 @out_option("andreas")
 @jobs_option
 @click.option("--quick", is_flag=True, help="Small machines and few seeds, for a look; labelled.")
@@ -52,6 +67,21 @@ _DEFAULTS = Settings()
 )
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), metavar="N", help=f"Seeds of simulations. [{SEEDS}]"
+)
+@click.option(
+    "--workload",
+    type=click.Choice(WORKLOADS),
+    default=_DEFAULTS.workload,
+    show_default=True,
+    help="Jobs of the scenarios and prices: as the authors measured them on their nodes, or put "
+    "together from others' figures, which load machines more.",
+)
+@click.option(
+    "--scale",
+    type=click.FloatRange(1, 1000),
+    metavar="N",
+    help="Of the cluster: so many seconds of the paper in one of the run. "
+    f"[{SCALE:g}: about five minutes; {QUICK_SCALE:g} and {QUICK_JOBS} jobs with --quick]",
 )
 @click.option(
     "--iterations",
@@ -105,21 +135,26 @@ def andreas(
     quick: bool,
     nodes: tuple[int, ...],
     seeds: int | None,
+    scale: float | None,
     **options: Any,
 ) -> None:
     """Run the simulations of ANDREAS again, and what goes beyond them.
 
     FAMILY is scenarios (both of the paper, all baselines, by number of nodes), prices (a table of
-    the day, day-ahead series), caps (limits of GPUs under a power budget) or gap (plans of small
-    problems beside the best ones). A run that was stopped goes on where it was.
+    the day, day-ahead series), caps (limits of GPUs under a power budget), gap (plans of small
+    problems beside the best ones) or cluster (the paper's three nodes and eight jobs, live: real
+    trainings with numpy on EMULATED nodes and GPUs of this machine, predicted against measured).
+    A run that was stopped goes on where it was; what the cluster has measured stays in the folder.
     """
-    chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
-    if not chosen:
-        raise BadRequestError(f"name a family ({', '.join(FAMILIES)}), or all with --all")
+    named = list(_NAMES) if everything else list(dict.fromkeys(names))
+    if not named:
+        raise BadRequestError(f"name a family ({', '.join(_NAMES)}), or all with --all")
+    chosen = [name for name in named if name != CLUSTER]
     with expected_failures():
         settings = Settings(**options)
     sizes = tuple(sorted(set(nodes)))
     plan = Plan(settings=settings, seeds=seeds or 0, nodes=sizes, quick=quick)
+    live = _cluster(folder, scale, quick=quick) if CLUSTER in named else ()
     with running(session, folder) as progress:
         evaluation = evaluate(
             plan,
@@ -128,7 +163,7 @@ def andreas(
             backend=local_cores(jobs),
             progress=progress,
         )
-        report = report_of(evaluation, stand_ins(settings), draw)
+        report = report_of(evaluation, stand_ins(settings), draw, live)
         written = write_report(report, folder)
     if not session.json:
         for findings in evaluation.findings:
@@ -136,6 +171,19 @@ def andreas(
                 session.print(_costs(findings))
                 session.print(Text())
     finish(session, report, written, folder)
+
+
+def _cluster(folder: Path, scale: float | None, *, quick: bool) -> Sequence[Section]:
+    """The section about the small cluster, run now unless it was before with the same scale."""
+    jobs = QUICK_JOBS if quick else len(TABLE_V)
+    wanted = scale or (QUICK_SCALE if quick else SCALE)
+    path = folder / f"{CLUSTER}-{jobs}-{wanted:g}.json"
+    with expected_failures():
+        if not path.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            words = [f"--scale={wanted:g}", f"--jobs={jobs}"]
+            run_trials(_TRIAL, path, folder / "real", words)
+        return [cluster_section(load(path), TABLE_V[:jobs], draw_cluster)]
 
 
 def _costs(findings: Findings) -> Table:

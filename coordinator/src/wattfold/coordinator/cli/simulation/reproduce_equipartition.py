@@ -4,22 +4,19 @@ with ``--all``, measured on Charm++ programs of this machine.
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.simulation.reproduce_run import (
     finish,
     jobs_option,
     local_cores,
     out_option,
+    run_trials,
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
@@ -44,8 +41,6 @@ from wattfold.coordinator.simulation.sweep.store import ResultStore
 _DEFAULTS = Settings()
 MEASURED = "measured.json"
 _TRIALS = "wattfold.coordinator.demo.charm"
-"""Run as a program: it stands above the command, with the site that it starts."""
-_INTERRUPTED = 130
 
 
 @click.command("equipartition")
@@ -133,22 +128,6 @@ def _measured(folder: Path, *, quick: bool) -> Sequence[Section]:
         found = load(path) if path.is_file() else None
         if found is None or (found.quick and not quick):
             folder.mkdir(parents=True, exist_ok=True)
-            _measure(path, folder / "real", quick=quick)
+            run_trials(_TRIALS, path, folder / "real", ["--quick"] if quick else [])
             found = load(path)
     return sections(found, (draw_resizes, draw_residual, draw_sharing))
-
-
-def _measure(path: Path, work: Path, *, quick: bool) -> None:
-    """Runs the trials, with their progress on standard error. Raises CliError."""
-    places = [f"--out={path.absolute()}", f"--work={work.absolute()}"]
-    command = [sys.executable, "-m", _TRIALS, *places, *(["--quick"] if quick else [])]
-    # Ctrl-C is for the trials, which take it and have a site to end first.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        done = subprocess.run(command, check=False)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if done.returncode == _INTERRUPTED:
-        raise KeyboardInterrupt
-    if done.returncode:
-        raise CliError("the trials on real programs have failed, see above")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,8 @@ from wattfold.coordinator.cli.workloads.workload_options import expected_failure
 from wattfold.coordinator.simulation.experiments.report import Report, document
 from wattfold.coordinator.simulation.sweep.local import LocalCores
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress, progress_on
+
+_INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,3 +75,22 @@ def finish(session: Session, report: Report, written: Sequence[Path], folder: Pa
             f"{len(totals.failures)} of {totals.cases} cases failed, the first of them "
             f"{first.label}: {first.reason}"
         )
+
+
+def run_trials(module: str, out: Path, work: Path, options: Sequence[str] = ()) -> None:
+    """Has trials of real programs write what they measure to a file, working in a folder.
+
+    ``module`` is run as a program: it stands above the command, with the site that it starts. Its
+    progress is on standard error. Raises CliError, KeyboardInterrupt.
+    """
+    places = (f"--out={out.absolute()}", f"--work={work.absolute()}")
+    # Ctrl-C is for the trials, which take it and have a site to end first.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = subprocess.run([sys.executable, "-m", module, *places, *options], check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if done.returncode == _INTERRUPTED:
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise CliError("the trials on real programs have failed, see above")

@@ -1,4 +1,6 @@
-"""`wattfold reproduce slowdown-driven`: the simulated experiments of D'Amico et al. (ICPP 2019)."""
+"""`wattfold reproduce slowdown-driven`: the experiments of D'Amico et al. (ICPP 2019), simulated
+and, as d, on real programs of this machine.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     jobs_option,
     local_cores,
     out_option,
+    run_trials,
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
+from wattfold.coordinator.figures.shared_runs import draw_shared
 from wattfold.coordinator.figures.slowdown_evaluation import draw
-from wattfold.coordinator.simulation.experiments.report import write_report
+from wattfold.coordinator.simulation.experiments.report import Section, write_report
 from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
     SOURCES,
     Log,
@@ -32,6 +36,11 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation impo
     EXPERIMENTS,
     evaluate,
 )
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import load
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+    NAME as REAL,
+)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import section
 from wattfold.coordinator.simulation.experiments.slowdown_driven.report import report_of
 from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
     SEEDS,
@@ -39,18 +48,22 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import
     stand_ins,
 )
 from wattfold.coordinator.simulation.sweep.store import ResultStore
+from wattfold.shims.locate import find_omp_shim
 
 _DEFAULTS = Settings()
+MEASURED = "measured.json"
+_NAMES = (*EXPERIMENTS, REAL)
+_TRIAL = "wattfold.coordinator.demo.sharing"
 
 
 @click.command("slowdown-driven")
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, type=click.Choice(list(EXPERIMENTS)))
+@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, type=click.Choice(_NAMES))
 @click.option("--all", "everything", is_flag=True, help="All experiments.")
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help=f"Seeds of the workloads that are drawn. Default: {SEEDS}.",
+    help=f"Seeds of the workloads that are drawn, and of the runs of d. Default: {SEEDS}.",
 )
 @out_option("slowdown-driven")
 @jobs_option
@@ -128,36 +141,65 @@ def slowdown_driven(
 ) -> None:
     """Run SD-Policy's evaluation again (ICPP 2019) and judge what the paper claims.
 
-    EXPERIMENT is a (MAX_SLOWDOWN on four workloads), b (the log of Curie by category and by day) or
-    c (models of run times), each against ideal EASY and against one limited like Slurm's. Workloads
-    1 and 2 are drawn; 3 and 4 need the logs of RICC and Curie, and are left out without. A run that
-    was stopped goes on where it was. Experiment d, real programs, is run by scripts/demo_sharing.
+    EXPERIMENT is a (MAX_SLOWDOWN on four workloads), b (the log of Curie by category and by day),
+    c (models of run times), each against ideal EASY and against one limited like Slurm's, or d
+    (real programs on emulated nodes of this machine; what was measured stays in measured.json of
+    the folder). Workloads 1 and 2 are drawn; 3 and 4 need the logs of RICC and Curie, and are left
+    out without. A run that was stopped goes on where it was.
     """
-    chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
+    chosen = list(_NAMES) if everything else list(dict.fromkeys(names))
     if not chosen:
-        raise BadRequestError(f"name an experiment ({', '.join(EXPERIMENTS)}), or all with --all")
+        raise BadRequestError(f"name an experiment ({', '.join(_NAMES)}), or all with --all")
+    simulated = [name for name in chosen if name != REAL]
     with expected_failures():
         settings = Settings(**options)
     plan = Plan(
         settings=settings,
-        logs=_logs(logs, only or tuple(SOURCES), named=bool(only or logs)),
+        logs=_logs(logs, only or tuple(SOURCES), named=bool(only or logs)) if simulated else {},
         only=only,
         seeds=tuple(range(seeds)) if seeds else quick_seeds(quick),
         quick=quick,
     )
-    _check(plan, chosen)
+    _check(plan, simulated)
+    real = [_measured(folder, quick=quick, seeds=seeds)] if REAL in chosen else []
     known = stand_ins(settings, quick=quick)
     with running(session, folder) as progress:
         evaluation = evaluate(
             plan,
-            [EXPERIMENTS[name] for name in chosen],
+            [EXPERIMENTS[name] for name in simulated],
             store=ResultStore(folder / "cases"),
             backend=local_cores(jobs),
             progress=progress,
         )
-        report = report_of(evaluation, known, draw)
+        report = report_of(evaluation, known, draw, real)
         written = write_report(report, folder)
     finish(session, report, written, folder)
+
+
+def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
+    """Experiment d, measured now unless it was before."""
+    path = folder / MEASURED
+    with expected_failures():
+        found = load(path) if path.is_file() else None
+        if found is None or (found.quick and not quick):
+            folder.mkdir(parents=True, exist_ok=True)
+            options = [f"{name}={value}" for name, value in _built().items()]
+            options += ["--quick"] if quick else []
+            options += [f"--seeds={seeds}"] if seeds else []
+            run_trials(_TRIAL, path, folder / "real", options)
+            found = load(path)
+    return section(found, draw_shared)
+
+
+def _built() -> dict[str, Path]:
+    """What the trial runs. Raises NotFoundError."""
+    shim = find_omp_shim()
+    if shim is None or not (shim.parent / "examples").is_dir():
+        raise NotFoundError(
+            "experiment d needs the library for OpenMP programs and the example programs: build "
+            "them with scripts/build_shims in a checkout"
+        )
+    return {"--shim": shim, "--examples": shim.parent / "examples"}
 
 
 def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:

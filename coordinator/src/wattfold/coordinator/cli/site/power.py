@@ -1,6 +1,9 @@
-"""`power` and `budget`: the budget, and what of it is promised and drawn."""
+"""`power`: the budget, and what of it is promised and drawn."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Iterable
 
 import click
 from rich.table import Table
@@ -9,7 +12,6 @@ from rich.text import Text
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW
 from wattfold.coordinator.cli.shared.power_bar import power_bar
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import field_table
@@ -30,59 +32,6 @@ def power(session: Session) -> None:
         session.print(_power_sheet(answer))
 
 
-@click.group()
-def budget() -> None:
-    """Show or change the power budget."""
-
-
-@budget.command("show")
-@session_command
-def budget_show(session: Session) -> None:
-    """Show the budget, a change on its way, and the least it can be."""
-    with session.connect() as client:
-        answer = client.power()
-    if session.json:
-        session.print_json(_budget(answer))
-    else:
-        session.print(field_table(_budget_fields(answer)))
-
-
-@budget.command("set")
-@click.argument("budget_uw", metavar="WATTS", type=POWER_UW)
-@click.option(
-    "--deadline",
-    "deadline_ns",
-    type=DURATION_NS,
-    metavar="DURATION",
-    help="By when a lower budget must be kept, from now. Default: the coordinator's.",
-)
-@click.option(
-    "--accept-outside",
-    is_flag=True,
-    help="Accept what nodes in no sum may draw now beside the budget.",
-)
-@session_command
-def budget_set(
-    session: Session, budget_uw: int, deadline_ns: int | None, accept_outside: bool
-) -> None:
-    """Change the budget, for example `wattfold budget set 1.2kW`.
-
-    A higher budget holds at once; a lower one as soon as the nodes have confirmed lower caps. One
-    that does not hold the nodes outside the sum as well is refused without --accept-outside.
-    """
-    with session.connect() as client:
-        answer = client.set_budget(budget_uw, deadline_ns or 0, accept_outside).power
-    if session.json:
-        session.print_json(_budget(answer))
-        return
-    if answer.pending_budget_uw:
-        click.echo(f"Budget goes down to {_pending(answer)}.")
-    else:
-        click.echo(f"Budget {f.power(answer.budget_uw)}.")
-    if answer.outside_uw:
-        click.echo(f"Beside it: {outside(answer)}.")
-
-
 def outside(answer: pb.Power) -> str:
     """What is drawn in no sum, by which nodes, and what that means."""
     nodes = list(answer.outside_node_ids)
@@ -95,7 +44,8 @@ def outside(answer: pb.Power) -> str:
     return text
 
 
-def _outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
+def outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
+    """What nodes in no sum draw, as fields."""
     fields: list[tuple[str, str | Text]] = []
     if answer.outside_uw:
         style = "bold red" if answer.over_uw else "yellow"
@@ -106,32 +56,7 @@ def _outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
     return fields
 
 
-def _budget(answer: pb.Power) -> dict[str, object]:
-    names = (
-        "budget_uw",
-        "pending_budget_uw",
-        "pending_deadline_s",
-        "floor_uw",
-        "committed_uw",
-        "outside_uw",
-        "outside_accepted_uw",
-        "over_uw",
-    )
-    whole = as_dict(answer)
-    return {name: whole[name] for name in names}
-
-
-def _budget_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
-    fields: list[tuple[str, str | Text]] = [
-        ("budget", f.power(answer.budget_uw)),
-        ("least possible", f"{f.power(answer.floor_uw)} (base power and floors of all nodes)"),
-    ]
-    if answer.pending_budget_uw:
-        fields.append(("on its way", _pending(answer)))
-    return fields + _outside_fields(answer)
-
-
-def _pending(answer: pb.Power) -> str:
+def pending(answer: pb.Power) -> str:
     """The lower budget on its way, by when it is kept, and what is committed until then."""
     by = f.clock(answer.pending_deadline_s)
     return (
@@ -167,14 +92,38 @@ def _power_sheet(answer: pb.Power) -> Table:
         )
         fields.append(("emulated", emulated))
     if answer.pending_budget_uw:
-        fields.insert(1, ("going down to", _pending(answer)))
+        fields.insert(1, ("going down to", pending(answer)))
+    fields += announced_fields(answer.announced)
+    if answer.gpus:
+        owned = f"{answer.gpus_owned} of {answer.gpus} have owners"
+        fields.append(("GPUs", f"{owned}, {f.power(answer.gpus_uw)} above their floors"))
     if answer.levelled_jobs:
         fields.append(("by levels", _levels(answer)))
-    return field_table(fields + _outside_fields(answer))
+    return field_table(fields + outside_fields(answer))
+
+
+def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str, str | Text]]:
+    """Budgets to come, one a field."""
+    return [(f"announced {one.number}", announced_text(one)) for one in announced]
+
+
+def announced_text(one: pb.AnnouncedBudget) -> Text:
+    """A budget, from when on, from when on caps come down for it, and whether it can be kept."""
+    text = Text(f"{f.power(one.budget_uw)} from {moment(one.at_s)} on")
+    if one.from_s < one.at_s:
+        text.append(f"; caps come down from {f.clock(one.from_s)} on")
+    if one.obstacle:
+        text.append(f"; CANNOT BE KEPT: {one.obstacle}", "bold red")
+    return text
+
+
+def moment(time_s: float) -> str:
+    """Day and time of day here."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
 
 
 def _levels(answer: pb.Power) -> str:
-    """What DRAM and GPUs hold beyond their standing caps for jobs that have levels of them."""
+    """By how much levels of jobs hold DRAM off its standing caps, and GPUs below their greatest."""
     parts = [
         f"{name} {w_from_uw(beyond_uw):+.1f} W"
         for name, beyond_uw in (("DRAM", answer.dram_beyond_uw), ("GPUs", answer.gpu_beyond_uw))

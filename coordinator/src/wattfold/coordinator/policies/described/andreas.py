@@ -30,6 +30,8 @@ def _made(values: Values) -> Policy:
             rho=float(values["rho"]),
             interval_s=interval_s,
             others=float(values["others"]),
+            nodes=values["energy"] == "nodes",
+            haste=float(values["haste"]),
             worst_case=values["postponed"] == "worst",
         ),
         restart_s=float(values["restart_s"]),
@@ -72,14 +74,6 @@ DESCRIPTION = Description(
     settings=(
         *COST_SETTINGS,
         PolicySetting(
-            key="late_eur_per_h",
-            default=10.0,
-            low=0.0,
-            high=1e6,
-            unit="EUR/h",
-            help="what an hour of tardiness of a job of weight 1 costs",
-        ),
-        PolicySetting(
             key="rho",
             default=100.0,
             low=0.0,
@@ -104,12 +98,27 @@ DESCRIPTION = Description(
             help="all is planned anew so long after the last time, if nothing happens before (H)",
         ),
         PolicySetting(
+            key="energy",
+            default="nodes",
+            choices=("nodes", "jobs"),
+            help="what energy counts: nodes = of each node until its last job ends, and what jobs "
+            "add to it; jobs = of each job as if it had its node to itself, as in the paper",
+        ),
+        PolicySetting(
             key="others",
             default=1.0,
             low=0.0,
             high=1.0,
-            help="share of its energy costs that counts of a job that is not the first to end on "
-            "its node; 0 in the paper",
+            help="with energy = jobs: the share of its energy costs that counts of a job that is "
+            "not the first to end on its node; 0 in the paper",
+        ),
+        PolicySetting(
+            key="haste",
+            default=0.001,
+            low=0.0,
+            high=1.0,
+            help="share of the cost of its tardiness that every second until its end counts, late "
+            "or not: what is done early leaves GPUs to those that come; 0 in the paper",
         ),
         PolicySetting(
             key="restart_s",

@@ -66,6 +66,7 @@ DESCRIPTION = Description(
             name="constraint",
             title="list schedules of the whole queue, searched for the best order",
             service=_made,
+            looks_ahead=True,
         ),
     ),
     settings=(

@@ -46,6 +46,7 @@ DESCRIPTION = Description(
             name=NAME,
             title="optional intervals, alternatives and cumulatives; without a better plan, lists",
             service=_made,
+            looks_ahead=True,
         ),
     ),
     settings=(

@@ -21,8 +21,13 @@ def _made(values: Values, *, name: str, order: str) -> Policy:
     from wattfold.coordinator.policies.training_problem import Costs
 
     by = order if values["order"] == "own" else SUBMISSION
-    costs = Costs(tariff=tariff(values), slack=float(values["slack"]))
-    rules = TrainingRules(costs=costs, draws=draws(values), order=by)
+    costs = Costs(
+        tariff=tariff(values),
+        late_eur_h=float(values["late_eur_per_h"]),
+        slack=float(values["slack"]),
+    )
+    waits = values["choice"] == "awaited"
+    rules = TrainingRules(costs=costs, draws=draws(values), order=by, waits=waits)
     return TrainingPolicy(title=name, rules=rules)
 
 
@@ -53,6 +58,14 @@ DESCRIPTION = Description(
             default="own",
             choices=("own", "submission"),
             help="own = as the policy is called; submission = FIFO, as the third baseline",
+        ),
+        PolicySetting(
+            key="choice",
+            default="free",
+            choices=("free", "awaited"),
+            help="what a training job takes: free = of what has room now the cheapest that is in "
+            "time, else the fastest; awaited = what costs it least in energy and tardiness, with "
+            "the time it waits until that is free",
         ),
         *COST_SETTINGS,
     ),

@@ -65,6 +65,14 @@ COST_SETTINGS = (
         help="draw of a GPU without work, as a share of its greatest limit",
     ),
     PolicySetting(
+        key="late_eur_per_h",
+        default=10.0,
+        low=0.0,
+        high=1e6,
+        unit="EUR/h",
+        help="what an hour of tardiness of a job of weight 1 costs",
+    ),
+    PolicySetting(
         key="slack",
         default=3.0,
         low=1.0,

@@ -144,6 +144,20 @@ class Cluster:
         )
         self.post(ev.BudgetChanged(budget_uw=budget_uw, deadline_ns=deadline_ns))
 
+    def announce_budget(self, budget_uw: int, at_ns: int) -> None:
+        """The budget will be another one from a time on, and without grace.
+
+        Nobody hears of it while the coordinator is down.
+        """
+        if self.down:
+            return
+        self.post(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=budget_uw))
+        self.clock.at(at_ns, lambda: self._budget_comes(budget_uw))
+
+    def _budget_comes(self, budget_uw: int) -> None:
+        self._grace_until_ns, self._recount = 0, True
+        self.meter.budget(BudgetStep(time_ns=self.now_ns, budget_uw=budget_uw))
+
     def happen(self, incident: Incident) -> None:
         """Lets a fault happen now."""
         self._recorder.note(self.now_ns, incident)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.swept import Totals, swept
@@ -14,23 +14,17 @@ from wattfold.coordinator.simulation.sweep.progress import SweepProgress
 from wattfold.coordinator.simulation.sweep.run import Backend
 from wattfold.coordinator.simulation.sweep.store import ResultStore
 
-
-class Planned(Protocol):
-    """What is to be run."""
-
-    def cases(self, family: str) -> Sequence[object]:
-        """The cases of a family, in the order in which they are begun."""
-
-
-P = TypeVar("P", bound=Planned)
+P = TypeVar("P")
+F = TypeVar("F")
+S = TypeVar("S", bound=Samples)
 
 
 # Without slots: Python 3.11 cannot make frozen ones with them by the name of a `Generic[...]`.
 @dataclass(frozen=True, kw_only=True)
-class Findings(Generic[P]):
-    """What one family came to; ``title`` is for people."""
+class Findings(Generic[P, F]):
+    """What one family came to; ``title`` is for people. ``family``: its name, or all that it is."""
 
-    family: str
+    family: F
     title: str
     plan: P
     samples: Samples
@@ -38,35 +32,43 @@ class Findings(Generic[P]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation(Generic[P]):
+class Evaluation(Generic[P, F]):
     """What all came to."""
 
     plan: P
-    findings: tuple[Findings[P], ...]
+    findings: tuple[Findings[P, F], ...]
     totals: Totals
 
 
 def evaluated(
     plan: P,
-    families: Sequence[str],
+    families: Sequence[F],
+    cases: Sequence[object],
     measure: Measure,
     decides: Sequence[str],
-    findings_of: Callable[[P, str, Samples], Findings[P]],
+    findings_of: Callable[[P, F, Samples], Findings[P, F]],
     *,
     store: ResultStore,
     backend: Backend,
     progress: SweepProgress | None,
-) -> Evaluation[P]:
-    """Runs what has no result yet and judges every claim. ``decides``: as of `swept`.
+) -> Evaluation[P, F]:
+    """Runs what has no result yet, in this order, and judges every claim. ``decides``: as `swept`.
 
     Raises OSError where a result cannot be stored, and what the backend raises.
     """
-    cases = [case for family in families for case in plan.cases(family)]
     samples, totals = swept(
         cases, measure, decides, Samples, store=store, backend=backend, progress=progress
     )
-    return Evaluation(
-        plan=plan,
-        findings=tuple(findings_of(plan, family, samples) for family in families),
-        totals=totals,
-    )
+    return judged_all(plan, families, findings_of, samples, totals)
+
+
+def judged_all(
+    plan: P,
+    families: Sequence[F],
+    findings_of: Callable[[P, F, S], Findings[P, F]],
+    samples: S,
+    totals: Totals,
+) -> Evaluation[P, F]:
+    """Judges every claim by what the cases gave."""
+    findings = tuple(findings_of(plan, family, samples) for family in families)
+    return Evaluation(plan=plan, findings=findings, totals=totals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -22,6 +23,10 @@ class Samples:
     def __init__(self, done: Mapping[str, Done], version: str) -> None:
         self._done = done
         self._version = version
+
+    def joined(self, other: Samples) -> Self:
+        """With the values of others, which the same version of the code gave."""
+        return type(self)({**other._done, **self._done}, self._version)
 
     def values(self, case: Case) -> Values:
         """Everything a case gave. Raises MissingError."""

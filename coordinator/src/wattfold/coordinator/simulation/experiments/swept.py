@@ -19,14 +19,24 @@ S = TypeVar("S", bound=Samples)
 class Totals:
     """How the cases of an evaluation went."""
 
-    failures: tuple[Failure, ...]
-    cases: int
-    stored: int
+    failures: tuple[Failure, ...] = ()
+    cases: int = 0
+    stored: int = 0
     """Cases that had a result before."""
-    broken: tuple[str, ...]
+    broken: tuple[str, ...] = ()
     """Files that were no results and have been made again."""
-    core_s: float
+    core_s: float = 0.0
     """Processor time of all cases, also of those from before."""
+
+    def __add__(self, later: Totals) -> Totals:
+        """With those of other cases, run later with the same store."""
+        return Totals(
+            failures=self.failures + later.failures,
+            cases=self.cases + later.cases,
+            stored=self.stored + later.stored,
+            broken=tuple(dict.fromkeys(self.broken + later.broken)),
+            core_s=self.core_s + later.core_s,
+        )
 
     @classmethod
     def of(cls, result: SweepResult) -> Totals:

@@ -75,16 +75,17 @@ class Ground:
     def vacate(self, job: int, held: Mapping[int, int]) -> None:
         """A job gives back all that it has of these nodes."""
         free, on, listed, kind_of = self.free, self.on, self._listed, self.kind_of
+        empty, heaps, push = self.empty_of_kind, self._empty, heapq.heappush
         for node, cores in held.items():
             free[node] += cores
             here = on[node]
             del here[job]
             if not here:
                 kind = kind_of[node]
-                self.empty_of_kind[kind] += 1
+                empty[kind] += 1
                 if not listed[node]:
                     listed[node] = 1
-                    heapq.heappush(self._empty[kind], node)
+                    push(heaps[kind], node)
 
     def alter(self, job: int, node: int, cores: int) -> None:
         """A job on a node has another number of cores there, above zero."""
@@ -120,15 +121,20 @@ class Ground:
         """Whether all of these are numbers of nodes."""
         return min(nodes, default=0) >= 0 and max(nodes, default=0) < len(self.free)
 
-    def _first(self, count: int, kind: int) -> list[int]:
+    def draw(self, count: int, kind: int) -> list[int]:
+        """The first so many empty nodes of a class, which are to be occupied at once."""
         heap, on, listed = self._empty[kind], self.on, self._listed
         found: list[int] = []
         while heap and len(found) < count:
             node = heapq.heappop(heap)
-            if on[node]:
-                listed[node] = 0
-            else:
+            listed[node] = 0
+            if not on[node]:
                 found.append(node)
+        return found
+
+    def _first(self, count: int, kind: int) -> list[int]:
+        found = self.draw(count, kind)
         for node in found:
-            heapq.heappush(heap, node)
+            self._listed[node] = 1
+            heapq.heappush(self._empty[kind], node)
         return found

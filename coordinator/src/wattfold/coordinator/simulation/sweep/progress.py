@@ -24,7 +24,7 @@ class SweepProgress(Protocol):
     """Told of every case that ends."""
 
     def start(self, total: int, stored: int) -> None:
-        """So many cases, of which so many had a stored result."""
+        """So many cases, of which so many had a stored result; again for each further sweep."""
 
     def ended(self, label: str, failed: bool) -> None:
         """One more case has ended."""
@@ -56,6 +56,7 @@ class BarProgress:
             speed_estimate_period=600,
         )
         self._task = self._bar.add_task("cases", total=None)
+        self._total = 0
 
     def __enter__(self) -> BarProgress:
         self._bar.start()
@@ -71,7 +72,8 @@ class BarProgress:
 
     def start(self, total: int, stored: int) -> None:
         """Sets the length; stored results are no part of it, or the time left would be wrong."""
-        self._bar.update(self._task, total=total - stored)
+        self._total += total - stored
+        self._bar.update(self._task, total=self._total)
         if stored:
             self._bar.console.print(f"{stored} of {total} cases have a stored result")
 
@@ -103,8 +105,9 @@ class LineProgress:
 
     def start(self, total: int, stored: int) -> None:
         """Says what there is to do."""
-        self._total = total - stored
-        self._begun = time.monotonic()
+        if not self._total:
+            self._begun = time.monotonic()
+        self._total += total - stored
         self._write(f"{total} cases, {stored} of them with a stored result")
 
     def ended(self, label: str, failed: bool) -> None:

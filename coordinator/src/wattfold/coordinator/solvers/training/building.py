@@ -29,6 +29,12 @@ class Weighing:
     """H: how long a job is postponed at most before it is looked at again."""
     others: float = 0.0
     """The share of its cost that counts of a job that is not the first to end on its node."""
+    nodes: bool = False
+    """Whether energy counts as it is paid: what a node takes by itself once, until the last of its
+    jobs has ended, and what each job adds to that. Then ``others`` does not count, and a job that
+    is postponed counts with the least that it can be run for, as that is only put off."""
+    haste: float = 0.0
+    """Of what a second of its tardiness costs so much counts for every second until a job ends."""
     worst_case: bool = True
     """Whether postponed jobs are taken to run in their slowest configuration then, as in the paper;
     else in their fastest, and that tardiness counts as any other, without rho."""
@@ -57,6 +63,8 @@ class Configurations:
     power_uw: Ints
     time_s: Floats
     cost_eur: Floats
+    node_eur: Floats
+    """What of the cost is that of the node by itself."""
     loss_eur: Floats
     """What it costs beside that to have this one: of a running job, to leave another."""
     last: Bools
@@ -77,7 +85,11 @@ def built(
     by = np.where(meets, listed.cost_eur + listed.loss_eur, listed.time_s)
     order = np.lexsort((by, ~meets, listed.last, job))
     late_eur = weight * np.maximum(listed.time_s - due_s, 0.0)
-    own = late_eur + listed.loss_eur + weighing.others * listed.cost_eur
+    shared_eur = (1.0 - weighing.others) * listed.cost_eur
+    if weighing.nodes:
+        shared_eur = listed.node_eur
+    own = late_eur + listed.loss_eur + listed.cost_eur - shared_eur
+    own += weighing.haste * weight * listed.time_s
     usual = ~listed.last | np.isin(job, np.setdiff1d(job, job[~listed.last]))
     fastest, slowest = np.full(count, np.inf), np.zeros(count)
     np.minimum.at(fastest, job[usual], listed.time_s[usual])
@@ -87,10 +99,17 @@ def built(
     late_s = np.maximum(again_s + slowest - asking.due_s, 0.0) * weighing.rho
     if not weighing.worst_case:
         late_s = np.maximum(again_s + fastest - asking.due_s, 0.0)
+    put_off = np.zeros(count)
+    if weighing.nodes:
+        put_off = np.full(count, np.inf)
+        np.minimum.at(put_off, job[usual], listed.cost_eur[usual])
+        put_off[np.isinf(put_off)] = 0.0
+    put_off += weighing.haste * asking.weight_eur_s * (again_s + fastest)
+    turn = -1.0 if weighing.nodes else 1.0
     problem = Problem(
         jobs=Jobs(
             pressure_s=fastest - asking.due_s,
-            postponed_eur=asking.weight_eur_s * late_s + asking.preempted_eur,
+            postponed_eur=asking.weight_eur_s * late_s + asking.preempted_eur + put_off,
             weight=asking.weight_eur_s,
             must=asking.must,
         ),
@@ -101,7 +120,8 @@ def built(
             amounts=listed.amounts[order],
             power_uw=listed.power_uw[order],
             time_s=listed.time_s[order],
-            cost_eur=(1.0 - weighing.others) * listed.cost_eur[order],
+            turn_s=turn * listed.time_s[order],
+            cost_eur=shared_eur[order],
             own_eur=own[order],
             meets=np.bincount(job[meets], minlength=count).astype(np.int64),
         ),

@@ -103,7 +103,7 @@ class _Model:
 
     def _first(self) -> None:
         """One first to end on each open node, and none before it."""
-        time_s, rows, count = self.problem.options.time_s[self.option], self.rows, self.count
+        time_s, rows, count = self.problem.options.turn_s[self.option], self.rows, self.count
         for node in range(len(self.problem.nodes.kind)):
             there = np.flatnonzero(self.node == node)
             rows.add({int(count + y): 1.0 for y in there}, 0.0, 1.0)

@@ -47,6 +47,7 @@ def drawn(mix: Mix, seed: int) -> Problem:
     kind = np.arange(mix.nodes, dtype=np.int64) % 2
     free = np.array([[mix.gpus[one]] for one in kind], dtype=np.int64).reshape(-1, 1)
     rows: list[tuple[int, int, int, int, float, float, float]] = []
+    alone = [(HOST_KW + mix.gpus[one] * IDLE_KW[one]) * EUR_PER_KWH / 3600 for one in (0, 1)]
     left = free[:, 0].copy()
     due_s, weight, lost = np.zeros(mix.jobs), np.zeros(mix.jobs), np.zeros(mix.jobs)
     for job in range(mix.jobs):
@@ -99,6 +100,7 @@ def drawn(mix: Mix, seed: int) -> Problem:
             power_uw=np.zeros(len(whose), dtype=np.int64),
             time_s=time_s,
             cost_eur=cost,
+            node_eur=time_s * np.array(alone)[of_kind],
             loss_eur=loss,
             last=np.zeros(len(whose), dtype=np.bool_),
         ),

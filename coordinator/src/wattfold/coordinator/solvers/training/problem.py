@@ -62,8 +62,12 @@ class Options:
     """O x R: GPUs first."""
     power_uw: Ints
     time_s: Floats
+    turn_s: Floats
+    """Of the jobs of a node the one with the least counts its ``cost_eur``: the time, or that below
+    zero, for the last to end."""
     cost_eur: Floats
-    """pi: counts where the job is the first to end on its node."""
+    """pi: counts where the job is the first to end on its node; else what the node takes until the
+    last does."""
     own_eur: Floats
     """Counts in any case: the price of its tardiness, and whatever else."""
     meets: Ints
@@ -115,7 +119,7 @@ class Plan:
 
 
 def objective(problem: Problem, option: Sequence[int], node: Sequence[int]) -> float:
-    """Eq. (3) of a plan, EUR. Of two jobs that end first at once the cheaper one counts."""
+    """Eq. (3) of a plan, EUR. Of two jobs that have the same turn the cheaper one counts."""
     jobs, options = problem.jobs, problem.options
     total = 0.0
     first: dict[int, tuple[float, float]] = {}
@@ -124,7 +128,7 @@ def objective(problem: Problem, option: Sequence[int], node: Sequence[int]) -> f
             total += float(jobs.postponed_eur[job])
             continue
         total += float(options.own_eur[chosen])
-        ends = float(options.time_s[chosen]), float(options.cost_eur[chosen])
+        ends = float(options.turn_s[chosen]), float(options.cost_eur[chosen])
         first[where] = min(first.get(where, ends), ends)
     return total + sum(cost for _, cost in first.values())
 

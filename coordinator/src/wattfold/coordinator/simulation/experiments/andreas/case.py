@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattfold.coordinator.simulation.experiments.andreas.settings import (
     BASELINES,
     BUDGET_SHARES,
     CAPPED,
     CAPS_NODES,
+    COMPOSED,
     CONSTANT,
     GAP_SEEDS,
     JOBS_A_NODE,
@@ -25,6 +26,7 @@ from wattfold.coordinator.simulation.experiments.andreas.settings import (
     SCENARIOS,
     SEEDS,
     UNAWARE,
+    WAITING,
     Scenario,
     Settings,
 )
@@ -131,7 +133,10 @@ class Plan:
         price: str = CONSTANT,
         budget_share: float = 1.0,
     ) -> list[TrainingCase]:
-        """One a seed."""
+        """One a seed. Limits need jobs of which it is known what they do, so not measured ones."""
+        settings = self.settings
+        if family == CAPS:
+            settings = replace(settings, workload=COMPOSED)
         return [
             TrainingCase(
                 family=family,
@@ -139,7 +144,7 @@ class Plan:
                 nodes=nodes,
                 seed=seed,
                 policy=policy,
-                settings=self.settings,
+                settings=settings,
                 price=price,
                 budget_share=budget_share,
             )
@@ -161,12 +166,12 @@ class Plan:
         if family == SCENARIO:
             for nodes in self.sizes:
                 for one in SCENARIOS:
-                    for policy in (*POLICIES, PAPERS):
+                    for policy in (*POLICIES, *WAITING, PAPERS):
                         yield self.group(family, one.number, nodes, policy)
         elif family == PRICE:
             for price in PRICES:
                 aware = () if price == CONSTANT else (UNAWARE,)
-                for policy in (OURS, *aware, *BASELINES):
+                for policy in (OURS, *aware, *BASELINES, *WAITING):
                     yield self.group(family, 1, PRICE_NODES, policy, price=price)
         elif family == CAPS:
             for share in BUDGET_SHARES:

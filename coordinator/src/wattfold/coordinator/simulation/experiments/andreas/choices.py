@@ -26,6 +26,7 @@ from wattfold.coordinator.simulation.experiments.andreas.settings import (
     CONSTANT_EUR,
     FIFO,
     LEVELS,
+    MEASURED,
     OURS,
     PAPERS,
     PUE,
@@ -42,7 +43,13 @@ DAYS = 60
 """Of a series of prices; after it the last one holds."""
 VARIANTS: dict[str, tuple[str, dict[str, Value]]] = {
     FIFO: ("edf", {"order": "submission"}),
-    PAPERS: (OURS, {"attempts": 0, "others": 0.0, "postponed": "worst"}),
+    "fifo, waits": ("edf", {"order": "submission", "choice": "awaited"}),
+    "edf, waits": ("edf", {"choice": "awaited"}),
+    "priority, waits": ("priority", {"choice": "awaited"}),
+    PAPERS: (
+        OURS,
+        {"attempts": 0, "energy": "jobs", "others": 0.0, "postponed": "worst", "haste": 0.0},
+    ),
     UNAWARE: (OURS, {}),
     CAPPED: (OURS, {"gpu_levels": LEVELS}),
 }
@@ -55,6 +62,8 @@ def policy_of(case: TrainingCase) -> Policy:
     entry = registry.find(name)
     assert entry is not None, f"no policy {name}"
     values = {"pue": PUE, **values}
+    if case.settings.workload == MEASURED:
+        values |= {"gpu_idle": 0.0}  # It is in what was measured of nodes.
     if name == OURS:
         values |= {"restart_s": case.settings.restart_s}
     if case.policy == PAPERS:

@@ -6,26 +6,32 @@ jobs' rates (GPUs of the machine, were each node one with most, over the time of
 fastest single GPU) times 1.3/3 or 1.3/12, in turn, and times between its jobs are exponential. The
 first job comes at time 0. Due dates are U(1, 3) times the time of a job where it is fastest after
 its submission, weights 2 U(0.0015, 0.0075) EUR a second.
+
+Jobs that were measured (`measured`) come as the generator has it that is published with them: the
+rates go by the two GPUs that a job can use at most, whatever nodes have, times 1/2.5 or 1/10; due
+dates are U(fastest, slowest time). Its weights are 0.025 to 0.044 EUR a second; those above are
+kept here, as the lesser ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from wattfold.coordinator.simulation.experiments.andreas.profiles import (
-    EPOCHS,
-    PROFILES,
-    T4,
-    V100,
-    Profile,
-)
+from wattfold.coordinator.models.training import EpochTime
+from wattfold.coordinator.simulation.experiments.andreas import measured
+from wattfold.coordinator.simulation.experiments.andreas.profiles import EPOCHS, PROFILES, T4, V100
 from wattfold.coordinator.simulation.experiments.andreas.settings import (
     CLUSTER_JOBS,
+    COMPOSED,
     DUE,
     HIGH,
     LOW,
+    MEASURED,
+    MEASURED_HIGH,
+    MEASURED_LOW,
     MOST_S,
     WEIGHT_EUR,
     Scenario,
@@ -46,10 +52,9 @@ T4_W = GpuWatts(model=T4, min_w=60, max_w=70, idle_w=10)
 def machine_of(scenario: Scenario, nodes: int, settings: Settings) -> NodeMachine:
     """Half V100, half T4; of an odd number one more V100."""
     counts = ((V100_W, scenario.v100, nodes - nodes // 2), (T4_W, scenario.t4, nodes // 2))
+    made = measured_class if settings.workload == MEASURED else node_class
     return NodeMachine(
-        classes=tuple(
-            node_class(gpu, gpus, count, settings) for gpu, gpus, count in counts if count
-        )
+        classes=tuple(made(gpu, gpus, count, settings) for gpu, gpus, count in counts if count)
     )
 
 
@@ -69,33 +74,82 @@ def node_class(gpu: GpuWatts, gpus: int, count: int, settings: Settings) -> Node
     )
 
 
-def epoch_times(profiles: Sequence[Profile] = PROFILES) -> EpochTimes:
+def measured_class(gpu: GpuWatts, gpus: int, count: int, settings: Settings) -> NodeClass:
+    """So many nodes as they were measured: cores add nothing to what is told of them."""
+    del settings
+    packages_w = measured.HOST_W[gpu.model] / 4
+    return NodeClass.of_watts(
+        f"{gpu.model.lower()}-x{gpus}",
+        count,
+        CORES,
+        gpus=gpus,
+        gpu=measured.GPUS[gpu.model],
+        base_w=measured.HOST_W[gpu.model] - packages_w,
+        dram_w=0.0,
+        cap_w_min=packages_w,
+        cap_w_max=packages_w,
+    )
+
+
+def epoch_times(workload: str = COMPOSED) -> EpochTimes:
     """What an epoch takes, by application."""
-    return {one.app: one.times for one in profiles}
+    if workload == MEASURED:
+        return {one.app: one.times for one in measured.APPLICATIONS}
+    return {one.app: one.times for one in PROFILES}
+
+
+class _Drawing(NamedTuple):
+    """What a workload is drawn from. ``gpus``: of a node, that the rates go by."""
+
+    kinds: Sequence[tuple[str, int]]
+    """Applications and epochs, all alike likely."""
+    gpus: int
+    rates: tuple[float, float]
+    due_slowest: bool
+    """Due until the slowest time, in place of so many times the fastest."""
+
+
+def _drawing(workload: str, scenario: Scenario, times: EpochTimes) -> _Drawing:
+    if workload == MEASURED:
+        kinds = [(one.app, epochs) for one, epochs in measured.JOBS]
+        rates = MEASURED_HIGH, MEASURED_LOW
+        return _Drawing(kinds, measured.MOST_GPUS, rates, due_slowest=True)
+    all_kinds = [(one.app, epochs) for one in PROFILES for epochs in EPOCHS]
+    kinds = [
+        (app, epochs)
+        for app, epochs in all_kinds
+        if epochs * max(_epochs_s(times[app], scenario)) < MOST_S
+    ]
+    return _Drawing(kinds, max(scenario.v100, scenario.t4), (HIGH, LOW), due_slowest=False)
 
 
 def drawn_jobs(
     scenario: Scenario, nodes: int, count: int, seed: int, settings: Settings
 ) -> tuple[TrainingJob, ...]:
     """So many jobs for the machine of a scenario."""
+    times = epoch_times(settings.workload)
+    draws = _drawing(settings.workload, scenario, times)
     chance = np.random.default_rng(np.random.SeedSequence([YEAR, scenario.number, nodes, seed]))
-    kinds = [_kind(chance, scenario) for _ in range(count)]
-    gpus = nodes * max(scenario.v100, scenario.t4)
+    kinds = [draws.kinds[int(chance.integers(len(draws.kinds)))] for _ in range(count)]
+    gpus = nodes * draws.gpus
     jobs: list[TrainingJob] = []
     now_s = 0.0
     for first in range(0, count, CLUSTER_JOBS):
         cluster = kinds[first : first + CLUSTER_JOBS]
-        factor = HIGH if first // CLUSTER_JOBS % 2 == 0 else LOW
-        rate = factor * float(np.mean([gpus / _single_s(*kind) for kind in cluster]))
-        for profile, epochs in cluster:
+        factor = draws.rates[first // CLUSTER_JOBS % 2]
+        each = [gpus / (epochs * _single_s(times[app])) for app, epochs in cluster]
+        rate = factor * float(np.mean(each))
+        for app, epochs in cluster:
             now_s += float(chance.exponential(1 / rate)) if jobs else 0.0
-            fastest_s = epochs * min(_epochs_s(profile, scenario))
-            due_s = now_s + float(chance.uniform(*DUE)) * fastest_s
+            takes = [epochs * seconds for seconds in _epochs_s(times[app], scenario)]
+            low, high = min(takes), max(takes)
+            within = (low, high) if draws.due_slowest else (DUE[0] * low, DUE[1] * low)
+            due_s = now_s + float(chance.uniform(*within))
             jobs.append(
                 TrainingJob(
                     job_id=len(jobs) + 1,
                     submit_s=round(now_s, 3),
-                    app=profile.app,
+                    app=app,
                     epochs=epochs,
                     due_s=round(due_s, 3),
                     weight=float(chance.uniform(*WEIGHT_EUR)) * 3600 / LATE_EUR_H,
@@ -105,19 +159,11 @@ def drawn_jobs(
     return tuple(jobs)
 
 
-def _kind(chance: np.random.Generator, scenario: Scenario) -> tuple[Profile, int]:
-    while True:
-        profile = PROFILES[int(chance.integers(len(PROFILES)))]
-        epochs = EPOCHS[int(chance.integers(len(EPOCHS)))]
-        if epochs * max(_epochs_s(profile, scenario)) < MOST_S:
-            return profile, epochs
-
-
-def _epochs_s(profile: Profile, scenario: Scenario) -> list[float]:
+def _epochs_s(times: Sequence[EpochTime], scenario: Scenario) -> list[float]:
     """An epoch in all configurations that there are."""
     most = {V100: scenario.v100, T4: scenario.t4}
-    return [one.seconds for one in profile.times if one.gpus <= most[one.gpu_model]]
+    return [one.seconds for one in times if one.gpus <= most[one.gpu_model]]
 
 
-def _single_s(profile: Profile, epochs: int) -> float:
-    return epochs * min(one.seconds for one in profile.times if one.gpus == 1)
+def _single_s(times: Sequence[EpochTime]) -> float:
+    return min(one.seconds for one in times if one.gpus == 1)

@@ -29,13 +29,18 @@ Draw = Callable[[Findings, Path], list[Path]]
 """Pictures of findings into a folder."""
 
 
-def report_of(evaluation: Evaluation, known: Sequence[StandIn], draw: Draw) -> Report:
-    """Everything there is to say."""
+def report_of(
+    evaluation: Evaluation,
+    known: Sequence[StandIn],
+    draw: Draw,
+    live: Sequence[Section] = (),
+) -> Report:
+    """Everything there is to say. ``live``: of what was run beside simulations."""
     plan = evaluation.plan
     return Report(
         paper=PAPER,
         title="The evaluation of ANDREAS, run again",
-        sections=[_section(one, draw) for one in evaluation.findings],
+        sections=[*(_section(one, draw) for one in evaluation.findings), *live],
         values="measures",
         measures={**MEASURES, **GAP_MEASURES},
         settings=plan.settings.document(),

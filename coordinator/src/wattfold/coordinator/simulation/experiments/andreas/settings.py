@@ -14,6 +14,8 @@ from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 
 OURS, FIFO, EDF, PRIORITY = "andreas", "fifo", "edf", "priority"
 BASELINES = (FIFO, EDF, PRIORITY)
+WAITING = ("fifo, waits", "edf, waits", "priority, waits")
+"""The same, but a job waits for GPUs where that costs it less: stronger than the paper's."""
 POLICIES = (OURS, *BASELINES)
 """The paper's, ours with the better search."""
 PAPERS = "andreas, greedy"
@@ -25,8 +27,13 @@ CAPPED = "andreas, limits"
 CONSTANT_EUR = 0.172
 """A kWh."""
 PUE = 1.33
+MEASURED, COMPOSED = "measured", "composed"
+WORKLOADS = (MEASURED, COMPOSED)
+"""Jobs that the authors measured, and such as are put together from others' figures."""
 HIGH, LOW = 1.3 / 3, 1.3 / 12
 """Rates of arrival of the two kinds of clusters, of what the GPUs can do."""
+MEASURED_HIGH, MEASURED_LOW = 1 / 2.5, 1 / 10
+"""The same of jobs that were measured."""
 CLUSTER_JOBS = 10
 DUE = 1.0, 3.0
 """Time to the due date, in times of the job's where it is fastest."""
@@ -84,10 +91,11 @@ MEASURES = {
 
 
 GAP_MEASURES = {
-    "gap": "objective of the plan of one call above the best one, relative",
+    "gap": "objective of the plan of one call above the best one, relative; the paper's",
+    "gap_own": "the same of the objective that we use",
     "gap_greedy": "the same of the paper's search alone",
     "proven": "1 where the best plan is proven to be that",
-    "exact_s": "time that took, s",
+    "exact_s": "time that all took, s",
     "jobs_gap": "jobs of the problem",
     "nodes_gap": "its nodes",
 }
@@ -100,8 +108,10 @@ GAP_JOBS, GAP_NODES = (4, 8), (2, 4)
 class Settings:
     """The stand-ins that have an option."""
 
+    workload: str = MEASURED
+    """One of `WORKLOADS`."""
     host_idle_w: float = 200.0
-    """Of a node beside its GPUs, idle."""
+    """Of a node beside its GPUs, idle; nodes were measured where jobs were."""
     host_work_w: float = 30.0
     """What all of its cores add at work."""
     restart_s: float = 60.0
@@ -111,6 +121,8 @@ class Settings:
     """Of the randomised greedy of the paper, at most."""
 
     def __post_init__(self) -> None:
+        if self.workload not in WORKLOADS:
+            raise ValueError(f"jobs are {' or '.join(WORKLOADS)}, got {self.workload!r}")
         if not (0 < self.host_idle_w < 10_000 and 0 < self.host_work_w < 10_000):
             raise ValueError(
                 f"a host draws 0 to 10,000 W, got {self.host_idle_w:g} W idle and "
@@ -129,26 +141,7 @@ class Settings:
 def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
     """What the paper leaves open, and what stands for it here."""
     return (
-        StandIn(
-            name="profiles of the jobs",
-            value="LSTM, EfficientNet and ConvNet put together from published rates, 12 kinds, of "
-            "60, 80 or 160 epochs",
-            why="the paper's are not public; each number's source is in the module `profiles`",
-        ),
-        StandIn(
-            name="arrivals and due dates",
-            value="clusters of ten jobs at a high and a low rate in turn; due after U(1, 3) times "
-            "the fastest time, weights 2 U(0.0015, 0.0075) EUR a second",
-            why="as the generator of the authors' later simulator has it; the paper refers to one "
-            "that it does not describe",
-        ),
-        StandIn(
-            name="power of a node beside its GPUs",
-            value=f"{settings.host_idle_w:g} W, and {settings.host_work_w:g} W more with all GPUs "
-            "in use; V100 36 to 250 W, T4 10 to 70 W",
-            why="the paper measured whole nodes and does not say what",
-            option="--host-idle, --host-work",
-        ),
+        *(_measured_jobs() if settings.workload == MEASURED else _composed_jobs(settings)),
         StandIn(
             name="nodes without a job",
             value="not in the total cost, told apart",
@@ -164,13 +157,58 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
         StandIn(
             name="baselines",
             value="each job in order takes the cheapest free configuration that meets its due "
-            "date, else the fastest, and keeps it",
-            why="the paper only says that they never change a started job",
+            "date, else the fastest, and keeps it; beside them such as wait for what costs less",
+            why="the paper only says that they never change a started job; the code of the "
+            "authors' later simulator has them so",
         ),
         StandIn(
             name="prices that change",
             value="a spring and a winter week of an hourly market with noise, alone and with 92 "
             "EUR/MWh beside it; two prices a day",
             why="the paper has one price",
+        ),
+    )
+
+
+def _measured_jobs() -> tuple[StandIn, ...]:
+    return (
+        StandIn(
+            name="jobs and nodes",
+            value="ten kinds of jobs and the watts of whole nodes as the authors measured them; "
+            "two V100 or one T4 a job at most",
+            why="they are published with the code of their later simulator, not in the paper",
+            option="--workload",
+        ),
+        StandIn(
+            name="arrivals and due dates",
+            value="clusters of ten jobs at a high and a low rate in turn, for two GPUs a node; due "
+            "after U(fastest, slowest time), weights 2 U(0.0015, 0.0075) EUR a second",
+            why="as that simulator's generators have it; one has weights of 0.025 to 0.044",
+        ),
+    )
+
+
+def _composed_jobs(settings: Settings) -> tuple[StandIn, ...]:
+    return (
+        StandIn(
+            name="profiles of the jobs",
+            value="LSTM, EfficientNet and ConvNet put together from published rates, 12 kinds, of "
+            "60, 80 or 160 epochs",
+            why="for more kinds, with limits of GPUs; each number's source is in the module "
+            "`profiles`",
+            option="--workload",
+        ),
+        StandIn(
+            name="arrivals and due dates",
+            value="clusters of ten jobs at a high and a low rate in turn, for all GPUs of a node; "
+            "due after U(1, 3) times the fastest time, weights 2 U(0.0015, 0.0075) EUR a second",
+            why="as one of the generators of the authors' later simulator has it",
+        ),
+        StandIn(
+            name="power of a node beside its GPUs",
+            value=f"{settings.host_idle_w:g} W, and {settings.host_work_w:g} W more with all GPUs "
+            "in use; V100 36 to 250 W, T4 10 to 70 W",
+            why="the paper measured whole nodes and does not say what",
+            option="--host-idle, --host-work",
         ),
     )

@@ -67,8 +67,8 @@ LESS = 1e-9
 """Relative: the same sum in another order."""
 
 
-Findings = families_of.Findings[Plan]
-Evaluation = families_of.Evaluation[Plan]
+Findings = families_of.Findings[Plan, str]
+Evaluation = families_of.Evaluation[Plan, str]
 
 
 def evaluate(
@@ -83,6 +83,7 @@ def evaluate(
     return families_of.evaluated(
         plan,
         families,
+        [case for family in families for case in plan.cases(family)],
         measure,
         _DECIDES,
         findings_of,

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wattfold.coordinator.simulation.experiments import families
 from wattfold.coordinator.simulation.experiments.equipartition.case import (
     ADAPTIVE,
     STALLED,
     TRADITIONAL,
-    LoadCase,
     Plan,
 )
 from wattfold.coordinator.simulation.experiments.equipartition.measure import measure
 from wattfold.coordinator.simulation.experiments.equipartition.settings import LOADS
 from wattfold.coordinator.simulation.experiments.samples import Samples, judged
-from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import (
     Claim,
     Judgement,
@@ -74,55 +73,41 @@ def experiments(plan: Plan) -> tuple[Experiment, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What one experiment came to."""
-
-    experiment: Experiment
-    plan: Plan
-    samples: Samples
-    judgements: tuple[Judgement, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What both came to."""
-
-    plan: Plan
-    findings: tuple[Findings, ...]
-    totals: Totals
+Findings = families.Findings[Plan, Experiment]
+Evaluation = families.Evaluation[Plan, Experiment]
 
 
 def evaluate(
     plan: Plan, *, store: ResultStore, backend: Backend, progress: SweepProgress | None = None
 ) -> Evaluation:
-    """Runs what has no result yet and judges every claim.
-
-    Raises OSError where a result cannot be stored, and what the backend raises.
-    """
+    """Runs what has no result yet and judges every claim. Raises as `evaluated` does."""
     chosen = experiments(plan)
-    cases: list[LoadCase] = [case for one in reversed(chosen) for case in plan.all_cases(one.jobs)]
-    samples, totals = swept(
-        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
+    return families.evaluated(
+        plan,
+        chosen,
+        [case for one in reversed(chosen) for case in plan.all_cases(one.jobs)],
+        measure,
+        _DECIDES,
+        _findings_of,
+        store=store,
+        backend=backend,
+        progress=progress,
     )
-    return Evaluation(
+
+
+def _findings_of(plan: Plan, one: Experiment, samples: Samples) -> Findings:
+    return Findings(
+        family=one,
+        title=one.title,
         plan=plan,
-        findings=tuple(
-            Findings(
-                experiment=one,
-                plan=plan,
-                samples=samples,
-                judgements=tuple(_judgements(plan, one, samples)),
-            )
-            for one in chosen
-        ),
-        totals=totals,
+        samples=samples,
+        judgements=tuple(_judgements(plan, one, samples)),
     )
 
 
 def curve(findings: Findings, scheduler: str, name: str) -> list[Interval]:
     """A measure at every load. Raises MissingError."""
-    plan, jobs = findings.plan, findings.experiment.jobs
+    plan, jobs = findings.plan, findings.family.jobs
     return [
         mean_interval(findings.samples.sample(plan.cases(jobs, scheduler, load), name))
         for load in LOADS

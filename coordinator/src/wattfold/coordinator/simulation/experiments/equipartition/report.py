@@ -45,11 +45,11 @@ def report_of(
 
 
 def _section(findings: Findings, draw: Draw) -> Section:
-    jobs = findings.experiment.jobs
+    jobs = findings.family.jobs
     seeds = findings.plan.seeds_of(jobs)
     return Section(
-        name=findings.experiment.name,
-        title=findings.experiment.title,
+        name=findings.family.name,
+        title=findings.title,
         judgements=findings.judgements,
         table=_table(findings),
         draw=partial(draw, findings),
@@ -61,7 +61,7 @@ def _section(findings: Findings, draw: Draw) -> Section:
 def _table(findings: Findings) -> list[list[object]]:
     """A line for every case of an experiment that gave its values."""
     rows: list[list[object]] = [["scheduler", "load", "jobs", "seed", *MEASURES]]
-    for case in findings.plan.all_cases(findings.experiment.jobs):
+    for case in findings.plan.all_cases(findings.family.jobs):
         try:
             values = findings.samples.values(case)
         except MissingError:

@@ -6,10 +6,12 @@ A case of a log names the log by its digest; the path is only where to find it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE
 from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
+    LIMITS,
     QUICK_JOBS,
     QUICK_SEEDS,
     SEEDS,
@@ -83,6 +85,13 @@ class SlowdownCase:
         return SOURCES[self.workload]
 
     @property
+    def limit(self) -> float | None:
+        """MAX_SLOWDOWN where it is fixed."""
+        if self.policy in (STATIC, DYNAMIC, WORTH):
+            return None
+        return float(self.policy) or INFINITE
+
+    @property
     def label(self) -> str:
         """For people and file names."""
         words = [self.workload, self.passes, policy_name(self.policy)]
@@ -93,6 +102,14 @@ class SlowdownCase:
         if self.count:
             words.append(f"{self.count}jobs")
         return " ".join(words)
+
+    def greater(self) -> list[SlowdownCase]:
+        """The same under greater limits, the greatest first."""
+        if self.limit is None:
+            return []
+        cases = (replace(self, policy=f"{limit:g}") for limit in LIMITS)
+        greater = [case for case in cases if (case.limit or 0.0) > self.limit]
+        return sorted(greater, key=lambda case: case.limit or 0.0, reverse=True)
 
     def identity(self) -> Mapping[str, object]:
         """All that decides the result."""

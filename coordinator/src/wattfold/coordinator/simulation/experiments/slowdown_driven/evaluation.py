@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from wattfold.coordinator.simulation.experiments import families
 from wattfold.coordinator.simulation.experiments.samples import Samples
 from wattfold.coordinator.simulation.experiments.slowdown_driven import curie, limits, models
-from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, SlowdownCase
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
+    SOURCES,
+    STATIC,
+    Plan,
+    SlowdownCase,
+)
 from wattfold.coordinator.simulation.experiments.slowdown_driven.measure import measure
+from wattfold.coordinator.simulation.experiments.slowdown_driven.shared import SharedSamples
 from wattfold.coordinator.simulation.experiments.swept import Totals, swept
 from wattfold.coordinator.simulation.experiments.verdicts import Judgement
 from wattfold.coordinator.simulation.sweep.progress import SweepProgress
@@ -19,6 +26,7 @@ _POLICIES = "wattfold.coordinator.policies."
 _SIMULATION = "wattfold.coordinator.simulation."
 _DECIDES = (
     "wattfold.contract",
+    "wattfold.coordinator.models.amdahl",
     *(
         _POLICIES + name
         for name in (
@@ -26,9 +34,11 @@ _DECIDES = (
             "easy",
             "reservations",
             "slowdown_driven_choice",
+            "slowdown_driven_counted",
             "slowdown_driven_lenders",
             "slowdown_driven_pool",
             "slowdown_driven_queue",
+            "slowdown_driven_rules",
         )
     ),
     *(
@@ -85,23 +95,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What one experiment came to."""
-
-    experiment: Experiment
-    plan: Plan
-    samples: Samples
-    judgements: tuple[Judgement, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What several experiments came to."""
-
-    plan: Plan
-    findings: tuple[Findings, ...]
-    totals: Totals
+Findings = families.Findings[Plan, Experiment]
+Evaluation = families.Evaluation[Plan, Experiment]
 
 
 def evaluate(
@@ -118,25 +113,48 @@ def evaluate(
     """
     cases = [case for experiment in experiments for case in experiment.cases(plan)]
     # The dear ones first, so that no core is left alone with one at the end.
-    cases.sort(key=_cost, reverse=True)
-    samples, totals = swept(
-        cases, measure, _DECIDES, Samples, store=store, backend=backend, progress=progress
-    )
-    return Evaluation(
+    cases.sort(key=_order)
+    samples, totals = _swept_by_limit(cases, store, backend, progress)
+    return families.judged_all(plan, experiments, _findings_of, samples, totals)
+
+
+def _findings_of(plan: Plan, experiment: Experiment, samples: Samples) -> Findings:
+    return Findings(
+        family=experiment,
+        title=experiment.title,
         plan=plan,
-        findings=tuple(
-            Findings(
-                experiment=experiment,
-                plan=plan,
-                samples=samples,
-                judgements=tuple(experiment.judgements(plan, samples)),
-            )
-            for experiment in experiments
-        ),
-        totals=totals,
+        samples=samples,
+        judgements=tuple(experiment.judgements(plan, samples)),
     )
 
 
-def _cost(case: SlowdownCase) -> float:
-    """A rough order: a log of years before a week, sharing before backfill."""
-    return (10.0 if case.workload == "curie" else 1.0) * (0.1 if case.policy == "static" else 1.0)
+def _swept_by_limit(
+    cases: Sequence[SlowdownCase],
+    store: ResultStore,
+    backend: Backend,
+    progress: SweepProgress | None,
+) -> tuple[SharedSamples, Totals]:
+    """Fixed limits from the greatest on down, without those that run as a greater one did."""
+    samples, totals = SharedSamples({}, ""), Totals()
+    left = list(dict.fromkeys(cases))
+    for limit in (None, *sorted({case.limit for case in left if case.limit}, reverse=True)):
+        chosen = [case for case in left if case.limit == limit and not samples.known(case)]
+        found, more = swept(
+            chosen,
+            measure,
+            _DECIDES,
+            SharedSamples,
+            store=store,
+            backend=backend,
+            progress=progress,
+        )
+        samples, totals = found.joined(samples), totals + more
+    return samples, totals
+
+
+_DEAR = tuple(reversed(SOURCES))
+
+
+def _order(case: SlowdownCase) -> tuple[int, int, bool]:
+    """A log of years before a week, cases of the same jobs together, sharing before backfill."""
+    return _DEAR.index(case.workload), case.seed, case.policy == STATIC

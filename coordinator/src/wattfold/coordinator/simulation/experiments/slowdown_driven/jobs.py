@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from wattfold.coordinator.simulation.experiments.slowdown_driven.case import SlowdownCase
+from functools import lru_cache
+
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
+    SOURCES,
+    Log,
+    SlowdownCase,
+)
 from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
     RICC_FIRST_ID,
     RICC_JOBS,
@@ -16,21 +22,26 @@ from wattfold.coordinator.simulation.workloads.workload import Workload
 
 def jobs_of(case: SlowdownCase) -> JobTable:
     """The jobs in whole nodes. Raises LogError and ValueError."""
-    workload = _drawn(case) if case.log is None else _logged(case)
-    if case.count:
-        workload = selection.window(workload, 0, case.count)
+    return _jobs(case.workload, case.seed, case.count, case.log)
+
+
+# Cases of one workload follow each other; reading a log takes longer than static backfill of RICC.
+@lru_cache(maxsize=1)
+def _jobs(name: str, seed: int, count: int, log: Log | None) -> JobTable:
+    workload = _drawn(name, seed) if log is None else _logged(name, log)
+    if count:
+        workload = selection.window(workload, 0, count)
     # One that asks for more than there is would wait for ever.
-    return job_table(selection.cut_sizes(workload, case.source.nodes))
+    return job_table(selection.cut_sizes(workload, SOURCES[name].nodes))
 
 
-def _drawn(case: SlowdownCase) -> Workload:
-    workload = generate_cirne(JOBS, case.seed)
-    return selection.exact_estimates(workload) if case.workload == "cirne-exact" else workload
+def _drawn(name: str, seed: int) -> Workload:
+    workload = generate_cirne(JOBS, seed)
+    return selection.exact_estimates(workload) if name == "cirne-exact" else workload
 
 
-def _logged(case: SlowdownCase) -> Workload:
-    assert case.log is not None
-    workload = read_swf(case.log.path).workload
-    if case.workload == "ricc":
+def _logged(name: str, log: Log) -> Workload:
+    workload = read_swf(log.path).workload
+    if name == "ricc":
         workload = selection.window(selection.from_id(workload, RICC_FIRST_ID), 0, RICC_JOBS)
-    return selection.in_nodes(workload, case.source.cores)
+    return selection.in_nodes(workload, SOURCES[name].cores)

@@ -47,6 +47,7 @@ MEASURES = {
     "jobs": "jobs",
     "guests": "jobs that started beside mates",
     "mates": "jobs that have lent",
+    "penalty": "greatest penalty of a mate (Eq. 4)",
     "wall_s": "simulation time, s",
 }
 """What `measure` gives of every case, beside categories and days."""
@@ -79,6 +80,7 @@ def measure(case: Case) -> Values:
     values = values_of(record)
     if isinstance(scheduler, SlowdownScheduler):
         values["mates"] = float(len(scheduler.mates))
+        values["penalty"] = scheduler.penalty
     return values
 
 
@@ -99,7 +101,7 @@ def scheduler_of(case: SlowdownCase, jobs: int) -> AnyScheduler:
         return EasyScheduler(passes=passes)
     dynamic = case.policy == DYNAMIC
     worth = case.policy == WORTH
-    most = INFINITE if dynamic or worth else float(case.policy) or INFINITE
+    most = INFINITE if case.limit is None else case.limit
     return SlowdownScheduler(
         rules=SharingRules(
             limits=Limits(most_slowdown=most),
@@ -130,6 +132,7 @@ def values_of(record: RunRecord) -> dict[str, float]:
         "jobs": float(metrics.jobs),
         "guests": float(guests.sum()),
         "mates": 0.0,
+        "penalty": 0.0,
         "wall_s": metrics.wall_s,
     }
     return values | _cells(record) | _days(record, guests)

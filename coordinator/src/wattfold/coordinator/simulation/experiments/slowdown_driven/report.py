@@ -26,8 +26,10 @@ Draw = Callable[[Findings, Path], list[Path]]
 """Pictures of findings into a folder."""
 
 
-def report_of(evaluation: Evaluation, known: Sequence[StandIn], draw: Draw) -> Report:
-    """Everything there is to say."""
+def report_of(
+    evaluation: Evaluation, known: Sequence[StandIn], draw: Draw, real: Sequence[Section] = ()
+) -> Report:
+    """Everything there is to say; ``real`` are sections of what was measured on real programs."""
     plan = evaluation.plan
     remarks = [
         f"{len(plan.seeds)} seeds of workloads 1 and 2, 95 % intervals over them in brackets; logs "
@@ -40,14 +42,15 @@ def report_of(evaluation: Evaluation, known: Sequence[StandIn], draw: Draw) -> R
         title="The evaluation of SD-Policy, run again",
         sections=[
             Section(
-                name=one.experiment.name,
-                title=one.experiment.title,
+                name=one.family.name,
+                title=one.title,
                 judgements=one.judgements,
                 table=_table(one),
                 draw=partial(draw, one),
             )
             for one in evaluation.findings
-        ],
+        ]
+        + list(real),
         values="measures",
         measures=MEASURES,
         settings=plan.settings.document(),
@@ -68,7 +71,7 @@ def _table(findings: Findings) -> list[list[object]]:
     rows: list[list[object]] = [
         ["workload", "seed", "passes", "policy", "model", "first_jobs", *MEASURES]
     ]
-    for case in dict.fromkeys(findings.experiment.cases(findings.plan)):
+    for case in dict.fromkeys(findings.family.cases(findings.plan)):
         try:
             values = findings.samples.values(case)
         except MissingError:

@@ -1,0 +1,106 @@
+"""What operators ask about the budget, now and for a time to come (checks: `budgets`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import grpc
+
+from wattfold.coordinator.adapters.budgets import (
+    announced_message,
+    announcement_refusal,
+    budget_refusal,
+    outsiders_uw,
+)
+from wattfold.coordinator.adapters.picture_feed import NoPictureError, PictureFeed
+from wattfold.coordinator.adapters.service import Service
+from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.state import State
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1 import coordinator_pb2_grpc
+
+DEADLINE_DEFAULT_NS = 10_000_000_000
+
+
+class BudgetRequests(coordinator_pb2_grpc.CoordinatorServicer):
+    """The part of the coordinator's service that is about the budget."""
+
+    _service: Service
+    _pictures: PictureFeed
+    _settle_ns: Callable[[], int]
+    """How long lowering every cap takes where all nodes answer."""
+
+    @property
+    def _state(self) -> State:
+        return self._service.core.state
+
+    async def _request(self, event: ev.Event, context: Any) -> None:
+        raise NotImplementedError
+
+    async def SetBudget(self, request: pb.SetBudgetRequest, context: Any) -> pb.SetBudgetResponse:
+        """Changes the budget; a lower one holds within the deadline."""
+        budget_uw = request.budget_uw
+        refused = budget_refusal(self._state, budget_uw, request.accept_outside)
+        if refused:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, refused)
+        deadline_ns = request.deadline_ns or DEADLINE_DEFAULT_NS
+        least_ns = self._settle_ns()
+        if budget_uw < self._state.ledger.committed_uw and deadline_ns < least_ns:
+            text = (
+                f"a deadline of {deadline_ns / 1e9:.2f} s cannot be kept: lowering caps takes up "
+                f"to {least_ns / 1e9:.2f} s (a command and one averaging window)"
+            )
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, text)
+        event = ev.BudgetChanged(
+            budget_uw=budget_uw,
+            deadline_ns=deadline_ns,
+            accepted_outside_uw=outsiders_uw(self._state) if request.accept_outside else 0,
+        )
+        await self._request(event, context)
+        try:
+            power = await self._pictures.power()
+        except NoPictureError as error:
+            await _refuse(context, grpc.StatusCode.UNAVAILABLE, str(error))
+        return pb.SetBudgetResponse(power=pb.Power.FromString(power))
+
+    async def AnnounceBudget(
+        self, request: pb.AnnounceBudgetRequest, context: Any
+    ) -> pb.AnnounceBudgetResponse:
+        """Another budget from a time to come on, if it can be kept then."""
+        clock = self._service.clock
+        refused = announcement_refusal(
+            self._state, request.budget_uw, request.at_s, clock, self._settle_ns()
+        )
+        if refused:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, refused)
+        at_ns = clock.time_ns(request.at_s)
+        event = ev.BudgetAnnounced(at_ns=at_ns, budget_uw=request.budget_uw)
+        await self._request(event, context)
+        made = next((one for one in self._state.announced if one.at_ns == at_ns), None)
+        if made is None:
+            text = "its time came while it was stored: it is the budget by now"
+            await _refuse(context, grpc.StatusCode.ABORTED, text)
+        return pb.AnnounceBudgetResponse(announced=announced_message(self._state, made, clock))
+
+    async def CancelBudget(
+        self, request: pb.CancelBudgetRequest, context: Any
+    ) -> pb.CancelBudgetResponse:
+        """One that was announced will not come."""
+        known = {one.number: one for one in self._state.announced}
+        one = known.get(request.number)
+        if one is None:
+            there = ", ".join(str(number) for number in known) or "none"
+            text = (
+                f"no budget is announced by the number {request.number} (there are: {there}); one "
+                "that is in force is changed with `wattfold budget set`"
+            )
+            await _refuse(context, grpc.StatusCode.NOT_FOUND, text)
+        message = announced_message(self._state, one, self._service.clock)
+        await self._request(ev.BudgetCancelled(number=one.number), context)
+        return pb.CancelBudgetResponse(cancelled=message)
+
+
+async def _refuse(context: Any, code: grpc.StatusCode, text: str) -> NoReturn:
+    await context.abort(code, text)
+    raise AssertionError("abort returned")

@@ -1,0 +1,139 @@
+"""Budgets where they come in and are shown: what cannot be kept is refused, or told of later."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from wattfold.contract.log_text import line
+from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.core import budget_events
+from wattfold.coordinator.core.announced import ANNOUNCED_MAX, Announced
+from wattfold.coordinator.core.outside import counted_uw, outside
+from wattfold.coordinator.core.state import State
+from wattfold.v1 import coordinator_pb2 as pb
+
+log = logging.getLogger("wattfold.coordinator")
+
+AHEAD_S = 10 * 366 * 86_400.0
+
+
+def budget_refusal(state: State, budget_uw: int, accept_outside: bool) -> str:
+    """Why a budget cannot be kept, for people; empty if it can."""
+    floor_uw, drawn_uw = state.floor_uw(), outsiders_uw(state)
+    if budget_uw < floor_uw or budget_uw == 0:
+        return (
+            f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the least the "
+            "nodes in use draw (base power, floors, limits of nodes that have left); give at least "
+            "that, or take nodes out first: `wattfold node forget`, for nodes that are off or have "
+            "left"
+        )
+    if not accept_outside and drawn_uw and budget_uw < floor_uw + drawn_uw:
+        return (
+            f"a budget of {budget_uw / 1e6:.1f} W does not hold the {floor_uw / 1e6:.1f} W that "
+            f"the nodes in use draw at least and the {drawn_uw / 1e6:.1f} W of nodes outside the "
+            f"sum ({', '.join(outside(state).nodes)}); give {(floor_uw + drawn_uw) / 1e6:.1f} W, "
+            "or accept that they draw beside the budget (--accept-outside)"
+        )
+    return ""
+
+
+def announcement_refusal(
+    state: State, budget_uw: int, at_s: float, clock: Clock, settle_ns: int
+) -> str:
+    """Why a budget cannot be kept from a time (Unix seconds) on, for people; empty if it can.
+
+    ``settle_ns``: how long lowering every cap takes where all nodes answer.
+    """
+    now_ns = clock.now_ns()
+    now_s = clock.wall_s(now_ns)
+    if not math.isfinite(at_s) or at_s > now_s + AHEAD_S:
+        return "a budget is announced for ten years ahead at most"
+    if at_s <= now_s:
+        return (
+            f"{_when(at_s)} is {now_s - at_s:.0f} s ago: give a time to come, or leave it out for "
+            "a change now"
+        )
+    accepts = outsiders_uw(state) <= state.accepted_outside_uw
+    if refused := budget_refusal(state, budget_uw, accepts):
+        return refused
+    at_ns = clock.time_ns(at_s)
+    if any(one.at_ns == at_ns for one in state.announced):
+        return f"there is a budget announced for {_when(at_s)} already: cancel that one first"
+    if len(state.announced) >= ANNOUNCED_MAX:
+        return f"{ANNOUNCED_MAX} budgets are announced, no more are taken"
+    least = budget_events.least_ns(state, now_ns, settle_ns)
+    committed_uw = state.ledger.committed_uw
+    if budget_uw < committed_uw and at_ns < now_ns + least:
+        return (
+            f"{budget_uw / 1e6:.1f} W cannot be kept from {_when(at_s)} on: "
+            f"{committed_uw / 1e6:.1f} W are committed, and lowering caps takes up to "
+            f"{least / 1e9:.1f} s, that is to {_when(now_s + least / 1e9 + 1)}. Give a later time, "
+            "or a budget that holds what is committed"
+        )
+    return ""
+
+
+def outsiders_uw(state: State) -> int:
+    """What may be drawn by nodes that are in no sum and will be in none, and count all the same."""
+    unadmitted = state.index.unadmitted.values()
+    return sum(counted_uw(node) for node in unadmitted if not node.awaits_room)
+
+
+def obstacle(state: State, one: Announced) -> str:
+    """Why a budget that is announced cannot be kept, by what is known now; empty if it can."""
+    floor_uw = state.floor_uw()
+    beside_uw = max(outsiders_uw(state) - state.accepted_outside_uw, 0)
+    if one.budget_uw >= floor_uw + beside_uw:
+        return ""
+    least_w = w_from_uw(floor_uw + beside_uw)
+    return f"nodes draw at least {least_w:.1f} W by now: take nodes out, or announce another budget"
+
+
+def announced_message(state: State, one: Announced, clock: Clock) -> pb.AnnouncedBudget:
+    """A budget that is to come, and from when on caps come down for it."""
+    before = [each for each in state.announced if each.at_ns < one.at_ns]
+    before_uw = before[-1].budget_uw if before else state.ledger.budget_uw
+    lead_ns = budget_events.lead_ns(state) if one.budget_uw < before_uw else 0
+    return pb.AnnouncedBudget(
+        number=one.number,
+        at_s=clock.wall_s(one.at_ns),
+        budget_uw=one.budget_uw,
+        from_s=clock.wall_s(one.at_ns - lead_ns),
+        obstacle=obstacle(state, one),
+    )
+
+
+def _when(time_s: float) -> str:
+    """For people, by the calendar of this machine."""
+    local = time.localtime(time_s) if math.isfinite(time_s) and time_s >= 0 else time.localtime(0)
+    return time.strftime("%Y-%m-%d %H:%M:%S", local)
+
+
+class AnnouncedLog:
+    """One line when a budget that is announced cannot be kept any more, and one when it can."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told: set[int] = set()
+
+    def look(self, state: State) -> None:
+        """Called after every batch of events."""
+        if not (state.announced or self._told):
+            return
+        wrong = {one.number: why for one in state.announced if (why := obstacle(state, one))}
+        for one in state.announced:
+            if (one.number in wrong) == (one.number in self._told):
+                continue
+            values = {
+                "number": one.number,
+                "budget_w": f"{w_from_uw(one.budget_uw):.1f}",
+                "at": _when(self._clock.wall_s(one.at_ns)),
+            }
+            if one.number in wrong:
+                log.error(line("budget_ahead_impossible", **values, reason=wrong[one.number]))
+            else:
+                log.warning(line("budget_ahead_possible", **values))
+        self._told = set(wrong)

@@ -1,0 +1,230 @@
+"""`budget`: the power budget, now and as it is announced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import click
+from click.shell_completion import CompletionItem
+from rich.table import Table
+from rich.text import Text
+
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW, TIME_S
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import (
+    add_row,
+    field_table,
+    flexible,
+    left,
+    plain_table,
+    right,
+)
+from wattfold.coordinator.cli.site.power import (
+    announced_fields,
+    announced_text,
+    moment,
+    outside,
+    outside_fields,
+    pending,
+)
+from wattfold.coordinator.policies import registry
+from wattfold.v1 import coordinator_pb2 as pb
+
+
+@click.group()
+def budget() -> None:
+    """Show, change or announce the power budget."""
+
+
+@budget.command("show")
+@session_command
+def budget_show(session: Session) -> None:
+    """Show the budget, a change on its way, the least it can be, and what is announced."""
+    with session.connect() as client:
+        answer = client.power()
+    if session.json:
+        session.print_json(_budget(answer))
+    else:
+        session.print(field_table(_budget_fields(answer)))
+
+
+@budget.command("set")
+@click.argument("budget_uw", metavar="WATTS", type=POWER_UW)
+@click.option(
+    "--deadline",
+    "deadline_ns",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="By when a lower budget must be kept, from now. Default: the coordinator's.",
+)
+@click.option(
+    "--accept-outside",
+    is_flag=True,
+    help="Accept what nodes in no sum may draw now beside the budget.",
+)
+@click.option(
+    "--at",
+    "at_s",
+    type=TIME_S,
+    metavar="TIME|+DURATION",
+    help="Not now, but from this time on: 2027-01-31T18:00, +2h.",
+)
+@session_command
+def budget_set(
+    session: Session,
+    budget_uw: int,
+    deadline_ns: int | None,
+    accept_outside: bool,
+    at_s: float | None,
+) -> None:
+    """Change the budget, for example `wattfold budget set 1.2kW`.
+
+    A higher budget holds at once; a lower one as soon as the nodes have confirmed lower caps. One
+    that does not hold the nodes outside the sum as well is refused without --accept-outside.
+
+    With --at the budget is announced for a time to come, and a lower one is kept at that time: caps
+    come down some seconds before. Announced budgets stay when the budget of now is changed.
+    """
+    if at_s is not None:
+        if deadline_ns is not None or accept_outside:
+            text = "--deadline and --accept-outside are for a change now: with --at leave them out"
+            raise click.UsageError(text, click.get_current_context())
+        _announce(session, budget_uw, at_s)
+        return
+    with session.connect() as client:
+        answer = client.set_budget(budget_uw, deadline_ns or 0, accept_outside).power
+    if session.json:
+        session.print_json(_budget(answer))
+        return
+    if answer.pending_budget_uw:
+        click.echo(f"Budget goes down to {pending(answer)}.")
+    else:
+        click.echo(f"Budget {f.power(answer.budget_uw)}.")
+    if answer.outside_uw:
+        click.echo(f"Beside it: {outside(answer)}.")
+    for one in answer.announced:
+        click.echo(f"Still announced: {announced_text(one)}.")
+
+
+def _announce(session: Session, budget_uw: int, at_s: float) -> None:
+    with session.connect() as client:
+        made = client.announce_budget(budget_uw, at_s)
+        policy = client.power().policy
+    if session.json:
+        session.print_json({**as_dict(made), "planned_with": looks_ahead(policy)})
+        return
+    click.echo(f"Announced as {made.number}: {announced_text(made)}.")
+    if not looks_ahead(policy):
+        click.echo(f"{policy} does not plan for it: what runs then is slowed or waits.")
+
+
+def looks_ahead(policy: str) -> bool:
+    """Whether a policy, by its name, takes announced budgets into its plans."""
+    entry = registry.find(policy)
+    return entry is not None and entry.variant.looks_ahead
+
+
+@budget.command("list")
+@session_command
+def budget_list(session: Session) -> None:
+    """List the budgets that are announced, by time."""
+    with session.connect() as client:
+        announced = client.power().announced
+    if session.json:
+        session.print_json({"announced": [as_dict(one) for one in announced]})
+    elif announced:
+        session.print(_table(announced))
+    else:
+        click.echo("No budget is announced.")
+
+
+def complete_announced(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Numbers of announced budgets; none where no coordinator answers."""
+    del parameter
+    # No command is run while a line is completed, so there is no session yet.
+    given = context.find_root().params
+    address = given.get("address") or checked_address(default_address())
+    try:
+        session = Session(
+            address=address, token_file=given.get("token_file"), json=False, color=False
+        )
+        with session.connect() as client:
+            announced = client.power().announced
+    except CliError:
+        return []
+    known = {str(one.number): announced_text(one).plain for one in announced}
+    return [CompletionItem(n, help=text) for n, text in known.items() if n.startswith(incomplete)]
+
+
+@budget.command("cancel")
+@click.argument(
+    "numbers",
+    metavar="NUMBER...",
+    nargs=-1,
+    required=True,
+    type=click.IntRange(1, 2**32 - 1),
+    shell_complete=complete_announced,
+)
+@session_command
+def budget_cancel(session: Session, numbers: Sequence[int]) -> None:
+    """Take announced budgets back, by the numbers that `budget list` shows.
+
+    One whose time has come is the budget, and is changed by `budget set`.
+    """
+    done: list[pb.AnnouncedBudget] = []
+    with session.connect() as client:
+        for number in dict.fromkeys(numbers):
+            done.append(client.cancel_budget(number))
+            if not session.json:
+                click.echo(f"Cancelled {number}: {announced_text(done[-1])}.")
+    if session.json:
+        session.print_json({"cancelled": [as_dict(one) for one in done]})
+
+
+def _table(announced: Iterable[pb.AnnouncedBudget]) -> Table:
+    table = plain_table(
+        right("NUMBER"), left("FROM"), right("BUDGET"), left("CAPS COME DOWN"), flexible("OBSTACLE")
+    )
+    for one in announced:
+        down = f.clock(one.from_s) if one.from_s < one.at_s else f.NONE
+        add_row(
+            table,
+            str(one.number),
+            moment(one.at_s),
+            f.power(one.budget_uw),
+            down,
+            one.obstacle or f.NONE,
+        )
+    return table
+
+
+def _budget(answer: pb.Power) -> dict[str, object]:
+    names = (
+        "budget_uw",
+        "pending_budget_uw",
+        "pending_deadline_s",
+        "floor_uw",
+        "committed_uw",
+        "outside_uw",
+        "outside_accepted_uw",
+        "over_uw",
+        "announced",
+    )
+    whole = as_dict(answer)
+    return {name: whole[name] for name in names}
+
+
+def _budget_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
+    fields: list[tuple[str, str | Text]] = [
+        ("budget", f.power(answer.budget_uw)),
+        ("least possible", f"{f.power(answer.floor_uw)} (base power and floors of all nodes)"),
+    ]
+    if answer.pending_budget_uw:
+        fields.append(("on its way", pending(answer)))
+    return fields + announced_fields(answer.announced) + outside_fields(answer)

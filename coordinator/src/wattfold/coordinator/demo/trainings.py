@@ -1,0 +1,51 @@
+"""Runs the small cluster of ANDREAS live on emulated nodes and GPUs, and writes what came out.
+
+`wattfold reproduce andreas cluster` calls this, and reports it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.demo.runner import Interruption, RunError
+from wattfold.coordinator.demo.site import SiteError
+from wattfold.coordinator.demo.training_trial import Trial
+from wattfold.coordinator.simulation.experiments.andreas.cluster import TABLE_V, store
+
+_INTERRUPTED = 130
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--scale", type=float, required=True, help="Seconds of the paper for one.")
+@click.option("--jobs", type=click.IntRange(1, len(TABLE_V)), default=len(TABLE_V))
+def main(out: Path, work: Path, scale: float, jobs: int) -> None:
+    """Runs the first so many jobs in the folder --work, and writes the figures to --out."""
+    interruption = Interruption()
+
+    def interrupt(number: int, frame: object) -> None:
+        del number, frame
+        interruption.ask()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
+    try:
+        trial = Trial(
+            TABLE_V[:jobs], scale, work, interruption, lambda line: click.echo(line, err=True)
+        )
+        store(trial.run(), out)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except (CliError, RunError, SiteError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(_INTERRUPTED if interruption.asked else 1)
+
+
+if __name__ == "__main__":
+    main()

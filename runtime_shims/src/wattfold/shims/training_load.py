@@ -1,0 +1,115 @@
+"""A training for trials: a small net with numpy, at the speed of GPUs that this machine lacks.
+
+    python -m wattfold.shims.training_load --times '{"n0": [0.7, 0.5], "n1": [1.9]}'
+
+What it computes is real, and saved by `wattfold.training`; how long an epoch takes is not: on each
+node so many seconds on one GPU, on two, ... are given, and steps begin at equal parts of that. In
+between it computes on, for a share of each core it has (``--busy``), so that emulated GPUs and
+packages see work, and waits for the rest. Epochs take longer where the machine has no time for it.
+Writes the losses of all epochs and a digest of the weights, which do not depend on where it ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from wattfold.training import Training
+
+SAMPLES, BATCH, HIDDEN, RATE = 640, 64, 32, 0.01
+STEPS = SAMPLES // BATCH
+
+
+class Pace:
+    """When steps may begin, and what is computed until then. Times of the monotonic clock, s."""
+
+    def __init__(self, step_s: float, busy_s: float) -> None:
+        """``busy_s``: CPU time of each step."""
+        self._step_s, self._busy_s = step_s, busy_s
+        self._due_s = time.monotonic()
+        self._wake = threading.Event()
+        self._filler = np.random.default_rng(0).normal(size=(64, 64))
+
+    def step(self, began_cpu_s: float) -> None:
+        """Ends a step that began at a CPU time of this process."""
+        while time.process_time() - began_cpu_s < self._busy_s:
+            self._filler @ self._filler
+        self._due_s += self._step_s
+        late_s = time.monotonic() - self._due_s
+        if late_s <= 0:
+            self._wake.wait(-late_s)
+        # Saving is not scaled down as epochs are, so it is made up for; a halt is not.
+        elif late_s > STEPS * self._step_s:
+            self._due_s += late_s
+
+
+class Net:
+    """One hidden layer that learns to add up eight numbers."""
+
+    def __init__(self) -> None:
+        self._data = np.random.default_rng(1).normal(size=(SAMPLES, 8))
+        self._goal = self._data.sum(axis=1, keepdims=True)
+        self.rng = np.random.default_rng(2)
+        self.first = self.rng.normal(size=(8, HIDDEN)) / 3
+        self.second = self.rng.normal(size=(HIDDEN, 1)) / 6
+
+    def batches(self) -> Iterator[np.ndarray]:
+        """The samples of an epoch in a new order."""
+        yield from np.array_split(self.rng.permutation(SAMPLES), STEPS)
+
+    def learn(self, batch: np.ndarray) -> float:
+        """A step of gradient descent; the loss before it."""
+        hidden = np.tanh(self._data[batch] @ self.first)
+        error = hidden @ self.second - self._goal[batch]
+        back = error @ self.second.T * (1 - hidden**2)
+        self.second -= RATE * hidden.T @ error / len(batch)
+        self.first -= RATE * self._data[batch].T @ back / len(batch)
+        return float((error**2).mean())
+
+    @property
+    def digest(self) -> str:
+        """Of the weights."""
+        return hashlib.sha256(self.first.tobytes() + self.second.tobytes()).hexdigest()
+
+
+def epoch_s(times: dict[str, list[float]], place: str, gpus: int) -> float:
+    """What an epoch takes here; ``place`` is a path of the agent, whose folder is called as its
+    node. Raises ValueError where that was not given."""
+    named = [times[part] for part in place.split("/") if part in times]
+    if len(named) != 1 or not 1 <= gpus <= len(named[0]):
+        raise ValueError(f"--times says nothing of {gpus} GPUs of the node of {place!r}")
+    return named[0][gpus - 1]
+
+
+def main() -> None:
+    """Trains as many epochs as the job was submitted with."""
+    options = argparse.ArgumentParser(description=__doc__, add_help=False)
+    options.add_argument("--times", type=json.loads, required=True)
+    options.add_argument("--busy", type=float, default=0.1)
+    options.add_argument("--out", type=Path)
+    given = options.parse_args()
+    gpus = len(os.environ["WATTFOLD_GPUS"].split(","))
+    step_s = epoch_s(given.times, os.environ["WATTFOLD_SHIM_ENDPOINT"], gpus) / STEPS
+    net, training = Net(), Training()
+    training.keep(first=net.first, second=net.second, rng=net.rng)
+    pace = Pace(step_s, step_s * given.busy * gpus)
+    for _ in training:
+        for batch in training.steps(net.batches()):
+            began_cpu_s = time.process_time()
+            training.note(net.learn(batch), len(batch))
+            pace.step(began_cpu_s)
+    if given.out is not None:
+        losses = "".join(f"{epoch.loss!r}\n" for epoch in training.history)
+        given.out.write_text(f"{losses}weights {net.digest}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
