@@ -63,8 +63,9 @@ def discard_stale(folder: Path, digest: str) -> None:
 def _compiled(function: Callable[..., Any]) -> Any:
     try:
         made = numba.njit(cache=True)(function)
-        if made.stats.cache_path is not None:
-            discard_stale(Path(made.stats.cache_path), sources_digest())
+        kept: str | None = made.stats.cache_path
+        if kept is not None:
+            discard_stale(Path(kept), sources_digest())
     except (RuntimeError, OSError):  # No folder that it could write to.
         return numba.njit(function)
     return made
