@@ -21,11 +21,12 @@ namespace wattfold {
 
 static const int kNapMsMin = 5, kNapMsMax = 500;
 /* A socket that had something to read at the begin of so many naps in a row, when the layer has just had
-   its turn, is one that it does not read. */
+   its turn, is taken for one that it does not read, until it has nothing to read: data may come that fast. */
 static const int kUnservedNaps = 50;
 
 class IdleNap {
-  std::vector<struct pollfd> sockets;
+  /* All of them, and those that may end a nap: a negative number is one that may not. */
+  std::vector<struct pollfd> sockets, waited_for;
   std::vector<int> in_a_row;
   bool (*may)();
   int next_ms;
@@ -57,19 +58,25 @@ public:
 
   void nap() {
     if (!may()) return;
-    bool ready = poll(sockets.data(), sockets.size(), 0) > 0;
-    drop_unserved(ready);
-    if (!ready) ready = poll(sockets.data(), sockets.size(), next_ms) > 0;
+    poll(sockets.data(), sockets.size(), 0);
+    bool ready = leave_out_unserved();
+    if (!ready) ready = poll(waited_for.data(), waited_for.size(), next_ms) > 0;
     next_ms = ready ? kNapMsMin : (2 * next_ms < kNapMsMax ? 2 * next_ms : kNapMsMax);
   }
 
-  void drop_unserved(bool ready) {
-    for (size_t at = sockets.size(); at-- > 0;) {
-      in_a_row[at] = ready && sockets[at].revents != 0 ? in_a_row[at] + 1 : 0;
-      if (in_a_row[at] < kUnservedNaps) continue;
-      sockets.erase(sockets.begin() + at);
-      in_a_row.erase(in_a_row.begin() + at);
+  /* Whether one of the others has something to read now. */
+  bool leave_out_unserved() {
+    bool ready = false;
+    waited_for = sockets;
+    for (size_t at = 0; at < sockets.size(); at++) {
+      const bool here = sockets[at].revents != 0;
+      in_a_row[at] = here ? in_a_row[at] + 1 : 0;
+      if (in_a_row[at] >= kUnservedNaps)
+        waited_for[at].fd = -1;
+      else
+        ready = ready || here;
     }
+    return ready;
   }
 
   static void when_idle(void *self) { ((IdleNap *)self)->nap(); }

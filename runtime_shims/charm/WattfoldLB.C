@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <queue>
 #include <string>
@@ -22,6 +23,8 @@ static const double kSlack = 1.05;
 static const size_t kRequestBytesMax = 1 << 17;
 
 extern int quietModeRequested;
+/* With it, objects say at each balancing step what they are packed up to. */
+extern bool _lb_psizer_on;
 
 namespace {
 
@@ -30,10 +33,26 @@ struct Map {
   std::vector<char> use;
 };
 
+/* What a map costs: bytes of the objects that move for it, and the time from when all PEs have come to
+   the balancing step until all objects are in place. */
+struct Cost {
+  double began_s;
+  unsigned long long stalled_ns, moved_bytes;
+};
+
+struct Decided {
+  Map map;
+  Cost cost;
+};
+
 /* Of PE 0 only: requests arrive there and decisions are made there. */
 struct Maps {
-  Map wanted, deciding, in_force;
-  std::vector<unsigned long long> objects, counting;
+  Map wanted, in_force;
+  /* Balancing steps whose objects are on their way, oldest first. */
+  std::deque<Decided> decided;
+  bool cost_known;
+  Cost cost;
+  std::vector<unsigned long long> objects;
   std::vector<int> pids, nodes;
   CmiUInt8 host;
 };
@@ -63,14 +82,18 @@ std::string digits(const std::vector<char> &use) {
   return text;
 }
 
-void reply_state() {
-  char numbers[64];
+void reply_state(bool with_cost) {
+  char numbers[96];
   snprintf(numbers, sizeof numbers, "WFMAP1 %llu %llu ", maps->wanted.id, maps->in_force.id);
   std::string text = numbers + digits(maps->in_force.use);
   append_row(text, maps->objects);
   append_row(text, maps->pids);
   if (std::count(maps->nodes.begin(), maps->nodes.end(), 0) < (long)maps->nodes.size())
     append_row(text, maps->nodes);
+  if (with_cost && maps->cost_known) {
+    snprintf(numbers, sizeof numbers, " stalled=%llu moved=%llu", maps->cost.stalled_ns, maps->cost.moved_bytes);
+    text += numbers;
+  }
   CcsSendReply((int)text.size(), text.data());
 }
 
@@ -104,16 +127,20 @@ void on_set(void *, int size, const void *data) {
   maps->wanted = map;
   /* The PE that decides stays 0: the state is here. */
   LBManagerObj()->set_avail_vector(map.use, 0);
-  reply_state();
+  reply_state(false);
 }
 
-void on_get(void *, int, const void *) { reply_state(); }
+void on_get(void *, int size, const void *data) {
+  const std::string asked((const char *)data, size > 0 ? (size_t)size : 0);
+  reply_state(asked == "cost");
+}
 
 void start_maps() {
   maps = new Maps;
   maps->wanted.id = 0;
   maps->wanted.use.assign(CkNumPes(), 1);
-  maps->deciding = maps->in_force = maps->wanted;
+  maps->in_force = maps->wanted;
+  maps->cost_known = false;
   maps->objects.assign(CkNumPes(), 0);
   maps->pids.assign(CkNumPes(), 0);
   maps->nodes.assign(CkNumPes(), 0);
@@ -186,6 +213,7 @@ static void lbinit() {
 
 WattfoldLB::WattfoldLB(const CkLBOptions &options) : CBase_WattfoldLB(options) {
   lbname = "WattfoldLB";
+  _lb_psizer_on = true;
   if (CkMyPe() == 0) {
     start_maps();
     if (!quietModeRequested) CkPrintf("CharmLB> WattfoldLB created.\n");
@@ -201,18 +229,35 @@ void WattfoldLB::process(int pe, int pid, CmiUInt8 host, int node) {
 }
 
 void WattfoldLB::work(LDStats *stats) {
-  maps->deciding = maps->wanted;
+  const double began_s = CkWallTimer();
+  maps->decided.push_back({maps->wanted, {began_s, 0, 0}});
+  Decided &decided = maps->decided.back();
   for (size_t pe = 0; pe < stats->procs.size(); pe++)
-    stats->procs[pe].available = maps->deciding.use[pe];
-  assign(stats, maps->deciding.use);
-  maps->counting.assign(CkNumPes(), 0);
-  for (size_t at = 0; at < stats->to_proc.size(); at++) maps->counting[stats->to_proc[at]]++;
+    stats->procs[pe].available = decided.map.use[pe];
+  assign(stats, decided.map.use);
+  for (size_t at = 0; at < stats->to_proc.size(); at++)
+    if (stats->to_proc[at] != stats->from_proc[at])
+      decided.cost.moved_bytes += pup_decodeSize(stats->objData[at].pupSize);
 }
 
-void WattfoldLB::LoadbalanceDone(int) {
-  if (CkMyPe() != 0 || maps->counting.empty()) return;
-  maps->in_force = maps->deciding;
-  maps->objects = maps->counting;
+void WattfoldLB::LoadbalanceDone(int balancing) {
+  /* A program on one PE has nothing to decide. */
+  if (CkMyPe() == 0 && !balancing) maps->decided.push_back({maps->wanted, {CkWallTimer(), 0, 0}});
+  std::vector<int> here(CkNumPes(), 0);
+  here[CkMyPe()] = LBManagerObj()->GetObjDataSz();
+  contribute(here, CkReduction::sum_int, CkCallback(CkReductionTarget(WattfoldLB, arrived), thisProxy[0]));
+}
+
+void WattfoldLB::arrived(int n, int *objects) {
+  if (maps->decided.empty()) return;
+  const Decided decided = maps->decided.front();
+  maps->decided.pop_front();
+  maps->objects.assign(objects, objects + n);
+  if (decided.map.id == maps->in_force.id) return; /* A step in which only loads were balanced. */
+  maps->in_force = decided.map;
+  maps->cost = decided.cost;
+  maps->cost.stalled_ns = (unsigned long long)((CkWallTimer() - decided.cost.began_s) * 1e9);
+  maps->cost_known = true;
 }
 
 #include "WattfoldLB.def.h"

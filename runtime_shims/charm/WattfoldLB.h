@@ -19,10 +19,11 @@ public:
 
   void work(LDStats *stats);
   void process(int pe, int pid, CmiUInt8 host, int node);
+  void arrived(int n, int *objects);
   void pup(PUP::er &p) {}
 
 protected:
-  /* Called on every PE when a step is over, also when nothing was moved. */
+  /* Called on every PE when all that it gets has arrived, also when nothing was moved. */
   void LoadbalanceDone(int balancing);
 
 private:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import random
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,20 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from system.charm.test_charm_balancer import STOCK, build
-from system.site.live_site import MARK, LiveSite, site_plan, wait_until
+from system.charm.nodes_job import ENDLESS, GATED, RODS, GatedJob, NodesJob
+from system.site.live_site import LiveSite, site_plan, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-ROOT = Path(__file__).resolve().parents[3]
-RODS = ROOT / "runtime_shims/examples/blocks.py"
-GATED = Path(__file__).with_name("blocks.py")
-BLOCKS = 16
 NODES = 3
-RESIZES = int(os.environ.get("WATTFOLD_MAP_RESIZES", "8"))
-"""More of them take about a second each."""
-ENDLESS = ["1000000", str(BLOCKS), "300"]
-PATH = ":".join(entry for entry in sys.path if entry)
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -52,76 +42,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
 def site(shared: LiveSite) -> Iterator[LiveSite]:
     yield shared
     shared.cancel_all()
-
-
-class NodesJob:
-    """A job of mode map on up to three nodes of two cores, which counts what is on its PEs."""
-
-    def __init__(
-        self, site: LiveSite, *command: str, blocks: int = BLOCKS, cwd: Path | None = None
-    ) -> None:
-        self.site, self.blocks = site, blocks
-        self.most = len(site.plan.nodes)
-        self.folder = cwd or site.work
-        # As a user does: nothing here knows of servers, ports or maps.
-        done = site.wattfold(
-            *("submit", "--nodes", f"1-{self.most}", "--resize", "map"),
-            *("--env", f"PYTHONPATH={PATH}", "--env", f"{MARK}={site.folder}"),
-            *("--", *command),
-            cwd=cwd,
-        )
-        self.id = done.stdout.strip()
-        site.running(self.id)
-
-    def text(self) -> str:
-        return (self.folder / f"wattfold-{self.id}.out").read_text()
-
-    def counted(self) -> list[int]:
-        """What the program itself found last on its PEs."""
-        lines = re.findall(
-            r"(?:blocks|objects|moved(?: to| \d+)?|start \d+) \[(.*)\]$", self.text(), re.MULTILINE
-        )
-        return [int(count) for count in lines[-1].split(",")] if lines else []
-
-    def nodes(self) -> tuple[list[str], list[str]]:
-        """The nodes it holds, and those where it is resident."""
-        shares = self.site.job(self.id).shares
-        return (
-            [share.node_id for share in shares if share.cpus and not share.resident],
-            [share.node_id for share in shares if share.resident],
-        )
-
-    def resize(self, size: int) -> None:
-        self.site.wattfold("resize", self.id, str(size))
-
-    def on(self, size: int) -> pb.Job:
-        """Waits until it is on its first so many nodes for everybody who has a say."""
-        all_nodes = [node.node_id for node in self.site.plan.nodes]
-        wait_until(f"{size} nodes", lambda: self.nodes() == (all_nodes[:size], all_nodes[size:]))
-        pe_map = "11" * size + "00" * (self.most - size)
-        job = wait_until(f"map {pe_map}", lambda: self._mapped(pe_map))
-        counts = [pe.objects for pe in job.processors]
-        assert sum(counts) == self.blocks
-        assert [bool(count) for count in counts] == [digit == "1" for digit in pe_map]
-        wait_until("the objects", lambda: self._are_on(pe_map))
-        return job
-
-    def _are_on(self, pe_map: str) -> bool:
-        """Whether the program itself finds all of its objects on the PEs of the map."""
-        found = self.counted()
-        used = [bool(count) for count in found] == [digit == "1" for digit in pe_map]
-        return used and sum(found) == self.blocks
-
-    def check_result(self) -> None:
-        """Of the program with a gate: it is what it comes to wherever its blocks were."""
-        found = re.search(r"^end (\d+) (\d+)$", self.text(), re.MULTILINE)
-        assert found is not None
-        steps = range(int(found[1]))
-        assert int(found[2]) == BLOCKS * sum(sum(range(2000)) + step for step in steps)
-
-    def _mapped(self, pe_map: str) -> pb.Job | None:
-        job = self.site.job(self.id)
-        return job if job.map_applied and job.processor_map == pe_map else None
 
 
 def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite) -> None:
@@ -157,7 +77,7 @@ def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite
 
 def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveSite) -> None:
     stop = site.work / "stop"
-    job = NodesJob(site, sys.executable, str(GATED), str(stop))
+    job = GatedJob(site, stop)
     job.on(3)
     job.resize(2)
     site.kill_agent(2)
@@ -181,25 +101,8 @@ def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveS
     job.resize(3)
     job.on(3)
     stop.touch()
-    ended = site.ended(job.id)
-    assert (ended.state, ended.exit_code) == (pb.JOB_STATE_COMPLETED, 0)
     job.check_result()
     wait_until("no process of it is left", lambda: not [*_named(site, GATED.name)])
-
-
-@pytest.mark.timeout(60 + 20 * RESIZES)
-def test_objects_are_all_there_after_any_resize(site: LiveSite) -> None:
-    stop, rng = site.work / "stop-random", random.Random(13)
-    job = NodesJob(site, sys.executable, str(GATED), str(stop))
-    size = NODES
-    for _ in range(RESIZES):
-        size = rng.choice([other for other in range(1, NODES + 1) if other != size])
-        job.resize(size)
-        job.on(size)
-    assert site.job(job.id).resizes == RESIZES
-    stop.touch()
-    assert site.ended(job.id).state == pb.JOB_STATE_COMPLETED
-    job.check_result()
 
 
 def test_a_node_lost_under_residual_processes_fails_the_job_with_its_name(site: LiveSite) -> None:
@@ -217,21 +120,6 @@ def test_a_node_lost_under_residual_processes_fails_the_job_with_its_name(site: 
     assert ended.state in (pb.JOB_STATE_LOST, pb.JOB_STATE_FAILED)
     assert "residual processes on n2" in ended.message
     wait_until("no process of it is left", lambda: not [*_named(site, "blocks.py")])
-
-
-def test_a_program_in_cpp_gives_nodes_back_and_takes_them_again(
-    site: LiveSite, tmp_path: Path
-) -> None:
-    build(STOCK, tmp_path)
-    stop = tmp_path / "stop"
-    command = ("./charmrun", "./blocks", str(stop))
-    job = NodesJob(site, *command, blocks=32, cwd=tmp_path)
-    # It counts its objects at balancing steps, so not before the first map it is told.
-    for size in (1, 2, 3, 1, 3):
-        job.resize(size)
-        job.on(size)
-    stop.touch()
-    assert site.ended(job.id).state == pb.JOB_STATE_COMPLETED
 
 
 @pytest.mark.parametrize("policy", ["equipartition", "parm-wse"])

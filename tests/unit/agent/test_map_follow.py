@@ -114,12 +114,14 @@ class Shims:
 class Stand:
     """A job of up to four cores with a program, and the news of it."""
 
-    def __init__(self, cores: int = 4, program: FakeProgram | None = None) -> None:
+    def __init__(
+        self, cores: int = 4, program: FakeProgram | None = None, pace: FollowPace = FAST
+    ) -> None:
         self.program = program or FakeProgram()
         self.shims = Shims()
         self.news = asyncio.Event()
         self.job = a_job(cores)
-        self.follow = MapFollow(lambda _: self.program, lambda _: self.news.set(), self.shims, FAST)
+        self.follow = MapFollow(lambda _: self.program, lambda _: self.news.set(), self.shims, pace)
 
     def begin(self) -> None:
         self.follow.begin(self.job)
@@ -354,6 +356,23 @@ async def test_a_map_that_somebody_else_has_changed_is_put_back() -> None:
 
 
 @acting
+async def test_a_program_that_has_not_counted_its_objects_yet_is_asked_again_soon() -> None:
+    stand = Stand(pace=replace(FAST, settled=1000.0))
+    objects, stand.program.seen = (
+        stand.program.seen.objects,
+        replace(stand.program.seen, objects=(0, 0, 0, 0)),
+    )
+    stand.begin()
+    await stand.until(lambda: stand.state == ("1111", True, False))
+    stand.program.seen = replace(stand.program.seen, objects=objects)
+    # Counts are no news: they are looked at when telemetry is sent.
+    async with asyncio.timeout(LONG_S):
+        while [one.objects for one in stand.job.placement.processors] != [3] * 4:
+            await asyncio.sleep(0)
+    stand.follow.stop()
+
+
+@acting
 async def test_objects_that_stay_outside_are_no_applied_map_and_tried_again() -> None:
     stand = Stand()
     stand.program.stuck = 2
@@ -381,6 +400,8 @@ async def test_a_program_that_restarts_with_fewer_pes_is_believed_by_their_numbe
     stand.program.up, stand.program.pes = True, 2
     told = await telling
     assert told.acknowledged
+    # All of the time until then, as it was away and does not say.
+    assert told.stalled_ns == told.took_ns > 0
     assert stand.state == ("1100", True, False)
     stand.follow.stop()
 

@@ -47,6 +47,26 @@ def test_a_socket_that_nobody_reads_is_dropped_and_the_others_stay():
         assert doze.sockets == {read.fileno()}
 
 
+def test_a_socket_on_which_data_comes_too_fast_ends_naps_again_when_it_has_been_read():
+    one, other = udp_pair()
+    with one, other:
+        doze = Doze([one.fileno()])
+        for _ in range(UNSERVED_NAPS):
+            # There is more whenever the layer has read what there was.
+            other.send(b"part")
+            doze.nap()
+            one.recv(100)
+        assert doze.sockets == set()
+        doze.nap()
+        assert doze.sockets == {one.fileno()}
+        later = threading.Timer(0.001, other.send, [b"message"])
+        later.start()
+        doze.next_ms = NAP_MS_MAX
+        doze.nap()
+        assert doze.next_ms == NAP_MS_MIN
+        later.join()
+
+
 def test_a_socket_that_is_read_stays_however_many_naps_it_ends():
     one, other = udp_pair()
     with one, other:

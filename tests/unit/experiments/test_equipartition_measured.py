@@ -12,8 +12,10 @@ from wattfold.coordinator.demo.charm_trials import throughput
 from wattfold.coordinator.figures.measured_maps import draw_residual, draw_resizes, draw_sharing
 from wattfold.coordinator.simulation.experiments.equipartition.measured import (
     Measured,
+    ResizeTime,
     load,
     mean_between,
+    measured_once,
     store,
 )
 from wattfold.coordinator.simulation.experiments.equipartition.measured_claims import sections
@@ -39,6 +41,21 @@ def test_it_is_read_as_it_was_stored(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"machine": 3}', encoding="utf-8")
     with pytest.raises(ValueError, match="no measurements of this version"):
         load(tmp_path / "other.json")
+
+
+def test_what_was_measured_before_a_run_was_stopped_is_not_measured_again(tmp_path: Path) -> None:
+    path, runs = tmp_path / "resizes.json", list[int]()
+
+    def measure() -> list[ResizeTime]:
+        runs.append(1)
+        return list(GOOD.resizes)
+
+    for _ in range(2):
+        assert measured_once(path, list[ResizeTime], measure) == list(GOOD.resizes)
+    assert len(runs) == 1
+    path.write_text("[{", encoding="utf-8")
+    with pytest.raises(ValueError, match="no measurements of this version"):
+        measured_once(path, list[ResizeTime], measure)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ LAYER_VARIABLE = "NETSTART"
 
 UNSERVED_NAPS = 50
 """A socket that had something to read at the begin of so many naps in a row, when the layer has
-just had its turn, is one that it does not read."""
+just had its turn, is taken for one that it does not read, until it has nothing to read: data may
+come that fast."""
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _kept: list[object] = []
@@ -61,26 +62,32 @@ class Doze:
 
     def __init__(self, sockets: Sequence[int]) -> None:
         self.sockets = set(sockets)
+        """Those that may end a nap."""
         self._in_a_row = dict.fromkeys(sockets, 0)
         self.next_ms = NAP_MS_MIN
-        self._poll = select.poll()
+        self._poll, self._poll_all = select.poll(), select.poll()
         for number in sockets:
             self._poll.register(number, select.POLLIN)
+            self._poll_all.register(number, select.POLLIN)
 
     def nap(self, most_ms: int = NAP_MS_MAX) -> None:
         """Waits for a message; at most for twice as long as the last time, if none came then."""
-        ready = {number for number, _ in self._poll.poll(0)}
-        self._drop_unserved(ready)
+        ready = {number for number, _ in self._poll_all.poll(0)}
+        for number in self._in_a_row:
+            self._count(number, ready=number in ready)
+        ready &= self.sockets
         if not ready:
             ready = {number for number, _ in self._poll.poll(min(self.next_ms, most_ms))}
         self.next_ms = NAP_MS_MIN if ready else min(2 * self.next_ms, NAP_MS_MAX)
 
-    def _drop_unserved(self, ready: set[int]) -> None:
-        for number in list(self.sockets):
-            self._in_a_row[number] = self._in_a_row[number] + 1 if number in ready else 0
-            if self._in_a_row[number] >= UNSERVED_NAPS:
-                self._poll.unregister(number)
-                self.sockets.discard(number)
+    def _count(self, number: int, *, ready: bool) -> None:
+        self._in_a_row[number] = self._in_a_row[number] + 1 if ready else 0
+        if not ready and number not in self.sockets:
+            self._poll.register(number, select.POLLIN)
+            self.sockets.add(number)
+        elif self._in_a_row[number] == UNSERVED_NAPS:
+            self._poll.unregister(number)
+            self.sockets.discard(number)
 
 
 def network_sockets() -> list[int]:

@@ -9,11 +9,13 @@ nodes ``WATTFOLD_PES``; outside of a job, for each CPU it may use), unless the c
 itself. ``--charm4py`` runs a Python program under the charmrun of charm4py, on all its nodes.
 ``--rebuild`` is for one that restarts itself at another size on this node (built with
 ``--enable-shrinkexpand``): its processes are started by a shell here, as with ``++local`` those
-that are started anew would inherit the socket of the server.
+that are started anew would inherit the socket of the server, and it gets a folder of its own for
+its objects meanwhile (`charm_checkpoint`).
 
 Left to itself Charm++ listens on all interfaces and asks nobody for a key. Here a port is chosen, a
 key is made, and both are put where the agent looks (the environment, which other accounts cannot
-read). The key reaches Charm++ as a file in memory only. Then this process becomes the program.
+read). The key reaches Charm++ as a file in memory only. Then this process becomes the program, or
+the shell that waits for it.
 Another program may take the port in between; then Charm++ says so and ends.
 """
 
@@ -28,6 +30,7 @@ from collections.abc import Mapping, Sequence
 
 from wattfold.contract.ccs_protocol import KEY_BYTES
 from wattfold.contract.processor_map import KEY_VARIABLE, PORT_VARIABLE
+from wattfold.shims import charm_checkpoint
 
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 127
@@ -112,6 +115,12 @@ def _command(arguments: Sequence[str]) -> list[str]:
     return _plain(arguments)
 
 
+def _in_own_folder(command: Sequence[str]) -> list[str]:
+    charm_checkpoint.remove_left()
+    folder = charm_checkpoint.own_folder()
+    return charm_checkpoint.removing(folder, [*command, *charm_checkpoint.arguments(folder)])
+
+
 def _plain(arguments: Sequence[str]) -> list[str]:
     return list(arguments[1:] if arguments[:1] == ["--"] else arguments)
 
@@ -129,9 +138,11 @@ def main(arguments: Sequence[str]) -> int:
     environment = os.environ | {KEY_VARIABLE: key, PORT_VARIABLE: str(port)}
     command += [*pes_arguments(command, pes), *ccs_arguments(port, key_file(key))]
     try:
+        if arguments[:1] == [REBUILD]:
+            command = _in_own_folder(command)
         os.execvpe(command[0], command, environment)  # noqa: S606 - that is what it is for
     except OSError as error:
-        print(f"wattfold: {command[0]}: {error.strerror}", file=sys.stderr)
+        print(f"wattfold: {error.filename or command[0]}: {error.strerror}", file=sys.stderr)
     return EXIT_NOT_FOUND
 
 

@@ -44,10 +44,11 @@ class Pace:
             self._filler @ self._filler
         self._due_s += self._step_s
         late_s = time.monotonic() - self._due_s
-        if late_s > 0:
-            self._due_s += late_s  # What was lost is not made up for.
-        else:
+        if late_s <= 0:
             self._wake.wait(-late_s)
+        # Saving is not scaled down as epochs are, so it is made up for; a halt is not.
+        elif late_s > STEPS * self._step_s:
+            self._due_s += late_s
 
 
 class Net:

@@ -1,6 +1,7 @@
 """Measures Charm++ programs that are resized, and writes the figures to a file.
 
-`wattfold reproduce equipartition --all` calls this, and reports what came out.
+`wattfold reproduce equipartition --all` calls this, and reports what came out. What is measured is
+kept by parts in the folder --work: a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main(out: Path, work: Path, quick: bool) -> None:
         store(trials.all(quick=quick), out)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-    except (CliError, RunError, SiteError, OSError) as error:
+    except (CliError, RunError, SiteError, OSError, ValueError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(_INTERRUPTED if interruption.asked else 1)
 

@@ -11,6 +11,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ from wattfold.coordinator.simulation.experiments.equipartition.measured import (
     Series,
     Sharing,
     SharingJob,
+    measured_once,
 )
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -87,20 +89,32 @@ class Trials:
         self._interruption, self._tell = interruption, tell
 
     def all(self, *, quick: bool) -> Measured:
-        """Runs them. Raises RunError, SiteError, CliError."""
+        """Runs those that have not been run in this folder. Raises RunError, SiteError, CliError,
+        ValueError for a folder with other figures.
+        """
+        extent, parts = self._extent, self._folder / ("parts-quick" if quick else "parts")
+        parts.mkdir(parents=True, exist_ok=True)
         resizes: list[ResizeTime] = []
-        for pes in self._extent.pes:
-            for pe_bytes in self._extent.pe_bytes:
-                resizes += self.resizes(pes, pe_bytes)
-        residual = self.residual()
-        interference = [self.interference(*room) for room in self._extent.rooms]
+        for pes in extent.pes:
+            for size in extent.pe_bytes:
+                path = parts / f"resizes-{pes}-{size}.json"
+                resizes += measured_once(path, list[ResizeTime], partial(self.resizes, pes, size))
+        residual = measured_once(parts / "residual.json", list[ResidualLoad], self.residual)
+        interference = [
+            measured_once(
+                parts / f"beside-{'-'.join(map(str, room))}.json",
+                Interference,
+                partial(self.interference, *room),
+            )
+            for room in extent.rooms
+        ]
         return Measured(
             machine=machine(),
             quick=quick,
             resizes=tuple(resizes),
             residual=tuple(residual),
             interference=tuple(interference),
-            sharing=self.sharing(),
+            sharing=measured_once(parts / "sharing.json", Sharing, self.sharing),
         )
 
     def _site(self, name: str, nodes: int, policy: str = "equipartition") -> LoadSite:

@@ -239,9 +239,9 @@ class Trial:
         return list(self._client.list_jobs([], include_ended=True).jobs)
 
     def _watts(self) -> dict[str, float]:
-        """What each node draws, in all."""
+        """What each node draws, in all: its base power is part of what is told as measured."""
         nodes = self._client.list_nodes().nodes
-        return {node.node_id: (node.base_power_uw + node.measured_uw) / 1e6 for node in nodes}
+        return {node.node_id: node.measured_uw / 1e6 for node in nodes}
 
     def _sample(self, at_s: float, span_s: float) -> None:
         """Counts what nodes with a job have drawn since the last time."""

@@ -20,7 +20,7 @@ MODULES = (
     "described.pbs",
     "described.constraint",
     "described.constraint_cp",
-    "easy_uniform",
+    "described.easy_uniform",
     "described.slowdown_driven",
     "described.equipartition",
     "described.andreas",

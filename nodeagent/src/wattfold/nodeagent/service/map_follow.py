@@ -82,7 +82,8 @@ class FollowPace:
     late: float = 2.0
     """The longest pause after that."""
     settled: float = 30.0
-    """Between looks at a map that holds; some programs print a line for each."""
+    """Between looks at a map that holds; some programs print a line for each. While a program has
+    not counted its objects yet, as at its first balancing step, it is asked like a late one."""
     answer: float = 10.0
     """How long one answer may take: PE 0 answers between its other work."""
     restart: float = 1.0
@@ -113,6 +114,8 @@ class _Following:
     task: asyncio.Task[None] | None = None
     answer_s: float = 0.0
     seen: Seen | None = None
+    restarts: bool = False
+    """What was seen last restarts itself: that it is away may be what it was asked for."""
 
 
 class MapFollow:
@@ -231,7 +234,7 @@ class MapFollow:
         pace = self._pace
         if following.job.placement.applied:
             following.pause_s = 0.0
-            return pace.settled
+            return pace.settled if _counted(following.seen) else pace.late
         most_s = pace.waited_for if following.waiting else pace.soon
         if not following.waiting and _now_s() >= (following.due_s or following.expected_s):
             most_s = pace.late
@@ -265,7 +268,7 @@ class MapFollow:
         ``following.wanted`` may have changed while the program was asked: what counts is the map
         wanted now, and that a map of ours is in force only under its own id.
         """
-        following.seen = seen
+        following.seen, following.restarts = seen, seen.way is MapWay.RESTART
         wanted, pes = following.wanted, len(seen.map)
         if seen.holds(wanted) and not _misplaced(following.job, seen):
             self._say(following, up=True, applied=True)
@@ -315,7 +318,8 @@ class MapFollow:
         job, before = following.job, following.job.placement
         message = _readable(message)
         if not up:
-            following.seen = following.order = following.due_s = None
+            following.seen = following.due_s = None
+            following.order = following.order if following.restarts else None
         elif following.due_s is None:
             following.due_s = _now_s() + self._pace.first_map
         job.placement = self._placement(following, up=up, applied=applied, message=message)
@@ -425,6 +429,11 @@ def _misplaced(job: Job, seen: Seen) -> str:
             own = pe // each + 1
             return f"PE {pe} is on node {node} of the job, not on {own}: start it with +p{job.pes}"
     return ""
+
+
+def _counted(seen: Seen | None) -> bool:
+    """Whether where the objects are is known as far as it ever will be."""
+    return seen is None or seen.objects is None or any(seen.objects)
 
 
 def _readable(text: str) -> str:

@@ -10,7 +10,7 @@ import click
 from wattfold.coordinator.cli.jobs.job_sheet import job_sheet
 from wattfold.coordinator.cli.jobs.job_tables import owner, queue_table, waits
 from wattfold.coordinator.cli.shared.errors import NotFoundError
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -15,7 +15,7 @@ from wattfold.coordinator.cli.jobs.mode_choice import choose_mode
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, exit_code_of
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import (
     DURATION_NS,
     MEMORY_BYTES,

@@ -25,7 +25,7 @@ from wattfold.coordinator.cli.profiles.probing import (
 from wattfold.coordinator.cli.profiles.profile_tables import misfit, parameter_sheet, point_table
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import POWERS_UW, SIZES
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb

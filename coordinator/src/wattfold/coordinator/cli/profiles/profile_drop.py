@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -15,7 +15,7 @@ from wattfold.coordinator.cli.profiles.profile import program_of
 from wattfold.coordinator.cli.profiles.profile_tables import epoch_tables
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import NAMES, POWERS_UW, SIZES
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import common_pb2 as common

@@ -17,7 +17,7 @@ from wattfold.coordinator.cli.profiles.profile_tables import (
 from wattfold.coordinator.cli.shared import certificates
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.errors import NotFoundError
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table, right
 from wattfold.v1 import coordinator_pb2 as pb

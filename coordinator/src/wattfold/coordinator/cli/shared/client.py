@@ -13,7 +13,12 @@ from typing import Any
 
 import grpc
 
-from wattfold.coordinator.cli.shared.errors import BadRequestError, from_status
+from wattfold.coordinator.cli.shared.errors import (
+    BadRequestError,
+    CliError,
+    NotFoundError,
+    UnreachableError,
+)
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
 
@@ -27,6 +32,15 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
+
+_REFUSALS = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.ABORTED,
+}
 
 
 class CoordinatorClient:
@@ -236,7 +250,7 @@ class CoordinatorClient:
             raise self._failure(error) from error
 
     def _failure(self, error: Any) -> Exception:
-        return from_status(
+        return _from_status(
             error.code(), error.details() or "", address=self.address, timeout_s=self._timeout_s
         )
 
@@ -251,3 +265,35 @@ def read_token(path: Path) -> str:
     if not token or not token.isascii() or not token.isprintable():
         raise BadRequestError(f"no token in {path}: its first line must be printable ASCII text")
     return token
+
+
+def _from_status(code: grpc.StatusCode, details: str, address: str, timeout_s: float) -> CliError:
+    """The failure a gRPC status stands for, worded for people."""
+    text = " ".join(details.split())
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return UnreachableError(
+            f"no coordinator at {address}; start one with `wattfold-coordinator`, "
+            "or name another with --coordinator ADDRESS"
+        )
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return UnreachableError(
+            f"the coordinator at {address} did not answer within {timeout_s:g} s; try again, "
+            "or look at its log"
+        )
+    if code is grpc.StatusCode.NOT_FOUND:
+        return NotFoundError(text or "not found")
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return CliError(
+            f"the coordinator at {address} wants a token ({text or 'none was sent'}); "
+            "name its file with --token-file FILE or WATTFOLD_TOKEN_FILE"
+        )
+    if code is grpc.StatusCode.PERMISSION_DENIED:
+        return CliError(f"not permitted: {text or 'no reason given'}")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return CliError(
+            f"the coordinator at {address} does not know this request; "
+            "it is older than this command, update it"
+        )
+    if code in _REFUSALS:
+        return CliError(text or f"refused ({code.name})")
+    return CliError(f"the coordinator at {address} failed: {text or 'no reason'} ({code.name})")

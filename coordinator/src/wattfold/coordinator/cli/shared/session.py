@@ -10,13 +10,15 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from rich.console import Console, RenderableType
 
 from wattfold.coordinator.cli.shared import json_output
-from wattfold.coordinator.cli.shared.client import CoordinatorClient, read_token
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +44,9 @@ class Session:
 
     def connect(self) -> CoordinatorClient:
         """A client with the token of the session, if it has one."""
+        # gRPC takes its time to load, and commands without a coordinator do without.
+        from wattfold.coordinator.cli.shared.client import CoordinatorClient, read_token
+
         token = read_token(self._token_file) if self._token_file else None
         return CoordinatorClient(self.address, token)
 

@@ -40,7 +40,7 @@ from wattfold.coordinator.cli.simulation.simulate_unused import (
     refuse_unused_jobs,
 )
 from wattfold.coordinator.cli.simulation.training_options import prices_of
-from wattfold.coordinator.cli.workloads.workload_describe import odd_row_table
+from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,

@@ -31,7 +31,7 @@ from wattfold.coordinator.cli.simulation.simulate_options import (
 from wattfold.coordinator.cli.simulation.simulate_outcome import Finished, Stopped
 from wattfold.coordinator.cli.simulation.simulate_run import run_cases
 from wattfold.coordinator.cli.simulation.simulate_unused import refuse_unused
-from wattfold.coordinator.cli.workloads.workload_describe import odd_row_table
+from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,

@@ -24,7 +24,6 @@ from wattfold.coordinator.cli.workloads.workload_options import policy_of
 from wattfold.coordinator.models.forecast import USER
 from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.machine_file import read_machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.progress import Preemption
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
@@ -171,6 +170,8 @@ def preemption_of(options: dict[str, Any]) -> Preemption | None:
 def machine_of(options: dict[str, Any]) -> Machine | NodeMachine:
     """The machine that the options describe. Raises BadRequestError and ValueError."""
     if options.get("machine_file") is not None:
+        from wattfold.coordinator.simulation.pool.machine_file import read_machine
+
         return read_machine(options["machine_file"])
     if options["nodes"] is None:
         raise BadRequestError("name the machine: either --nodes COUNT or --machine FILE")

@@ -118,6 +118,8 @@ def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
 
 def responses_of(record: RunRecord) -> list[dict[str, float | None]]:
     """How each lowered budget of a run was answered; empty for a pool, where it is at once."""
+    if type(record) is RunRecord:
+        return []  # Of a pool: all that messages need takes its time to load.
     from wattfold.coordinator.simulation.cluster.record import ClusterRecord
 
     if not isinstance(record, ClusterRecord):

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import Parsed, parse_duration_ns
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table

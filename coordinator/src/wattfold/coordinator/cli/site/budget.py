@@ -12,7 +12,7 @@ from rich.text import Text
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.address import checked_address, default_address
 from wattfold.coordinator.cli.shared.errors import CliError
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW, TIME_S
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.json_output import as_dict
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table, right
 from wattfold.v1 import coordinator_pb2 as pb

@@ -15,7 +15,8 @@ from rich.live import Live
 
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import UnreachableError
-from wattfold.coordinator.cli.shared.json_output import as_dict, dumps_line
+from wattfold.coordinator.cli.shared.json_output import dumps_line
+from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.site.watch_feed import (

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.workloads.workload_describe import odd_row_counts, odd_row_table
+from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts, odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     INTEGERS,
     LOG_FILE,

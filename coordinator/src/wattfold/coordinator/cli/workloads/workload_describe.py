@@ -16,11 +16,11 @@ from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
     add_row,
     field_table,
-    flexible,
     left,
     plain_table,
     right,
 )
+from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts, odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,
@@ -31,9 +31,6 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 from wattfold.coordinator.simulation.workloads.header import printable
 from wattfold.coordinator.simulation.workloads.log_reader import read_log
 from wattfold.coordinator.simulation.workloads.odd_rows import (
-    MEANINGS,
-    OddRowReport,
-    Outcome,
     Rule,
     Treatment,
 )
@@ -46,8 +43,6 @@ from wattfold.coordinator.simulation.workloads.summary import (
 )
 from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
 
-_LINES_SHOWN = 3
-_LINES_IN_JSON = 10
 _BAR_WIDTH = 40
 
 
@@ -97,33 +92,6 @@ def describe(
         session.print(odd_row_table(read.report))
     else:
         click.echo("No odd rows.")
-
-
-def odd_row_table(report: OddRowReport) -> Table:
-    """One line a rule that found something."""
-    table = plain_table(
-        left("ODD ROWS"),
-        right("FOUND"),
-        right("REPAIRED"),
-        right("DROPPED"),
-        right("KEPT"),
-        left("LINES"),
-        flexible("MEANING"),
-    )
-    for rule in Rule:
-        lines = report.lines(rule)
-        if not lines:
-            continue
-        more = ", ..." if len(lines) > _LINES_SHOWN else ""
-        add_row(
-            table,
-            rule.value,
-            str(len(lines)),
-            *(str(report.count(rule, outcome)) for outcome in Outcome),
-            ", ".join(str(line) for line in lines[:_LINES_SHOWN]) + more,
-            MEANINGS[rule][0],
-        )
-    return table
 
 
 def _fields(file: Path, summary: Summary, read: ReadLog) -> Table:
@@ -222,19 +190,3 @@ def _document(file: Path, summary: Summary, read: ReadLog) -> dict[str, Any]:
         "quantiles": list(QUANTILES),
         "odd_rows": odd_row_counts(report),
     }
-
-
-def odd_row_counts(report: OddRowReport) -> list[dict[str, Any]]:
-    """Counts and first lines of every rule that found something, for JSON."""
-    return [
-        {
-            "rule": rule.value,
-            "found": len(lines),
-            **{outcome.value: report.count(rule, outcome) for outcome in Outcome},
-            "first_lines": lines[:_LINES_IN_JSON],
-            "meaning": MEANINGS[rule][0],
-            "repair": MEANINGS[rule][1],
-        }
-        for rule in Rule
-        if (lines := report.lines(rule))
-    ]

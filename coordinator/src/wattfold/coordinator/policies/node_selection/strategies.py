@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from wattfold.coordinator.policies.node_selection.any_free import AnySelector
-from wattfold.coordinator.policies.node_selection.compact import CompactSelector
-from wattfold.coordinator.policies.node_selection.cuboid import CuboidSelector
 from wattfold.coordinator.policies.node_selection.first import FirstSelector
 from wattfold.coordinator.policies.node_selection.selector import NodeSelector, Strategy
 
@@ -23,6 +21,10 @@ def node_selector(strategy: Strategy, nodes: int, sides: tuple[int, ...] = ()) -
         case Strategy.FIRST:
             return FirstSelector(nodes)
         case Strategy.COMPACT:
+            from wattfold.coordinator.policies.node_selection.compact import CompactSelector
+
             return CompactSelector(nodes)
         case Strategy.CUBOID:
+            from wattfold.coordinator.policies.node_selection.cuboid import CuboidSelector
+
             return CuboidSelector(sides, nodes)

@@ -30,7 +30,6 @@ import numpy as np
 from wattfold.coordinator.policies.node_parts import AnyScheduler
 from wattfold.coordinator.policies.scheduler import DramScheduler
 from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.by_node import NodeHoldings, check_by_node
 from wattfold.coordinator.simulation.pool.counted import CountedHoldings, check_counted
 from wattfold.coordinator.simulation.pool.errors import SimulationError
 from wattfold.coordinator.simulation.pool.holdings import Holdings, Nodes
@@ -46,6 +45,15 @@ from wattfold.coordinator.simulation.pool.told_starts import told_column
 __all__ = ["PoolSimulation", "SimulationError", "Turn", "simulate"]
 
 NEVER = 1 << 62
+SERIES = (
+    "time_ns",
+    "queued",
+    "running",
+    "nodes_busy",
+    "committed_uw",
+    "drawn_uw",
+    "budget_uw",
+)
 INSTANTS_A_TURN = 2048
 """At most so many between two looks at a wish to stop,"""
 SOLVED_A_TURN = 8
@@ -97,6 +105,9 @@ class PoolSimulation:
                     f"restarts are charged where whole like nodes are counted: not under "
                     f"{scheduler.name} here"
                 )
+            # Counted pools do without all that knows of parts of nodes.
+            from wattfold.coordinator.simulation.pool.by_node import NodeHoldings, check_by_node
+
             check_by_node(table, machine, budget)
             self._holdings = NodeHoldings(
                 table,
@@ -130,7 +141,7 @@ class PoolSimulation:
         self._submit_ns: list[int] = [*table.submit_ns.tolist(), NEVER]
         self._next = 0
         self._start_ns = self._submit_ns[0] if len(table) else 0
-        self._steps = steps_of(budget, machine, self._start_ns)
+        self._steps = [*steps_of(budget, machine, self._start_ns), (NEVER, 0)]
         self._step = 0
         self._budget_uw = self._steps[0][1]
         self._now_ns = self._start_ns
@@ -143,7 +154,8 @@ class PoolSimulation:
         self._timed = table.waits is not None or table.training is not None
         """Whether its measures tell times of decisions: the clocks take as long as EASY does."""
         self._wall_s = 0.0
-        self._series = tuple(array("q") for _ in range(7))
+        self._series = array("q")
+        """Entries one after the other: each has a number for every name of `SERIES`."""
         self._empty_uw = array("q") if table.training is not None else None
         known: Any = self._holdings.jobs
         self.scheduler.attach(known)
@@ -206,18 +218,19 @@ class PoolSimulation:
 
     def _turn(self) -> bool:
         """Some instants. Whether there is more to come."""
-        running, submit_ns = self._running, self._submit_ns
-        for _ in range(INSTANTS_A_TURN if self.scheduler.each_event else SOLVED_A_TURN):
+        running, submit_ns, scheduler = self._running, self._submit_ns, self.scheduler
+        jobs, steps = len(self.table), self._steps
+        for _ in range(INSTANTS_A_TURN if scheduler.each_event else SOLVED_A_TURN):
             now_ns = submit_ns[self._next]
             end_ns = running.next_end_ns()
             if end_ns is not None and end_ns < now_ns:
                 now_ns = end_ns
-            if self._step < len(self._steps) and self._steps[self._step][0] < now_ns:
-                now_ns = self._steps[self._step][0]
-            revisit_ns = self.scheduler.revisit_ns
+            if steps[self._step][0] < now_ns:
+                now_ns = steps[self._step][0]
+            revisit_ns = scheduler.revisit_ns
             if self._now_ns < revisit_ns < now_ns:
                 now_ns = revisit_ns
-            if now_ns == NEVER or self.finished:
+            if now_ns == NEVER or self.ended == jobs:
                 return False
             self._pass_time(now_ns)
             self._instant(now_ns, revisits=revisit_ns == now_ns)
@@ -236,30 +249,38 @@ class PoolSimulation:
     def _instant(self, now_ns: int, *, revisits: bool) -> None:
         """``revisits``: its scheduler has asked to be asked now, and still may."""
         scheduler, running, submit_ns = self.scheduler, self._running, self._submit_ns
+        steps, ends = self._steps, running.ends
         each = scheduler.each_event
-        while self._step < len(self._steps) and self._steps[self._step][0] <= now_ns:
-            self._budget_uw = self._steps[self._step][1]
+        decide, asked = self._decided if self._timed else scheduler.decide, 0
+        while steps[self._step][0] <= now_ns:
+            self._budget_uw = steps[self._step][1]
             self._step += 1
             self.events += 1
             self._holdings.pass_windows(now_ns)
             scheduler.site(self._holdings.site(self._budget_uw - self._idle_uw))
             if self._holdings.requeued:
                 self._tell_requeued(now_ns)
-            if each and (decisions := self._decided(now_ns)):
+            asked += each
+            if each and (decisions := decide(now_ns)):
                 self._apply(decisions, now_ns)
         while submit_ns[self._next] == now_ns:
             scheduler.submit(self._next, now_ns)
             self._next += 1
             self.events += 1
-            if each and (decisions := self._decided(now_ns)):
+            asked += each
+            if each and (decisions := decide(now_ns)):
                 self._apply(decisions, now_ns)
-        while (job := running.pop_ended(now_ns)) is not None:
+        # In most instants nobody ends, which the first entry tells, though it may be void.
+        while ends and ends[0][0] <= now_ns and (job := running.pop_ended(now_ns)) is not None:
             self._ended(job, now_ns)
-            if each and (decisions := self._decided(now_ns)):
+            asked += each
+            if each and (decisions := decide(now_ns)):
                 self._apply(decisions, now_ns)
         if not each or (revisits and scheduler.revisit_ns == now_ns):
-            while self._apply(self._decided(now_ns), now_ns) and not each:
-                pass
+            asked += 1
+            while self._apply(decide(now_ns), now_ns) and not each:
+                asked += 1
+        self._decisions += asked
         self._holdings.settle()
         self._settle(now_ns)
 
@@ -272,10 +293,7 @@ class PoolSimulation:
             self.on_end(self, job)
 
     def _decided(self, now_ns: int) -> Sequence[Any]:
-        """What the scheduler decides, and how long that took, where that is of interest."""
-        self._decisions += 1
-        if not self._timed:
-            return self.scheduler.decide(now_ns)
+        """What the scheduler decides, and how long that took."""
         began_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
         decisions = self.scheduler.decide(now_ns)
         took_ns = perf_counter_ns() - began_ns
@@ -324,22 +342,17 @@ class PoolSimulation:
             peaks[0] = committed_uw
         if drawn_uw > peaks[1]:
             peaks[1] = drawn_uw
-        times, queued, active, busy, committed, drawn, budget = self._series
-        times.append(now_ns)
-        active_jobs = len(running.jobs)
-        queued.append(self._next - self.ended - active_jobs)
-        active.append(active_jobs)
-        busy.append(running.nodes)
-        committed.append(committed_uw)
-        drawn.append(drawn_uw)
-        budget.append(self._budget_uw)
+        active = len(running.jobs)
+        queued = self._next - self.ended - active
+        entry = (now_ns, queued, active, running.nodes, committed_uw, drawn_uw, self._budget_uw)
+        self._series.extend(entry)
         if self._empty_uw is not None:
             self._empty_uw.append(holdings.unused_uw)
 
     def record(self) -> RunRecord:
         """What the run left behind; for one that was stopped, what it has so far."""
-        names = ("time_ns", "queued", "running", "nodes_busy", "committed_uw", "drawn_uw")
-        series = dict(zip((*names, "budget_uw"), map(whole_numbers, self._series), strict=True))
+        columns = whole_numbers(self._series).reshape(-1, len(SERIES)).T
+        series = {name: column.copy() for name, column in zip(SERIES, columns, strict=True)}
         return RunRecord(
             policy=self.scheduler.name,
             seed=self.seed,

@@ -9,6 +9,9 @@ from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.progress import Progress
 from wattfold.coordinator.simulation.pool.run_times import RunTimeModel, RunTimes
 
+_REST = Ask(0, 0, 1.0, 0)[4:]
+"""What a job asks for that asks for no more than a size."""
+
 
 class TableJobs(Jobs):
     """Jobs by their position in the table.
@@ -45,7 +48,8 @@ class TableJobs(Jobs):
             self._submit_ns[job],
         )
         if self._plain:
-            return Ask(*asked)  # Of most workloads; named fields cost as much again.
+            # Of most workloads, and asked for once a job: not through a call with defaults.
+            return tuple.__new__(Ask, asked + _REST)
         return Ask(
             *asked,
             resizable=self._malleable[job],
@@ -73,6 +77,8 @@ class TableJobs(Jobs):
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
         """For the logged run; at another size and cap it grows with the run."""
+        if self._times is None and not self._foretold:
+            return self._estimate_ns[job]
         foretold_ns = self._foretold.get(job)
         estimate_ns = self._estimate_ns[job] if foretold_ns is None else foretold_ns
         if self._times is None:

@@ -11,7 +11,6 @@ from wattfold.coordinator.simulation.pool.engine import PoolSimulation
 from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, job_table
 from wattfold.coordinator.simulation.pool.machine import Machine
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
-from wattfold.coordinator.simulation.pool.training_table import training_table
 from wattfold.coordinator.simulation.runs.case import SimulationCase, WorkloadSource
 from wattfold.coordinator.simulation.runs.schedulers import counts, machine_of, scheduler_of
 from wattfold.coordinator.simulation.workloads import selection
@@ -29,10 +28,6 @@ from wattfold.coordinator.simulation.workloads.odd_rows import (
     Treatment,
 )
 from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
-from wattfold.coordinator.simulation.workloads.training_files import (
-    read_epoch_times,
-    read_training_jobs,
-)
 from wattfold.coordinator.simulation.workloads.workload import Ints, Workload
 
 WHOLE_NODES = JobRequest()
@@ -147,6 +142,12 @@ def _training_jobs(source: WorkloadSource, path: Path, machine: Machine | NodeMa
     """Raises LogError for files, ValueError for jobs that no node can run."""
     if source.epoch_times is None or not isinstance(machine, NodeMachine):
         raise ValueError("training jobs need a table of epoch times, and nodes with GPUs")
+    from wattfold.coordinator.simulation.pool.training_table import training_table
+    from wattfold.coordinator.simulation.workloads.training_files import (
+        read_epoch_times,
+        read_training_jobs,
+    )
+
     return training_table(read_training_jobs(path), read_epoch_times(source.epoch_times), machine)
 
 

@@ -18,9 +18,7 @@ from wattfold.coordinator.policies.node_parts import AnyScheduler
 from wattfold.coordinator.simulation.pool.foretelling import ForetellingScheduler, Replans
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
 from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
-from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler, uniform_cap_uw
 from wattfold.coordinator.simulation.runs.case import SimulationCase
 
 
@@ -88,6 +86,11 @@ def _passes(values: Values) -> Passes:
 
 def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
     machine = case.counted
+    from wattfold.coordinator.simulation.pool.uniform_scheduler import (
+        UniformScheduler,
+        uniform_cap_uw,
+    )
+
     _check_sizes(case, table, uniform_cap_uw(machine, machine.nodes, _spare_uw(case)))
     return UniformScheduler(
         machine,
@@ -206,6 +209,9 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
             f"{machine.floors_uw / 1e6:g} W that {machine.nodes} nodes are charged at their "
             f"floors, as {choice.name} sees them"
         )
+    # Counted pools do without all that names nodes.
+    from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
+
     policy = choice.entry.service(choice.values())
     restart_ns = case.preemption.restart_ns if case.preemption is not None else 0
     return NamedPolicyScheduler(

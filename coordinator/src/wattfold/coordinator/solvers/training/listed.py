@@ -86,8 +86,9 @@ class _Made:
     def _cost_eur(self, job: int, option: int, ends_s: float) -> float:
         """Its energy, what else it counts with, and the tardiness of an end at that time."""
         options, weight = self._problem.options, float(self._problem.jobs.weight[job])
-        now_s = max(float(options.time_s[option]) - self._due_s[job], 0.0)
-        late_s = max(ends_s - self._due_s[job], 0.0)
+        due_s = float(self._due_s[job])
+        now_s = max(float(options.time_s[option]) - due_s, 0.0)
+        late_s = max(ends_s - due_s, 0.0)
         own = float(options.cost_eur[option] + options.own_eur[option])
         return own + weight * (late_s - now_s)
 

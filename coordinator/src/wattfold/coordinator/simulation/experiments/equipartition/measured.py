@@ -7,14 +7,17 @@ jobs that share processors (Figures 4 and 5). `demo.charm_trials` does it here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
 _CONVERTER = make_converter()
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +130,8 @@ class Measured:
     sharing: Sharing
 
 
-def store(measured: Measured, path: Path) -> None:
-    """Writes it. Raises OSError."""
+def store(measured: Any, path: Path) -> None:
+    """Writes it, or a part of it. Raises OSError."""
     text = _CONVERTER.dumps(measured, indent=1) + "\n"
     beside = path.with_suffix(".part")
     beside.write_text(text, encoding="utf-8")
@@ -137,12 +140,24 @@ def store(measured: Measured, path: Path) -> None:
 
 def load(path: Path) -> Measured:
     """Reads what `store` has written. Raises OSError, ValueError for another file."""
+    return _load(path, Measured)
+
+
+def measured_once(path: Path, kind: type[T], measure: Callable[[], T]) -> T:
+    """What a file holds; measured and stored there if there is none. Raises OSError, ValueError."""
+    if path.is_file():
+        return _load(path, kind)
+    found = measure()
+    store(found, path)
+    return found
+
+
+def _load(path: Path, kind: type[T]) -> T:
     try:
-        found: Any = _CONVERTER.loads(path.read_text(encoding="utf-8"), Measured)
+        found: T = _CONVERTER.loads(path.read_text(encoding="utf-8"), kind)
     except (BaseValidationError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has no measurements of this version: {error}") from error
-    measured: Measured = found
-    return measured
+    return found
 
 
 def mean_between(series: Series, from_s: float, to_s: float) -> float:
