@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wattfold.coordinator.solvers.training import exact, passes
+from wattfold.coordinator.solvers.training import exact, greedy_loops, recreate_loops
 from wattfold.coordinator.solvers.training.building import Weighing
 from wattfold.coordinator.solvers.training.choice import Loops, compiled_loops
 from wattfold.coordinator.solvers.training.instances import Mix, drawn
@@ -25,7 +25,9 @@ from wattfold.coordinator.solvers.training.problem import (
     objective,
 )
 
-FULL = Loops(passes.constructed, passes.improved, lambda array: array.tolist(), fast=True)
+FULL = Loops(
+    greedy_loops.constructed, recreate_loops.improved, lambda array: array.tolist(), fast=True
+)
 """Python's loops with all the effort."""
 BY_NODE = Weighing(nodes=True, haste=0.001, worst_case=False)
 """Energy as it is paid: as the policy has it by default."""

@@ -25,12 +25,13 @@ def start_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
 
     def start(**settings: object) -> LiveSite:
         folder = tmp_path_factory.mktemp("site")
-        site = LiveSite(site_plan(**settings), folder / "logs")  # type: ignore[arg-type]
+        site = LiveSite(site_plan(**settings), folder / "logs").__enter__()  # type: ignore[arg-type]
         started.append(site)
-        return site.__enter__()
+        return site
 
     yield start
     for site in started:
         site.stop()
+    for site in started:
         site.check_record()
         assert not site.processes()

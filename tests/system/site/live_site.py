@@ -157,8 +157,13 @@ class LiveSite(Site):
     def __enter__(self) -> LiveSite:
         self.work.mkdir(parents=True)
         super().__enter__()
-        self.client = CoordinatorClient(self.address)
-        wait_until("all nodes up", lambda: all(map(_up, self.client.list_nodes().nodes)))
+        try:
+            self.client = CoordinatorClient(self.address)
+            wait_until("all nodes up", lambda: all(map(_up, self.client.list_nodes().nodes)))
+        except BaseException:
+            # Nobody leaves what was not entered.
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:

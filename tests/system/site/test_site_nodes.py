@@ -118,3 +118,8 @@ def test_nodes_come_and_go_by_reload(site: LiveSite) -> None:
     assert "reload_needs_restart setting=lease_s" in log.read_text()
     reload(both)
     wait_until("n1 back", lambda: site.node(1).state == pb.NODE_STATE_UP)
+    policy = both.replace("[parm]\n", "[parm]\nlevels = 5\n")
+    assert policy != both
+    reload(policy)
+    wait_until("taken over", lambda: "policy_settings_taken_over" in log.read_text())
+    assert "setting=policy" not in log.read_text()

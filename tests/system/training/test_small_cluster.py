@@ -37,7 +37,7 @@ def test_the_cluster_is_profiled_and_run_and_compared(tmp_path: Path) -> None:
     assert watts["armida-07", 1] < watts["armida-06", 1] < watts["armida-06", 2]
     assert run.energy_j > 0
     told = json.loads(done.stdout)
-    (section,) = (one for one in told["sections"] if one["name"] == "cluster")
+    (section,) = (one for one in told["experiments"] if one["name"] == "cluster")
     assert section["emulated"]
     assert section["cost_predicted_eur"] > 0
     assert "EMULATED" in (out / "report.md").read_text()

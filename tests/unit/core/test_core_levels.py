@@ -14,7 +14,7 @@ from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
-from wattfold.coordinator.core.job import Assignment, Job, JobSpec
+from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobSpec
 from wattfold.coordinator.core.levels import PLAIN, Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
@@ -36,7 +36,8 @@ def zone(name: str, kind: ZoneKind, least_w: int, most_w: int) -> Zone:
 
 
 def full(name: str = "n0") -> NodeSpec:
-    """10 W base, a package of 10..50 W, DRAM of 8..24 W that stands at 18, a GPU of 20..70 W."""
+    """10 W base, a package of 10..50 W, DRAM of 8..24 W that stands at 18, a GPU of 20..70 W that
+    stands at 20."""
     zones = (
         package(),
         zone("dram-0", ZoneKind.DRAM, 8, 24),
@@ -46,10 +47,13 @@ def full(name: str = "n0") -> NodeSpec:
 
 
 def levelled(one: Assignment, dram_w: float = 0, gpu_w: float = 0) -> Assignment:
-    gpus = (GPU,) if gpu_w else ()
-    shares = tuple(replace(share, gpus=gpus) for share in one.shares)
     levels = Levels(dram_uw=round(dram_w * W), gpu_uw=round(gpu_w * W))
-    return replace(one, shares=shares, levels=levels)
+    return replace(owning(one) if gpu_w else one, levels=levels)
+
+
+def owning(one: Assignment) -> Assignment:
+    """The same with the GPU of its nodes."""
+    return replace(one, shares=tuple(replace(share, gpus=(GPU,)) for share in one.shares))
 
 
 def targets_w(*assignments: Assignment) -> dict[str, float]:
@@ -59,15 +63,36 @@ def targets_w(*assignments: Assignment) -> dict[str, float]:
 
 def test_a_plain_job_leaves_other_zones_as_they_stand() -> None:
     plain = on("a", "n0:0-3", cap_w=33)
-    assert targets_w(plain) == {"package": 33, "dram": 18, "gpu": 70}
+    assert targets_w(plain) == {"package": 33, "dram": 18, "gpu": 20}
     assert assigned_uw(plain, [full()], DRAM_W * W) == 23 * W
+
+
+def test_an_idle_node_is_charged_the_floors_of_its_gpus() -> None:
+    assert targets_w() == {"package": 10, "dram": 18, "gpu": 20}
+    assert fixed_uw(full(), DRAM_W * W) == (10 + 10 + 18 + 20) * W
+
+
+def test_a_job_with_a_gpu_is_charged_from_its_floor_to_its_level_or_its_greatest() -> None:
+    plain = owning(on("a", "n0:0-3", cap_w=33))
+    assert targets_w(plain) == {"package": 33, "dram": 18, "gpu": 70}
+    assert assigned_uw(plain, [full()], DRAM_W * W) == (23 + 50) * W
+    low = levelled(on("a", "n0:0-3", cap_w=33), gpu_w=45)
+    assert targets_w(low) == {"package": 33, "dram": 18, "gpu": 45}
+    assert assigned_uw(low, [full()], DRAM_W * W) == (23 + 25) * W
+    least = levelled(on("a", "n0:0-3", cap_w=33), gpu_w=20)
+    assert assigned_uw(least, [full()], DRAM_W * W) == 23 * W
+
+
+def test_what_dram_saves_pays_for_no_gpu() -> None:
+    job = levelled(on("a", "n0:0-3", cap_w=15), dram_w=8, gpu_w=45)
+    assert assigned_uw(job, [full()], DRAM_W * W) == 25 * W
 
 
 def test_a_job_on_the_whole_node_has_its_levels() -> None:
     job = levelled(on("a", "n0:0-3", cap_w=33), dram_w=12.5, gpu_w=40)
     assert targets_w(job) == {"package": 33, "dram": 12.5, "gpu": 40}
     more = levelled(on("a", "n0:0-3", cap_w=33), dram_w=20)
-    assert targets_w(more) == {"package": 33, "dram": 20, "gpu": 70}
+    assert targets_w(more) == {"package": 33, "dram": 20, "gpu": 20}
     assert assigned_uw(more, [full()], DRAM_W * W) == (23 + 2) * W
 
 
@@ -82,7 +107,7 @@ def test_a_job_on_some_cores_moves_dram_by_its_share() -> None:
 def test_levels_are_clipped_to_what_the_zones_hold() -> None:
     high = levelled(on("a", "n0:0-3"), dram_w=99, gpu_w=99)
     assert targets_w(high) == {"package": 50, "dram": 24, "gpu": 70}
-    assert assigned_uw(high, [full()], DRAM_W * W) == (40 + 6) * W
+    assert assigned_uw(high, [full()], DRAM_W * W) == (40 + 6 + 50) * W
     low = levelled(on("a", "n0:0-3"), dram_w=1, gpu_w=1)
     assert targets_w(low) == {"package": 50, "dram": 8, "gpu": 20}
 
@@ -100,6 +125,10 @@ def test_zones_without_a_cap_have_no_level() -> None:
     job = levelled(on("a", "n0:0-3", cap_w=33), dram_w=12, gpu_w=40)
     assert zone_targets(bare, [job], 0) == {"package-0": 33 * W}
     assert assigned_uw(job, [bare]) == 23 * W
+
+
+def caps_sent(actions: list[act.Action]) -> list[act.SetCaps]:
+    return [action for action in actions if isinstance(action, act.SetCaps)]
 
 
 class Levelled(Stage):
@@ -123,18 +152,19 @@ class Levelled(Stage):
 
     def obey(self, actions: list[act.Action]) -> None:
         """Answers every order about caps as it asks, and those that follow."""
-        for action in actions:
-            if isinstance(action, act.SetCaps):
-                node = self.core.state.nodes[action.node_id]
-                caps = tuple(
-                    reports.ZoneReading(zone=name, cap_uw=cap) for name, cap in action.caps
-                )
-                request_id = node.caps_request
-                self.obey(
-                    self.send(
-                        reports.CapsAnswered(node_id=node.node_id, request_id=request_id, caps=caps)
-                    )
-                )
+        for action in caps_sent(actions):
+            self.obey(self.answered(action))
+
+    def answered(self, action: act.SetCaps, settles_s: int = 0) -> list[act.Action]:
+        """An order about caps is answered as asked; what was above may be drawn for a while."""
+        caps = tuple(
+            reports.ZoneReading(zone=name, cap_uw=cap, settles_in_ns=settles_s * 10**9)
+            for name, cap in action.caps
+        )
+        request_id = self.core.state.nodes[action.node_id].caps_request
+        return self.send(
+            reports.CapsAnswered(node_id=action.node_id, request_id=request_id, caps=caps)
+        )
 
     def held_w(self, name: str = "n0") -> dict[str, float]:
         zones = self.core.state.ledger.accounts[NodeId(name)].zones
@@ -159,14 +189,86 @@ class Levelled(Stage):
 def test_every_zone_is_told_its_own_cap_and_stands_again_after_the_job() -> None:
     stage = Levelled()
     stage.full_up("n0")
-    assert stage.held_w() == {"package": 10, "dram": 18, "gpu": 70}
+    assert stage.held_w() == {"package": 10, "dram": 18, "gpu": 20}
     job = levelled(on("a", "n0:0-3", cap_w=40), dram_w=11, gpu_w=55)
     stage.start_job(job, job_spec(gpus=1))
     assert stage.held_w() == {"package": 40, "dram": 11, "gpu": 55}
     assert stage.charge_w("n0") == 10 + 40 + 11 + 55
     stage.obey(stage.process_ended("n0", "a"))
     stage.settle()
-    assert stage.held_w() == {"package": 10, "dram": 18, "gpu": 70}
+    assert stage.held_w() == {"package": 10, "dram": 18, "gpu": 20}
+
+
+def test_a_gpu_goes_up_only_into_watts_that_another_one_has_left() -> None:
+    """One ends, another begins: their sum is never above the budget, nor are the caps sent."""
+    idle_w = 2 * fixed_uw(full(), DRAM_W * W) / W
+    stage = Levelled(idle_w + 50)
+    stage.full_up("n0", "n1")
+    stage.start_job(owning(on("a", "n0:0-3", cap_w=10)), job_spec(gpus=1))
+    assert stage.held_w("n0") == {"package": 10, "dram": 18, "gpu": 70}
+    assert stage.committed_w == idle_w + 50
+    stage.submit("b", job_spec(gpus=1))
+    stage.need_plan()
+    waits = owning(on("b", "n1:0-3", cap_w=10))
+    stage.plan(stage.job("a").target, waits)
+    said = "needs 50.00 W above the floors, 0.00 W are left"
+    assert stage.job("b").reason == f"left out of the last plan: {said}"
+    lowered = caps_sent(stage.process_ended("n0", "a"))
+    assert [(one.node_id, one.caps) for one in lowered] == [("n0", (("gpu-1a", 20 * W),))]
+    stage.need_plan()
+    assert not caps_sent(stage.plan(waits))
+    # The order to lower the one is on its way: it may still draw all of it.
+    assert not caps_sent(stage.launched("n1", "b"))
+    assert not caps_sent(stage.answered(lowered[0], settles_s=1))
+    (raised,) = caps_sent(stage.after(1))
+    assert (raised.node_id, raised.caps) == ("n1", (("gpu-1a", 70 * W),))
+    assert stage.committed_w == idle_w + 50
+    stage.obey([raised])
+    assert stage.held_w("n0") == {"package": 10, "dram": 18, "gpu": 20}
+    assert stage.held_w("n1") == {"package": 10, "dram": 18, "gpu": 70}
+    assert stage.committed_w == idle_w + 50
+
+
+def test_two_gpus_at_lower_levels_fit_where_one_fits_at_its_greatest() -> None:
+    idle_w = 2 * fixed_uw(full(), DRAM_W * W) / W
+    stage = Levelled(idle_w + 50)
+    stage.full_up("n0", "n1")
+    for job, node in (("a", "n0"), ("b", "n1")):
+        low = levelled(on(job, f"{node}:0-3", cap_w=10), gpu_w=45)
+        stage.start_job(low, job_spec(gpus=1))
+    assert [stage.held_w(node)["gpu"] for node in ("n0", "n1")] == [45, 45]
+    assert stage.committed_w == idle_w + 50
+
+
+def test_a_job_with_gpus_that_runs_now_may_make_room_for_one_that_waits() -> None:
+    for gpus, planned in ((0, False), (1, True)):
+        stage = Levelled()
+        stage.full_up("n0")
+        stage.submit("a", job_spec(gpus=gpus, kind=JobKind.RIGID))
+        stage.submit("b", job_spec())
+        stage.need_plan()
+        own = owning(on("a", "n0:0-3")) if gpus else on("a", "n0:0-3")
+        while stage.core.state.solving:
+            stage.plan(own)
+        solves = [a for a in stage.launched("n0", "a") if isinstance(a, act.Solve)]
+        assert bool(solves) is planned
+
+
+def test_a_lower_budget_takes_gpus_down_with_the_packages() -> None:
+    idle_w = fixed_uw(full(), DRAM_W * W) / W
+    stage = Levelled(idle_w + 90)
+    stage.full_up("n0")
+    stage.start_job(owning(on("a", "n0:0-3", cap_w=50)), job_spec(gpus=1))
+    assert stage.held_w() == {"package": 50, "dram": 18, "gpu": 70}
+    stage.obey(stage.budget(idle_w + 45, 30))
+    stage.settle()
+    assert stage.held_w() == {"package": 30, "dram": 18, "gpu": 45}
+    stage.obey(stage.budget(idle_w, 30))
+    stage.settle()
+    assert stage.held_w() == {"package": 10, "dram": 18, "gpu": 20}
+    stage.obey(stage.budget(idle_w + 90, 30))
+    stage.settle()
+    assert stage.held_w() == {"package": 50, "dram": 18, "gpu": 70}
 
 
 def test_a_change_of_a_level_alone_is_followed() -> None:
@@ -177,7 +279,7 @@ def test_a_change_of_a_level_alone_is_followed() -> None:
     stage.need_plan()
     stage.obey(stage.plan(levelled(on("a", "n0:0-3", cap_w=40), dram_w=22)))
     stage.settle()
-    assert stage.held_w() == {"package": 40, "dram": 22, "gpu": 70}
+    assert stage.held_w() == {"package": 40, "dram": 22, "gpu": 20}
 
 
 def test_levels_asked_for_hold_whatever_the_plan_says() -> None:
@@ -197,8 +299,8 @@ def test_a_plan_that_fits_with_its_levels_is_not_scaled() -> None:
     high = levelled(on("b", "n1:0-3", cap_w=30), dram_w=24)
     stage.start_job(low, job_spec())
     stage.start_job(high, job_spec())
-    assert stage.held_w("n0") == {"package": 40, "dram": 8, "gpu": 70}
-    assert stage.held_w("n1") == {"package": 30, "dram": 24, "gpu": 70}
+    assert stage.held_w("n0") == {"package": 40, "dram": 8, "gpu": 20}
+    assert stage.held_w("n1") == {"package": 30, "dram": 24, "gpu": 20}
     assert stage.committed_w == idle_w + 20 + 26
 
 
@@ -218,13 +320,13 @@ def test_a_lower_budget_takes_dram_back_to_its_standing_cap_at_most() -> None:
     stage = Levelled(idle_w + 46)
     stage.full_up("n0")
     stage.start_job(levelled(on("a", "n0:0-3", cap_w=50), dram_w=24), job_spec())
-    assert stage.held_w() == {"package": 50, "dram": 24, "gpu": 70}
+    assert stage.held_w() == {"package": 50, "dram": 24, "gpu": 20}
     stage.obey(stage.budget(idle_w + 23, 30))
     stage.settle()
-    assert stage.held_w() == {"package": 30, "dram": 21, "gpu": 70}
+    assert stage.held_w() == {"package": 30, "dram": 21, "gpu": 20}
     stage.obey(stage.budget(idle_w, 30))
     stage.settle()
-    assert stage.held_w() == {"package": 10, "dram": 18, "gpu": 70}
+    assert stage.held_w() == {"package": 10, "dram": 18, "gpu": 20}
 
 
 def test_a_job_of_a_journal_without_levels_has_none() -> None:

@@ -116,10 +116,10 @@ def test_predicted_powers_add_up_over_jobs_that_run_at_once(plan: Plan) -> None:
 
 
 def test_the_model_runs_where_few_wait_and_everywhere_if_asked(plan: Plan) -> None:
-    assert CP in plan.policies(PRESSED, TEST_1.name)
-    assert CP not in plan.policies(PRESSED, WINDOWS[-1].name)
+    assert CP in plan.policies(RAW)
+    assert CP not in plan.policies(PRESSED)
     everywhere = replace(plan, cp=True)
-    assert everywhere.policies(WEEK, "1") == POLICIES
+    assert everywhere.policies(WEEK) == POLICIES
     labels = {case.label for family in FAMILIES for case in plan.cases(family)}
     assert len(labels) == sum(len(plan.cases(family)) for family in FAMILIES)
 
@@ -166,7 +166,7 @@ def test_a_loss_is_named_and_sums_are_judged_by_the_better_baseline(plan: Plan) 
         ours = 90.0 if case.instance == lost else 50.0
         return {OURS: ours, CP: 40.0, FIFO: 100.0, LOOK: 900.0}.get(case.policy, 80.0)
 
-    found = verdicts(plan, PRESSED, wqt)
+    found = verdicts(replace(plan, cp=True), PRESSED, wqt)
     assert found["pressed-wqt-each"] == (Verdict.NOT, f"lost: {lost}")
     assert found["pressed-wqt-sum"][0] is Verdict.DIRECTION
     assert found["pressed-nl-sum"][0] is Verdict.REPRODUCED
@@ -176,7 +176,10 @@ def test_a_loss_is_named_and_sums_are_judged_by_the_better_baseline(plan: Plan) 
 
 
 def test_what_is_never_worse_and_what_is_far_better_holds(plan: Plan) -> None:
-    found = verdicts(plan, PRESSED, lambda case: {OURS: 10.0, CP: 2000.0}.get(case.policy, 100.0))
+    modelled = replace(plan, cp=True)
+    found = verdicts(
+        modelled, PRESSED, lambda case: {OURS: 10.0, CP: 2000.0}.get(case.policy, 100.0)
+    )
     assert found["pressed-wqt-each"] == (Verdict.REPRODUCED, "on every one")
     assert {found[f"pressed-{name}-sum"][0] for name in ("wqt", "nl", "tr_s")} == {
         Verdict.REPRODUCED
@@ -198,7 +201,7 @@ def test_claims_without_their_cases_are_undecided(plan: Plan) -> None:
 
 
 def test_the_report_has_the_published_table_and_every_instance(plan: Plan, tmp_path: Path) -> None:
-    quick = replace(plan, quick=True)
+    quick = replace(plan, quick=True, cp=True)
     samples = samples_of(quick, PRESSED, lambda case: 12.5)
     evaluation = Evaluation(
         plan=quick,

@@ -19,10 +19,12 @@ from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.plan import Plan, Policy, Preemption, Snapshot, Waiting
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.energy_price import EnergyPrice
+from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training_cost import Tariff
 from wattfold.coordinator.policies.node_parts import Parts
+from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.simulation.pool import progress
-from wattfold.coordinator.simulation.pool.budget import Budget
+from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
 from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
@@ -39,8 +41,10 @@ PRICES = Prices(tariff=Tariff(price=EnergyPrice.constant(3.6)), late_eur_h=3600.
 RESTART = progress.Preemption(restart_ns=5 * S)
 
 
-def made(table: JobTable, *steps: Step, prices: Prices = PRICES) -> PoolSimulation:
-    return PoolSimulation(table, MACHINE, Told(*steps), FULL, preemption=RESTART, prices=prices)
+def made(
+    table: JobTable, *steps: Step, prices: Prices = PRICES, budget: Budget = FULL
+) -> PoolSimulation:
+    return PoolSimulation(table, MACHINE, Told(*steps), budget, preemption=RESTART, prices=prices)
 
 
 def run(table: JobTable, *steps: Step, prices: Prices = PRICES) -> RunRecord:
@@ -68,11 +72,9 @@ def test_energy_is_of_host_gpus_at_work_and_idle_ones_and_idle_nodes_are_told_ap
     assert costs.energy_eur == pytest.approx((30 + 20 + 250 + 40) * 100 / 1e6)
     assert costs.idle_eur == pytest.approx((30 + 2 * 40 + 30 + 10) * 100 / 1e6)
     assert record.energy_uj == pytest.approx((340 + 150) * 100 * W)
-    # The idle machine is charged the greatest limits of its GPUs.
-    assert record.series.committed_uw.tolist() == [
-        (3 * 30 + 4 * 250 + 70 + 20) * W,
-        (3 * 30 + 4 * 250 + 70) * W,
-    ]
+    # The idle machine is charged the least limits of its GPUs, a job from there to the greatest.
+    idle_uw = (3 * 30 + 4 * 100 + 60) * W
+    assert record.series.committed_uw.tolist() == [idle_uw + (20 + 150) * W, idle_uw]
 
 
 def test_energy_costs_what_it_costs_when_it_is_drawn_and_pue_comes_on_top() -> None:
@@ -127,10 +129,46 @@ def test_a_lower_limit_is_slower_and_draws_less_and_needs_no_restart() -> None:
     used_j = (30 + 20 + 250 + 40) * 20
     used_j += (30 + 20 + CURVE.draw_w(125) + 40) * 80 * CURVE.slowdown(125)
     assert metrics_of(record).energy_eur == pytest.approx(used_j / 1e6)
-    # It saves 125 W, of which 20 W pay for its own packages: nothing is for others.
-    assert record.series.committed_uw.tolist()[1] == (3 * 30 + 4 * 250 + 70) * W
+    # What it has less from then on is there for others.
+    idle_w = 3 * 30 + 4 * 100 + 60
+    committed_w = [idle_w + 20 + 150, idle_w + 20 + 25, idle_w]
+    assert [one / W for one in record.series.committed_uw.tolist()] == committed_w
     assert record.columns.attempts is not None
     assert record.columns.attempts.tolist() == [1]
+
+
+IDLE_W = 3 * 30 + 4 * 100 + 60
+
+
+def test_a_lower_budget_takes_gpus_down_with_the_packages_and_up_again() -> None:
+    steps = [
+        BudgetStep(at_ns=at_s * S, budget_uw=(IDLE_W + above_w) * W)
+        for at_s, above_w in ((0, 170), (20, 85), (40, 170))
+    ]
+    simulation = made(one(), (0, [Parts(0, [0], UNIT, CAP)]), budget=Budget(steps=tuple(steps)))
+    simulation.run()
+    record = simulation.record()
+    half_done = 20 + 20 / CURVE.slowdown(175)
+    assert ends(record) == [pytest.approx(40 + 100 - half_done)]
+    told_w = [IDLE_W + above_w for above_w in (170, 85, 170, 0)]
+    assert [one / W for one in record.series.committed_uw.tolist()] == told_w
+
+
+@pytest.mark.parametrize("curve", [CURVE, None], ids=["known", "assumed"])
+def test_parm_gives_watts_of_lower_levels_to_others(curve: GpuCurve | None) -> None:
+    times = {"net": tuple(replace(time, curve=curve) for time in TIMES["net"])}
+    table = training_table(jobs(0, 0, 0, 0, epochs=40, gpus_max=1), times, MACHINE)
+    budget = Budget.constant((IDLE_W + 300) * W)
+    mean_s = {}
+    for levels in (1, 4):
+        policy = Parm(gpu_levels=levels, solver="greedy")
+        scheduler = NamedPolicyScheduler(table, MACHINE, policy, "parm-wse")
+        simulation = PoolSimulation(table, MACHINE, scheduler, budget, preemption=RESTART)
+        simulation.run()
+        record = simulation.record()
+        assert record.series.committed_uw.max() <= (IDLE_W + 300) * W
+        mean_s[levels] = sum(ends(record)) / 4
+    assert mean_s[4] < mean_s[1]
 
 
 def test_where_no_epoch_time_is_known_nobody_runs() -> None:
@@ -211,7 +249,7 @@ def test_policies_see_what_jobs_need_and_what_they_have_kept() -> None:
     assert models == ["V100", "V100", "T4"]
     limits = [zone.cap_uw_max for zone in begun.nodes[0].spec.zones]
     assert limits == [60 * W, 250 * W, 250 * W]
-    assert begun.nodes[0].fixed_uw == (30 + 2 * 250) * W
+    assert begun.nodes[0].fixed_uw == (30 + 2 * 100) * W
     running = decided.jobs[0]
     assert running.preemptable
     assert running.nodes_may_change

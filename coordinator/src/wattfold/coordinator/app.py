@@ -182,10 +182,10 @@ async def _serve(read: Callable[[], Config], record: Path | None, first_epoch: i
             budget,
             first_epoch,
         )
-        members, checkpoints = await _wire(
+        members, checkpoints, planner = await _wire(
             config, access, journal, service, seen, record, stopped, stack
         )
-        reloader = Reloader(config, read, members)
+        reloader = Reloader(config, read, members, planner)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 0)
@@ -260,9 +260,9 @@ async def _wire(
     record: Path | None,
     stopped: asyncio.Future[int],
     stack: contextlib.AsyncExitStack,
-) -> tuple[Membership, BesideTheLoop]:
+) -> tuple[Membership, BesideTheLoop, Planner]:
     worker, planner = await _planner(config, service, seen, stack)
-    viewer, pictures, checkpoints = await _pictures(config, journal, service, seen, stack)
+    viewer, pictures, checkpoints = await _pictures(planner, journal, service, seen, stack)
     agents = Agents()
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
@@ -322,7 +322,7 @@ async def _wire(
     await worker.call(len, "", deadline_s=WORKER_START_S)
     await viewer.call(loaded, deadline_s=WORKER_START_S)
     print(f"ready listen={_address(config)} budget_w={_budget_w(service):.1f}", flush=True)
-    return members, checkpoints
+    return members, checkpoints, planner
 
 
 async def _planner(
@@ -345,7 +345,7 @@ async def _planner(
 
 
 async def _pictures(
-    config: Config,
+    planner: Planner,
     journal: Journal,
     service: Service,
     seen: Observations,
@@ -359,8 +359,7 @@ async def _pictures(
     worker.start()
     feed = ReplicaFeed(worker, lambda: service.core.state, whole)
     service.followers.append(feed.note)
-    setting = Setting(clock=service.clock, policy=config.policy)
-    pictures = PictureFeed(feed, seen, lambda: setting)
+    pictures = PictureFeed(feed, seen, lambda: Setting(clock=service.clock, policy=planner.policy))
     stack.push_async_callback(pictures.close)
     checkpoints = BesideTheLoop(feed, journal, service.clock, service.core.state)
     service.begin_checkpoint = checkpoints.begin

@@ -20,6 +20,12 @@ from dataclasses import dataclass
 
 LEAST_CLOCK = 0.05
 """Below this clock no trace goes, and no part is known to run."""
+STATIC_SHARE, FULL_SHARE = 0.18, 0.97
+"""Usual Ps and Pf, in shares of the greatest limit: what fits other parts well enough."""
+KNEE = 0.85
+BETA = 0.2
+"""Of work that follows the clock more than most; what is taken of work of which nothing is known,
+so that no more is expected of a lower limit than it may cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,11 @@ class GpuCurve:
             raise ValueError(f"static power {self.static_w} W must be below {self.full_w} W")
         if not (0 <= self.knee <= 1 and 0 <= self.beta <= 1):
             raise ValueError(f"knee {self.knee} and beta {self.beta} must be within 0..1")
+
+    @classmethod
+    def assumed(cls, most_w: float) -> GpuCurve:
+        """Of unknown work on a part without a trace, with a greatest limit in W."""
+        return cls(static_w=STATIC_SHARE * most_w, full_w=FULL_SHARE * most_w, knee=KNEE, beta=BETA)
 
     def clock(self, limit_w: float) -> float:
         """The relative clock that a limit in W allows, LEAST_CLOCK..1."""

@@ -1,6 +1,7 @@
 """Which nodes are there: brings the core and the contacts in line with the configuration.
 
-At the start and whenever the configuration is read anew. A node whose address has changed is silent
+At the start and whenever the configuration is read anew, with the settings of the policy and the
+files that these name, such as prices of energy. A node whose address has changed is silent
 until it is heard of at the new one; a node that is named no more is retired.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
@@ -18,11 +20,18 @@ from wattfold.coordinator.adapters.config import Config, ConfigError, NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import reports
+from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.queue import Queue
 
 log = logging.getLogger("wattfold.coordinator")
 
 LinkMaker = Callable[[NodeId, str], AgentLink]
+
+
+class Planning(Protocol):
+    """Who plans, by the policy that stands here when a round begins."""
+
+    policy: Policy
 
 
 class Membership:
@@ -90,10 +99,13 @@ class Membership:
 class Reloader:
     """Reads the configuration anew when told to. What cannot be changed now is named."""
 
-    def __init__(self, config: Config, read: Callable[[], Config], members: Membership) -> None:
+    def __init__(
+        self, config: Config, read: Callable[[], Config], members: Membership, planning: Planning
+    ) -> None:
         self._config = config
         self._read = read
         self._members = members
+        self._planning = planning
 
     def reload(self) -> None:
         """A configuration with an error changes nothing."""
@@ -105,11 +117,16 @@ class Reloader:
         if not config.nodes and self._config.nodes:
             self._refuse("it names no node")
             return
-        for name in changed_settings(self._config, config):
+        taken = self._config
+        if config.policy != taken.policy and config.policy.name == taken.policy.name:
+            self._planning.policy = config.policy
+            taken = dataclasses.replace(taken, policy=config.policy)
+            log.warning(line("policy_settings_taken_over", policy=config.policy.name))
+        for name in changed_settings(taken, config):
             log.warning(line("reload_needs_restart", setting=name))
         self._members.follow(config.nodes)
         self._members.follow_queues(config.queues)
-        self._config = dataclasses.replace(self._config, nodes=config.nodes, queues=config.queues)
+        self._config = dataclasses.replace(taken, nodes=config.nodes, queues=config.queues)
         log.warning(line("reloaded", nodes=len(config.nodes), queues=len(config.queues)))
 
     def _refuse(self, reason: str) -> None:

@@ -166,12 +166,15 @@ class Planner:
 
     async def _round(self, number: int) -> None:
         started_ns = time.monotonic_ns()
-        policy: Policy | None = self.policy
+        # A reload may put another one in its place meanwhile.
+        first = self.policy
+        policy: Policy | None = first
         reason = ""
         while policy is not None:
             result = await self._ask(policy)
             if isinstance(result, Success):
-                self._done(number, policy, result.value, time.monotonic_ns() - started_ns)
+                took_ns = time.monotonic_ns() - started_ns
+                self._done(number, result.value, took_ns, fell_back=policy is not first)
                 return
             reason = result.reason if isinstance(result, Crashed) else "no answer in time"
             details = result.details if isinstance(result, Crashed) else ""
@@ -198,9 +201,9 @@ class Planner:
     def _beside(self) -> Beside:
         return Beside(residual=self._residual(), placing=self.placing())
 
-    def _done(self, number: int, policy: Policy, proposal: Proposal, elapsed_ns: int) -> None:
+    def _done(self, number: int, proposal: Proposal, elapsed_ns: int, *, fell_back: bool) -> None:
         plan = proposal.plan
-        outcome = plan.outcome if policy is self.policy else f"fallback {plan.outcome}"
+        outcome = f"fallback {plan.outcome}" if fell_back else plan.outcome
         record = PlanningRound(
             number=number,
             policy=self.policy.name,

@@ -190,11 +190,12 @@ def _check_range(what: str, each: str, asked_uw: int, ranges: list[tuple[int, in
 
 
 def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int, dram_cap_uw: int) -> None:
-    """A job with caps of its own must fit the budget when it is alone; packages without one count
-    at their floors."""
+    """A job with caps of its own must fit the budget when it is alone; packages and GPUs without
+    one count at their floors."""
 
     def takes_uw(node: NodeSpec, cores: int) -> int:
-        return cores_uw(node, cores, spec.cap_uw, spec.levels, dram_cap_uw)
+        gpus = spec.amounts_on(cores).gpus if spec.levels.gpu_uw else 0
+        return cores_uw(node, cores, spec.cap_uw, spec.levels, dram_cap_uw, gpus)
 
     if spec.unit is SizeUnit.NODES:
         each = sorted(takes_uw(node, len(node.cpus)) for node in nodes)
@@ -210,6 +211,7 @@ def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int, dram_c
     if needed_uw > spendable_uw:
         asked = [f"{spec.cap_uw / 1e6:.3f} W per node"] if spec.cap_uw else []
         asked += [f"{spec.levels.dram_uw / 1e6:.3f} W of DRAM"] if spec.levels.dram_uw else []
+        asked += [f"{spec.levels.gpu_uw / 1e6:.3f} W per GPU"] if spec.levels.gpu_uw else []
         raise InvalidRequestError(
             f"{size_text(spec, spec.size_min)} at {' and '.join(asked)} need "
             f"{needed_uw / 1e6:.3f} W above idle; the budget leaves {spendable_uw / 1e6:.3f} W for "

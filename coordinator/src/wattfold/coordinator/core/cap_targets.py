@@ -46,8 +46,8 @@ _AS_THEY_STAND: tuple[Caps, int] = {}, 0
 
 
 def _beside_standing(node: Node, spec: NodeSpec, caps: Caps, dram_cap_uw: int) -> tuple[Caps, int]:
-    """Of zones that policies seldom choose: the standing caps of those above them, and by how much
-    all others are below theirs."""
+    """Of DRAM and GPUs: the standing caps of those above them, and by how much all others are below
+    theirs."""
     raised: Caps = {}
     lowered_uw = 0
     for zone in spec.zones:
@@ -67,7 +67,7 @@ def _node_caps(state: State, node: Node) -> NodeCaps:
     if node.usable and node.reachable and spec is not None and not node.dead_zones:
         wanted = _wanted(state, node.node_id)
         caps = zone_targets(spec, wanted, dram_cap_uw)
-        levelled = any(assignment.levels for assignment in wanted)
+        levelled = any(assignment.levels or spec.gpus for assignment in wanted)
         beside = _beside_standing(node, spec, caps, dram_cap_uw) if levelled else _AS_THEY_STAND
         raised, lowered_uw = beside
         fixed_uw = node_fixed_uw(node, spec, dram_cap_uw) - lowered_uw

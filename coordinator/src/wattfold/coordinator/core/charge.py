@@ -9,10 +9,13 @@ to the charge of the idle node, rounded down. A node whose cores are all held at
 charged with exactly that level, as in PARM, and no job with more than its node can draw: a level
 above that is worth on a small node what the small node can take.
 
-A job may have levels of other zones as well (`levels`). Idle nodes are charged with the standing
-caps of those, so it adds by how much its levels are above them, or less by how much they are below:
-for DRAM by its share of the cores, for its GPUs whole. It never adds less than nothing, though its
-node may draw less than an idle one: what ends must not need power for its end.
+A GPU that nobody has stands at its floor, as packages do: its owner adds what its level is above
+that, and without a level what its greatest limit is.
+
+DRAM may have a level as well (`levels`). Idle nodes are charged with its standing caps, so a job
+adds by how much the level is above them, or less by how much it is below, by its share of the
+cores. It never adds less than nothing, though its node may draw less than an idle one: what ends
+must not need power for its end.
 
 Ledger, applier, policies and simulators all ask here, so that what fits for one fits for all. Like
 nodes are one `NodeKind`; nothing below depends on a node by name. Caps of zones come from the same
@@ -90,32 +93,34 @@ def shares_uw(
     dram_cap_uw: int = 0,
 ) -> int:
     """Power above the floors of these cores at a level; nodes that are not known count nothing."""
-    if levels:
-        known = [share for share in shares if share.node_id in specs]
-        return sum(
-            _levelled_uw(specs[share.node_id], share, level_uw, levels, dram_cap_uw)
-            for share in known
-        )
-    return sum(
-        share_uw(specs[share.node_id].kind, len(share.cpus), level_uw)
-        for share in shares
-        if share.node_id in specs
-    )
+    total_uw = 0
+    for share in shares:
+        node = specs.get(share.node_id)
+        if node is not None:
+            total_uw += cores_uw(node, len(share.cpus), level_uw, levels, dram_cap_uw)
+            if share.gpus:
+                total_uw += gpus_uw(node, share.gpus, levels.gpu_uw)
+    return total_uw
 
 
 def cores_uw(
-    node: NodeSpec, cores: int, level_uw: int, levels: Levels = PLAIN, dram_cap_uw: int = 0
+    node: NodeSpec,
+    cores: int,
+    level_uw: int,
+    levels: Levels = PLAIN,
+    dram_cap_uw: int = 0,
+    gpus: int = 0,
 ) -> int:
-    """Power above the floor of some cores of a node, without what levels of its GPUs save."""
-    kind, beyond_uw = node.kind, dram_beyond_uw(node, levels.dram_uw, dram_cap_uw)
-    return share_uw(kind, cores, held_uw(kind, level_uw), beyond_uw)
+    """Power above the floor of some cores of a node, and of so many of its GPUs, whichever.
 
-
-def _levelled_uw(
-    node: NodeSpec, share: Share, level_uw: int, levels: Levels, dram_cap_uw: int
-) -> int:
-    without_uw = cores_uw(node, len(share.cpus), level_uw, levels, dram_cap_uw)
-    return max(without_uw + gpus_beyond_uw(node, share.gpus, levels.gpu_uw, dram_cap_uw), 0)
+    Where the GPUs of a node are unlike it may be more than what some of them take.
+    """
+    kind = node.kind
+    taken_uw = kind_gpus_uw(kind, gpus, levels.gpu_uw) if gpus else 0
+    if not levels.dram_uw:
+        return share_uw(kind, cores, level_uw) + taken_uw
+    beyond_uw = dram_beyond_uw(node, levels.dram_uw, dram_cap_uw)
+    return share_uw(kind, cores, held_uw(kind, level_uw), beyond_uw) + taken_uw
 
 
 def on_node_uw(node: NodeSpec, assignments: Iterable[Assignment]) -> int:
@@ -171,25 +176,39 @@ def gpu_zones(node: NodeSpec, gpus: Iterable[str]) -> list[Zone]:
     return [z for z in node.zones if z.kind is ZoneKind.GPU and z.can_cap and z.name in names]
 
 
-def gpus_beyond_uw(node: NodeSpec, gpus: Iterable[str], level_uw: int, dram_cap_uw: int) -> int:
-    """By how much a level of each of these GPUs is above their standing caps."""
-    if not level_uw:
-        return 0
-    return sum(
-        clipped_uw(zone, level_uw) - standing_cap_uw(zone, dram_cap_uw)
-        for zone in gpu_zones(node, gpus)
-    )
+def gpu_cap_uw(zone: Zone, level_uw: int) -> int:
+    """What the GPU of an owner with a level holds; 0 = without one: its greatest limit."""
+    return clipped_uw(zone, level_uw) if level_uw else zone.cap_uw_max
+
+
+def gpus_uw(node: NodeSpec, gpus: Iterable[str], level_uw: int) -> int:
+    """Power of these GPUs of an owner above their floors; 0 = no level."""
+    return sum(gpu_cap_uw(zone, level_uw) - zone.floor_uw for zone in gpu_zones(node, gpus))
+
+
+def kind_gpus_uw(kind: NodeKind, gpus: int, level_uw: int) -> int:
+    """`gpus_uw` of so many GPUs of a node of a kind, at most."""
+    level_uw = min(level_uw or kind.gpu_most_uw, kind.gpu_most_uw)
+    return gpus * max(level_uw - kind.gpu_floor_uw, 0)
+
+
+def gpus_lowered_uw(node: NodeSpec, gpus: Iterable[str], level_uw: int) -> int:
+    """By how much a level holds these GPUs below their greatest limits."""
+    return sum(zone.cap_uw_max - gpu_cap_uw(zone, level_uw) for zone in gpu_zones(node, gpus))
 
 
 def standing_cap_uw(zone: Zone, dram_cap_uw: int) -> int:
-    """Cap of a zone that policies do not choose: W_mem for DRAM, the greatest for others."""
+    """Cap of a zone beside the packages that no job has: the floor of a GPU, W_mem of DRAM, the
+    greatest of others."""
+    if zone.kind is ZoneKind.GPU:
+        return zone.floor_uw
     if zone.kind is ZoneKind.DRAM and dram_cap_uw:
         return clipped_uw(zone, dram_cap_uw)
     return zone.cap_uw_max
 
 
 def fixed_uw(node: NodeSpec, dram_cap_uw: int) -> int:
-    """Charge of a node without jobs: base power, package floors, standing caps of other zones."""
+    """Charge of a node without jobs: base power, floors of packages and GPUs, standing caps."""
     return node.base_power_uw + sum(_idle_uw(zone, dram_cap_uw) for zone in node.zones)
 
 

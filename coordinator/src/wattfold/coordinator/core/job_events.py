@@ -149,8 +149,10 @@ def _all_running(state: State, job: Job, now_ns: int) -> None:
         job.done_at_ns = now_ns
         restart.runs_again(state, job, now_ns)
         state.index.add_limit(job)
-        # While it was being started its size stood; now it may make room for one that waits.
-        if job.resizable and _anyone_waits(state):
+        # While it was being started its size stood, and the levels of its GPUs; now it may make
+        # room for one that waits.
+        yields = job.resizable or any(rank.gpus for rank in job.ranks.values())
+        if yields and _anyone_waits(state):
             state.plan_needed = "job running"
 
 

@@ -1,7 +1,7 @@
 """Levels of a job beside that of its packages: caps of the DRAM and the GPUs of its nodes.
 
-A job's `cap_uw` is the level of the packages. Whatever is left open here stands as it does when no
-policy chooses (`charge.standing_cap_uw`), so a job without levels means what it always meant.
+A job's `cap_uw` is the level of the packages. DRAM that is left open here stands as it does when no
+policy chooses (`charge.standing_cap_uw`), GPUs of a job hold their greatest limits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """Microwatts; 0 leaves zones of that kind to their standing caps."""
+    """Microwatts; 0 leaves DRAM to its standing caps, and the job's GPUs at their greatest."""
 
     dram_uw: int = 0
     """Of the DRAM of a whole node, all its zones together."""

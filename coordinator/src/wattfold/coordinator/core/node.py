@@ -50,7 +50,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeKind:
-    """What like nodes have in common for power and speed: cores, range of caps, power curve.
+    """What like nodes have in common for power and speed: cores, range of caps, power curve, GPUs.
 
     ``floor_uw`` is the part of a level that idle nodes pay as well. It may be below zero: an idle
     node is then charged less than a job's node without its packages. ``least_uw`` is the least cap
@@ -62,6 +62,11 @@ class NodeKind:
     most_uw: int
     least_uw: int = 0
     curve: Curve | None = None
+    gpus: int = 0
+    gpu_floor_uw: int = 0
+    """The least floor and the greatest limit of any of its GPUs; 0 = none can be capped."""
+    gpu_most_uw: int = 0
+    gpu_model: str = ""
 
     def __hash__(self) -> int:
         # It is part of what policies remember by, many times a round; curves seldom tell apart.
@@ -122,12 +127,17 @@ class NodeSpec:
         most_uw = sum(z.cap_uw_max for z in packages)
         object.__setattr__(self, "package_floor_uw", floor_uw)
         object.__setattr__(self, "package_max_uw", most_uw)
+        gpus = [z for z in self.zones if z.kind is ZoneKind.GPU and z.can_cap]
         kind = NodeKind(
             cores=len(self.cpus),
             floor_uw=floor_uw,
             most_uw=most_uw,
             least_uw=sum(z.cap_uw_min for z in packages),
             curve=self.curve,
+            gpus=len(self.gpus),
+            gpu_floor_uw=min((z.floor_uw for z in gpus), default=0),
+            gpu_most_uw=max((z.cap_uw_max for z in gpus), default=0),
+            gpu_model=self.gpu_model,
         )
         object.__setattr__(self, "kind", interned(kind))
 

@@ -2,8 +2,9 @@
 
 The packages of a node share what its jobs are charged with (`charge`) in proportion to their
 spans; an idle node keeps its floor, which is what Eq. 5 is charged with for it. DRAM stands between
-its standing cap and the levels of the jobs there, by their cores; a GPU is of one job, and has its
-level. Everything is rounded down, so that no node gets more than was charged.
+its standing cap and the levels of the jobs there, by their cores. A GPU is of one job, and has its
+level or its greatest limit; one that nobody has stands at its floor. Everything is rounded down, so
+that no node gets more than was charged.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from wattfold.coordinator.core.charge import (
     clipped_uw,
     dram_levels_uw,
     dram_zones,
+    gpu_cap_uw,
     gpu_zones,
     on_node_uw,
     standing_cap_uw,
@@ -41,8 +43,9 @@ def zone_targets(
             targets[zone.name] = clipped_uw(zone, zone.floor_uw + part_uw)
         else:
             targets[zone.name] = standing_cap_uw(zone, dram_cap_uw)
-    if any(assignment.levels for assignment in assignments):
+    if any(assignment.levels.dram_uw for assignment in assignments):
         targets |= _dram_targets(node, assignments, dram_cap_uw)
+    if node.gpus:
         targets |= _gpu_targets(node, assignments)
     return targets
 
@@ -56,7 +59,7 @@ def _dram_targets(
         if one.levels.dram_uw
     ]
     targets: dict[ZoneName, int] = {}
-    for zone in dram_zones(node) if levelled else ():
+    for zone in dram_zones(node):
         standing_uw = standing_cap_uw(zone, dram_cap_uw)
         above = sum(cores * (held[zone.name] - standing_uw) for cores, held in levelled)
         targets[zone.name] = clipped_uw(zone, standing_uw + above // node.kind.cores)
@@ -65,9 +68,8 @@ def _dram_targets(
 
 def _gpu_targets(node: NodeSpec, assignments: list[Assignment]) -> dict[ZoneName, int]:
     return {
-        zone.name: clipped_uw(zone, one.levels.gpu_uw)
+        zone.name: gpu_cap_uw(zone, one.levels.gpu_uw)
         for one in assignments
-        if one.levels.gpu_uw
         for share in one.shares
         if share.node_id == node.node_id
         for zone in gpu_zones(node, share.gpus)

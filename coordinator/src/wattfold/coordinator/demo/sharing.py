@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -31,12 +31,14 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import
     Measured,
     RealJob,
     RealRun,
+    load,
     store,
 )
 from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
     SHARED,
     STATIC,
 )
+from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import SEEDS
 from wattfold.v1 import coordinator_pb2 as pb
 
 _PROGRAMS = frozenset({"compute", "stream", "jacobi", "md", "hybrid"})
@@ -53,7 +55,7 @@ class Extent:
     scale: float = 1.0
 
 
-FULL = Extent(jobs=20, seeds=3)
+FULL = Extent(jobs=20, seeds=SEEDS)
 QUICK = Extent(jobs=8, seeds=1, scale=0.4)
 
 
@@ -83,23 +85,33 @@ class Trial:
         self._interruption, self._console = interruption, console
         self._layout: Layout = layouts.emulated()
 
-    def all(self, *, quick: bool) -> Measured:
-        """Everything. Raises what its parts raise."""
+    def all(self, *, quick: bool, kept: Path) -> Measured:
+        """Every seed that is not in ``kept``, which is written after each. Raises as its parts."""
         shutil.rmtree(self._work, ignore_errors=True)
         scratch = self._work / "programs"
         scratch.mkdir(parents=True)
+        measured = self._before(kept, quick=quick)
         known = self._calibrated(scratch)
-        runs = []
         for seed in range(self._extent.seeds):
+            if any(run.seed == seed for run in measured.runs):
+                continue
             jobs = self._drawn(known, scratch, seed)
-            runs += [self._run(policy, jobs) for policy in (STATIC, SHARED)]
-        return Measured(
+            runs = [self._run(policy, jobs) for policy in (STATIC, SHARED)]
+            measured = replace(measured, runs=(*measured.runs, *runs))
+            store(measured, kept)
+        return measured
+
+    def _before(self, kept: Path, *, quick: bool) -> Measured:
+        """What was measured before here; nothing yet of another machine or another length."""
+        new = Measured(
             processor=_processor(),
             cores=len(os.sched_getaffinity(0)),
             nodes=len(self._layout.nodes),
             quick=quick,
-            runs=tuple(runs),
+            runs=(),
         )
+        found = load(kept) if kept.is_file() else new
+        return found if replace(found, runs=()) == new else new
 
     def _calibrated(self, scratch: Path) -> list[programs.Calibrated]:
         self._console.print("how fast the programs are on one core")
@@ -202,10 +214,17 @@ def main(examples: Path, shim: Path, out: Path, work: Path, quick: bool, seeds: 
     console = Console(highlight=False, stderr=True, soft_wrap=True)
     trial = Trial(extent, examples.resolve(), shim.resolve(), work, interruption, console)
     try:
-        store(trial.all(quick=quick), out)
+        trial.all(quick=quick, kept=out)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-    except (SiteError, CliError, programs.ProgramError, runner.RunError, OSError) as error:
+    except (
+        SiteError,
+        CliError,
+        programs.ProgramError,
+        runner.RunError,
+        OSError,
+        ValueError,
+    ) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(_INTERRUPTED if interruption.asked else 1)
 

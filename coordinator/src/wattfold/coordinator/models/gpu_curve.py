@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from wattfold.contract.gpu_curve import LEAST_CLOCK, GpuCurve
+from wattfold.contract.gpu_curve import KNEE, LEAST_CLOCK, STATIC_SHARE, GpuCurve
 
-__all__ = ["LEAST_CLOCK", "GpuCurve"]
+__all__ = ["KNEE", "LEAST_CLOCK", "STATIC_SHARE", "GpuCurve"]

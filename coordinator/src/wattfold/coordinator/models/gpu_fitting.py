@@ -16,10 +16,8 @@ from itertools import product
 import numpy as np
 
 from wattfold.coordinator.models.fitting import Floats, best_of
-from wattfold.coordinator.models.gpu_curve import GpuCurve
+from wattfold.coordinator.models.gpu_curve import KNEE, STATIC_SHARE, GpuCurve
 
-STATIC_SHARE = 0.18
-KNEE = 0.85
 LIMITS_MIN = 3
 LIMITS_FOR_ALL = 5
 

@@ -5,7 +5,7 @@ That is t_jng of ANDREAS (Filippini et al., FiCloud 2021), and with a limit of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 
@@ -21,6 +21,12 @@ class EpochTime:
     gpus: int
     seconds: float
     curve: GpuCurve | None = None
+
+    def under_any(self, most_w: float) -> EpochTime:
+        """The same, with what is assumed of lower limits where nothing is known of them."""
+        if self.curve is not None or not most_w:
+            return self
+        return replace(self, curve=GpuCurve.assumed(most_w))
 
     def under_s(self, limit_w: float) -> float:
         """Seconds of one epoch with each GPU held to a limit in W; 0 = the greatest one.
@@ -50,6 +56,15 @@ class Training:
             if (time.gpu_model, time.gpus) == (gpu_model, gpus):
                 return time
         return None
+
+    @property
+    def curves(self) -> tuple[tuple[str, GpuCurve], ...]:
+        """What lower limits make of it by model of GPU, where that is known: as on the fewest."""
+        found: dict[str, GpuCurve] = {}
+        for time in sorted(self.times, key=lambda time: time.gpus):
+            if time.curve is not None:
+                found.setdefault(time.gpu_model, time.curve)
+        return tuple(found.items())
 
     def whole_s(self, gpu_model: str, gpus: int, limit_w: float = 0.0) -> float | None:
         """Seconds of all epochs; None = not known. Raises as `EpochTime.under_s`."""

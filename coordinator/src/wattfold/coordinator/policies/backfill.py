@@ -248,17 +248,17 @@ class EasyQueue:
         extra = self._extra
         gone: list[int] = []
         last = self.passes.end(len(queue))
-        for position in range(first, last):
-            number, size, estimate = queue[position]
-            if size <= free and (estimate <= room or size <= extra):
-                if estimate > room:
-                    extra -= size
-                free -= size
-                self._start(number, size, now + estimate)
-                started.append(number)
-                gone.append(position)
-                if not free:
-                    break
+        for position, (number, size, estimate) in enumerate(queue[first:last], first):
+            if size > free or (estimate > room and size > extra):
+                continue
+            if estimate > room:
+                extra -= size
+            free -= size
+            self._start(number, size, now + estimate)
+            started.append(number)
+            gone.append(position)
+            if not free:
+                break
         self._extra = extra
         for position in reversed(gone):
             del queue[position]

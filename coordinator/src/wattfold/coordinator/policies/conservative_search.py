@@ -149,9 +149,9 @@ class ConservativeSearch(Search):
         units = one.size if spec.unit is SizeUnit.UNITS else 0
         if units:
             count, cores = units, spec.unit_cores
-        room, caps = self._room, (one.cap_uw, spec.levels)
+        room = self._room
         drawn = [
-            room.cores_uw(name, cores or node.kind.cores, *caps)
+            room.part_uw(name, spec, cores or node.kind.cores, one.cap_uw)
             for name, node in room.specs.items()
         ]
         able = np.array([could_hold(node, spec) for node in nodes]) if spec.requests else None
@@ -171,8 +171,8 @@ class ConservativeSearch(Search):
             until_ns=own.end_ns if own is not None else ENDLESS_NS,
             units=units,
             spread=spec.spread,
-            takes_uw=lambda column, units: room.cores_uw(
-                listed[column], units * spec.unit_cores, *caps
+            takes_uw=lambda column, units: room.part_uw(
+                listed[column], spec, units * spec.unit_cores, one.cap_uw
             ),
         )
 

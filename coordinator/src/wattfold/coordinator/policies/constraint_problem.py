@@ -90,7 +90,7 @@ class Ground:
         self.dram_cap_uw = nodes[0].dram_cap_uw if nodes else 0
         self.most_uw = max((kind.most_uw for kind in self.kinds), default=0)
         self.full_uw = sum(
-            cores_uw(spec, spec.kind.cores, spec.kind.most_uw)
+            cores_uw(spec, spec.kind.cores, spec.kind.most_uw, gpus=len(spec.gpus))
             for spec in (view.spec for view in nodes)
         )
         """What jobs draw at most."""
@@ -266,7 +266,8 @@ class Builder:
         """Of one unit on each class of nodes, rounded up."""
         if not self._limited:
             return ()
-        ground, key = self.ground, (level_uw, cores, spec.levels)
+        ground, gpus = self.ground, spec.amounts_on(cores).gpus
+        key = level_uw, cores, gpus, spec.levels
         if key not in self._powers:
             self._powers[key] = tuple(
                 cores_uw(
@@ -275,6 +276,7 @@ class Builder:
                     held_uw(node.kind, level_uw),
                     spec.levels,
                     ground.dram_cap_uw,
+                    gpus,
                 )
                 + (1 if cores else 0)
                 for node in ground.samples

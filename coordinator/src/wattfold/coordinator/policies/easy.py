@@ -117,7 +117,7 @@ class EasyScheduler(NamedScheduler):
             return
         before_units, self._units = self._units, self._fed()
         asks = self._asks
-        if all(self._size_of(asks[job]) == size for job, (size, _) in self._entered.items()):
+        if all(self._asked(job, asks[job])[0] == size for job, (size, _) in self._entered.items()):
             if before_units != self._units:
                 queue.resize(self._units - before_units)
             self._queue = queue
@@ -273,21 +273,15 @@ class EasyScheduler(NamedScheduler):
             queue.submit(job, size, estimate_ns, ask.priority)
 
     def _asked(self, job: int, ask: Ask) -> tuple[int, int]:
-        """Size and estimate of a waiting job."""
-        size = self._size_of(ask)
-        if not size:
-            return NEVER
-        return size, self._jobs.estimate_ns(job, size, ask.cap_uw or self._cap_uw)
-
-    def _size_of(self, ask: Ask) -> int:
-        """The size the job gets, 0 if it can never have one."""
+        """Size and estimate of a waiting job, `NEVER` if it can never have a size."""
         least = ask.least
         size = least if self.size == "min" else ask.greatest
-        if least <= size <= self._units:
-            return size
-        site = self._site
-        size = max(least, min(size, self._units))
-        return size if size <= site.count and size * self._each_uw <= site.most_uw else 0
+        if not least <= size <= self._units:
+            site = self._site
+            size = max(least, min(size, self._units))
+            if size > site.count or size * self._each_uw > site.most_uw:
+                return NEVER
+        return size, self._jobs.estimate_ns(job, size, ask.cap_uw or self._cap_uw)
 
     def _fed(self) -> int:
         """Nodes that the power feeds at the level."""

@@ -79,7 +79,8 @@ def _fed(view: JobView, site: Site, size: int, cap_uw: int) -> bool:
     """Whether the whole budget would do for this size, on the nodes that take least."""
 
     def takes_uw(node: NodeView, cores: int) -> int:
-        return cores_uw(node.spec, cores, cap_uw, view.spec.levels, node.dram_cap_uw)
+        gpus = view.spec.amounts_on(cores).gpus
+        return cores_uw(node.spec, cores, cap_uw, view.spec.levels, node.dram_cap_uw, gpus)
 
     if view.spec.unit is SizeUnit.NODES:
         each = sorted(takes_uw(node, len(node.spec.cpus)) for node in site.nodes)

@@ -10,7 +10,8 @@ The level is the greatest L, a multiple of 1/8 W, for which
     sum over the nodes of (L - floor), L within what each kind can take,  <=  spendable power
 
 so nodes that can take less leave the others more. Idle nodes count at what they are charged, their
-floors. A job with a cap of its own, or whose node does not answer, keeps what it has: its cores and
+floors; their GPUs, which the level is not for, as if all of them worked at their greatest limits. A
+job with a cap of its own, or whose node does not answer, keeps what it has: its cores and
 watts are left out of the sum. Running jobs follow the level when nodes come or go and when the
 budget changes; one that cannot at that moment is looked at again. Estimates are for full power, and
 grow with the run times that profiles tell of.
@@ -23,8 +24,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from wattfold.coordinator.core.charge import CAP_STEP_UW, assigned_on_uw, share_uw, shares_uw
-from wattfold.coordinator.core.job import Assignment
+from wattfold.coordinator.core.charge import (
+    CAP_STEP_UW,
+    assigned_on_uw,
+    gpus_uw,
+    share_uw,
+    shares_uw,
+)
+from wattfold.coordinator.core.job import Assignment, Share
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.easy_search import size_of
@@ -77,11 +84,14 @@ def uniform_uw(snapshot: Snapshot) -> int:
     cores = {node_id: len(spec.cpus) for node_id, spec in specs.items()}
     power_uw = snapshot.spendable_uw
     dram_cap_uw = snapshot.nodes[0].dram_cap_uw
+    idle_gpus = {node_id: {*spec.gpus} for node_id, spec in specs.items() if spec.gpus}
     for job in snapshot.jobs:
         current = job.current
         if current is None:
             continue
-        plain_uw = shares_uw(current.shares, specs, current.cap_uw)
+        for share in current.shares if idle_gpus else ():
+            idle_gpus.get(share.node_id, set()).difference_update(share.gpus)
+        plain_uw = shares_uw(map(_cores_alone, current.shares), specs, current.cap_uw)
         charged_uw = assigned_on_uw(current, specs, dram_cap_uw)
         if not _keeps(job):
             # What its other zones take is no matter of the level.
@@ -91,12 +101,17 @@ def uniform_uw(snapshot: Snapshot) -> int:
         for share in current.shares:
             if share.node_id in cores:
                 cores[share.node_id] -= len(share.cpus)
+    power_uw -= sum(gpus_uw(specs[node_id], gpus, 0) for node_id, gpus in idle_gpus.items())
     counted: dict[tuple[NodeKind, int], int] = {}
     for node_id, left in cores.items():
         key = specs[node_id].kind, left
         counted[key] = counted.get(key, 0) + 1
     parts = [(kind, left, count) for (kind, left), count in counted.items()]
     return greatest_level_uw(parts, power_uw)
+
+
+def _cores_alone(share: Share) -> Share:
+    return replace(share, gpus=()) if share.gpus else share
 
 
 def greatest_level_uw(parts: Iterable[tuple[NodeKind, int, int]], power_uw: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import node_uw, share_uw
+from wattfold.coordinator.core.charge import gpus_uw, kind_gpus_uw, node_uw, share_uw
 from wattfold.coordinator.core.job import Share
 from wattfold.coordinator.core.job_units import count_text, size_text
 from wattfold.coordinator.core.levels import PLAIN
@@ -92,7 +92,7 @@ class Ground:
                 self._put_units(one, view.current.shares)
             else:
                 self._held.update(nodes)
-        if one.ask.cap_uw or self._beyond_uw(one):
+        if self._grows_dear(one):
             # The level of all others is made of what is left: none of it is for its growth.
             one.greatest = max(one.least, min(one.greatest, one.size))
         self._join(one)
@@ -234,13 +234,39 @@ class Ground:
 
     def _own_uw(self) -> int:
         """What jobs with levels of their own take at most, and others for DRAM beyond its standing
-        cap."""
+        cap and for GPUs."""
         return sum(self._apart_uw(one, one.greatest) for one in self.sharers)
 
     def _apart_uw(self, one: Sharer, size: int) -> int:
         """What of a job's power is no part of what the others share, microwatts."""
         own_uw = self._cost_uw(one, size) if one.ask.cap_uw else 0
-        return own_uw + self._beyond_uw(one) * size
+        return own_uw + self._beyond_uw(one) * size + self._gpus_uw(one, size)
+
+    def _gpus_uw(self, one: Sharer, size: int) -> int:
+        """What its GPUs take above their floors at a size, at most."""
+        if not self._gpus(one):
+            return 0
+        view = self._known.view(one.job)
+        if view.current is not None and size == one.size:
+            room = self._room
+            assert room is not None
+            levels_uw = view.current.levels.gpu_uw
+            there = [
+                (room.specs[s.node_id], s) for s in view.current.shares if s.node_id in room.specs
+            ]
+            return sum(gpus_uw(spec, share.gpus, levels_uw) for spec, share in there)
+        each = 1 if one.ask.unit is SizeUnit.CORES else size
+        count, level_uw = each * self._gpus(one), view.spec.levels.gpu_uw
+        return max(kind_gpus_uw(kind, count, level_uw) for kind in self._kinds)
+
+    def _gpus(self, one: Sharer) -> int:
+        """GPUs that it asks for on its node, on each of its nodes, or for each of its units."""
+        return self._known.view(one.job).spec.gpus if self.named else 0
+
+    def _grows_dear(self, one: Sharer) -> bool:
+        """Whether more nodes or cores would take power that is no part of what others share."""
+        gpus = one.ask.unit is not SizeUnit.CORES and self._gpus(one)
+        return bool(one.ask.cap_uw or gpus or self._beyond_uw(one))
 
     def _beyond_uw(self, one: Sharer) -> int:
         """What DRAM takes beyond its standing cap, at most, for each node or core."""
@@ -262,7 +288,7 @@ class Ground:
         return max(share_uw(kind, size * ask.unit_cores, level_uw) for kind in self._kinds)
 
     def _feeds_own(self, one: Sharer) -> bool:
-        if one.ask.cap_uw or self._beyond_uw(one):
+        if self._grows_dear(one):
             one.greatest = one.least
         apart_uw = self._apart_uw(one, one.least)
         return not apart_uw or apart_uw <= self._power_uw - self._own_uw()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.amounts import memory_text
+from wattfold.coordinator.core.amounts import gpus_text, memory_text
+from wattfold.coordinator.core.charge import gpu_cap_uw, gpu_zones, gpus_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, SizeUnit
 from wattfold.coordinator.core.job_units import size_text
 from wattfold.coordinator.core.levels import Levels
@@ -23,6 +24,8 @@ from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
 from wattfold.coordinator.policies.slowdown_driven import NAME as SLOWDOWN_DRIVEN
 from wattfold.coordinator.policies.slowdown_driven_speed import serial_of_ppm
 
+_GREATEST_UW = 1 << 62
+"""In place of the level of GPUs that have none, in comparisons."""
 _SPREADS = {Spread.ANY: "", Spread.TOGETHER: " on one node", Spread.APART: " on nodes of their own"}
 
 
@@ -174,6 +177,7 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
     lines = [
         f"Cores: {places}.",
         *_beside_cores(current),
+        *_gpu_watts(current, room),
         f"Expected {current.expected_total_s:.0f} s in all at this size and cap; {_done(view)}.",
         *_limit(view, snapshot.now_ns),
         *_overstays(snapshot, view),
@@ -212,6 +216,22 @@ def _beside_cores(current: Assignment) -> list[str]:
         has += [f"GPU {gpu}" for gpu in share.gpus]
         lines += [f"On {share.node_id} also: {', '.join(has)}."] if has else []
     return lines
+
+
+def _gpu_watts(current: Assignment, room: Room) -> list[str]:
+    """What its GPUs may draw, and what of that it is charged with."""
+    specs = {share: room.specs.get(share.node_id) for share in current.shares if share.gpus}
+    known = [(spec, share.gpus) for share, spec in specs.items() if spec is not None]
+    zones = [zone for spec, gpus in known for zone in gpu_zones(spec, gpus)]
+    if not zones:
+        return []
+    level_uw = current.levels.gpu_uw
+    held = sorted({gpu_cap_uw(zone, level_uw) for zone in zones})
+    each = " to ".join(f"{cap_uw / 1e6:.1f}" for cap_uw in dict.fromkeys((held[0], held[-1])))
+    above_uw = sum(gpus_uw(spec, gpus, level_uw) for spec, gpus in known)
+    kept = "" if level_uw else ", their greatest"
+    above = f"{above_uw / 1e6:.1f} W above what they stand at without an owner"
+    return [f"{gpus_text(len(zones))} at {each} W{kept}: {above}."]
 
 
 def _done(view: JobView) -> str:
@@ -269,30 +289,40 @@ def _alternatives(menu: Menu, view: JobView) -> list[str]:
     return lines
 
 
-def _apart_uw(option: Option, current: Assignment) -> tuple[int, int]:
+def _apart_uw(option: Option, current: Assignment) -> tuple[int, int, int]:
     """How far an option is from what a job has."""
-    dram_uw = current.levels.dram_uw
-    return abs(option.cap_uw - current.cap_uw), abs(option.dram_cap_uw - dram_uw)
+    return (
+        abs(option.cap_uw - current.cap_uw),
+        abs(option.dram_cap_uw - current.levels.dram_uw),
+        abs((option.gpu_uw or _GREATEST_UW) - (current.levels.gpu_uw or _GREATEST_UW)),
+    )
 
 
 def _neighbours(options: tuple[Option, ...], at: Option) -> list[Option]:
-    """The next ones in size, cap and DRAM cap, each with the other two as they are."""
+    """The next ones in size, cap, DRAM cap and level of GPUs, each with the others as they are."""
+    axes = ("cap_uw", "size", "dram_cap_uw", "gpu_uw")
 
     def along(axis: str) -> list[Option]:
-        fixed = [name for name in ("size", "cap_uw", "dram_cap_uw") if name != axis]
+        fixed = [name for name in axes if name != axis]
         same = (o for o in options if all(getattr(o, n) == getattr(at, n) for n in fixed))
-        return sorted(same, key=lambda o: int(getattr(o, axis)))
+        # Without a level GPUs have the greatest.
+        least = _GREATEST_UW if axis == "gpu_uw" else 0
+        return sorted(same, key=lambda o: int(getattr(o, axis)) or least)
 
     out: list[Option] = []
-    for series in (along("cap_uw"), along("size"), along("dram_cap_uw")):
+    for series in map(along, axes):
         index = series.index(at)
         out += series[max(index - 1, 0) : index] + series[index + 1 : index + 2]
     return out
 
 
 def _what(view: JobView, option: Option) -> str:
-    dram = f", DRAM at {option.dram_cap_uw / 1e6:.1f} W" if option.dram_cap_uw else ""
-    return f"{_amount(option.size, view)} at {option.cap_uw / 1e6:.1f} W{dram}"
+    beside = f", DRAM at {option.dram_cap_uw / 1e6:.1f} W" if option.dram_cap_uw else ""
+    if option.gpu_uw:
+        beside += f", each GPU at {option.gpu_uw / 1e6:.1f} W"
+    elif view.current is not None and view.current.levels.gpu_uw:
+        beside += ", its GPUs at their greatest"
+    return f"{_amount(option.size, view)} at {option.cap_uw / 1e6:.1f} W{beside}"
 
 
 def _amount(size: int, view: JobView) -> str:

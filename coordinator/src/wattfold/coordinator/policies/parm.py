@@ -3,7 +3,7 @@
 The rules are those of `parm_scheduler`, which simulated pools use as well. Here are the policy of
 the service with its settings, and what of its sums people are shown.
 
-Does not: pre-empt or migrate running jobs, choose GPU caps.
+Does not: pre-empt or migrate running jobs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Option:
     speedup: float
     total_s: float
     dram_cap_uw: int = 0
+    gpu_uw: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +56,7 @@ class Menu:
             "speedup": table.speedup,
             "total_s": table.total_s,
             "dram_cap_uw": layout.dram_cap_uw,
+            "gpu_uw": layout.gpu_uw,
         }
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         return tuple(Option(**dict(zip(columns, row, strict=True))) for row in rows)

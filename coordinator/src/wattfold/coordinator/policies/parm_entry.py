@@ -9,13 +9,16 @@ from wattfold.contract.ids import NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.charge import held_uw
 from wattfold.coordinator.core.node import NodeKind
+from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.policies.gpu_levels import GpuLevels, spaced_levels_uw
 from wattfold.coordinator.policies.parm_dram import DramOffers
 from wattfold.coordinator.policies.parm_menu import Nodes, Offer, Place
 from wattfold.coordinator.policies.parm_options import (
     Alternative,
     DramLevels,
     Floats,
+    Level,
     Options,
     Shape,
     spaced_caps,
@@ -44,6 +47,7 @@ class Entry:
     size: int = 0
     cap_uw: int = 0
     dram_cap_uw: int = 0
+    gpu_uw: int = 0
     started_ns: int = -1
     resized_ns: int = -1
     movable: bool = True
@@ -77,7 +81,8 @@ class Entry:
         dram = self.dram
         beyond_uw = self.dram_cap_uw - dram.standing_uw if dram and self.dram_cap_uw else 0
         charge = self.offers[0][0].charge(self.ask)
-        return int(charge.power_uw((self.size,), ((self.cap_uw, beyond_uw),))[0, 0])
+        level = Level(self.cap_uw, beyond_uw, self.gpu_uw)
+        return int(charge.power_uw((self.size,), (level,))[0, 0])
 
     def offers_on(
         self, nodes: Nodes, on: Iterable[NodeId], rules: ParmSettings
@@ -95,6 +100,7 @@ class Entry:
             *asked,
             ask.unit_cores,
             ask.spread,
+            *(ask.gpus, ask.gpu_uw, ask.gpu_curves),
             self.size,
             tuple(on),
             *(own.shape for own in self.profiles),
@@ -136,6 +142,26 @@ class Entry:
         # Charged as on the nodes where it costs most.
         return min(able, key=lambda one: one.standing_uw, default=None)
 
+    def _gpus_on(self, place: Place, rules: ParmSettings) -> GpuLevels | None:
+        """Levels of its GPUs to choose from there: over unlike nodes only the one it asks for."""
+        ask, kinds = self.ask, place.kinds
+        if not (ask.gpus and any(kind.gpu_most_uw for kind in kinds)):
+            return None
+        caps_uw: tuple[int, ...] = (0,)
+        if ask.gpu_uw:
+            caps_uw = (ask.gpu_uw,)
+        elif len(kinds) == 1 and rules.gpu_levels > 1:
+            floor_uw, most_uw = kinds[0].gpu_floor_uw, kinds[0].gpu_most_uw
+            caps_uw = (*reversed(spaced_levels_uw(floor_uw, most_uw, rules.gpu_levels)), 0)
+        known = dict(ask.gpu_curves)
+        curves = [
+            known.get(kind.gpu_model) or GpuCurve.assumed(w_from_uw(kind.gpu_most_uw))
+            if kind.gpu_most_uw
+            else None
+            for kind in kinds
+        ]
+        return GpuLevels(caps_uw=caps_uw, curves=tuple(curves)) if caps_uw != (0,) else None
+
     def _alternative(
         self, offer: Offer, nodes: Nodes, rules: ParmSettings, drams: DramOffers
     ) -> Alternative:
@@ -151,6 +177,7 @@ class Entry:
             charge=place.charge(self.ask),
             at=at,
             dram=rules.dram or self._dram_on(place, drams),
+            gpu=self._gpus_on(place, rules),
         )
 
 

@@ -42,6 +42,7 @@ class Place:
             nodes=self.nodes,
             unit_cores=ask.unit_cores,
             spread=ask.spread,
+            gpus=ask.gpus,
         )
 
 
@@ -102,7 +103,8 @@ class Nodes:
             return [(first, sizes_up_to(self.largest_size(ask)))]
         found = self._pure(ask, sizes_up_to)
         if ask.unit is SizeUnit.NODES:
-            found += self._mixed(sizes_up_to(self.count), self._empty, self._count)
+            empty, every = (self._with_gpus(ask, own) for own in (self._empty, self._count))
+            found += self._mixed(sizes_up_to(every.total()), empty, every)
         elif ask.unit is SizeUnit.UNITS and ask.spread is not Spread.TOGETHER:
             most = Counter({kind: self._most_on(ask, kind) for kind in self.kinds})
             found += self._mixed(sizes_up_to(most.total()), most, most)
@@ -111,6 +113,8 @@ class Nodes:
     def _most_on(self, ask: Ask, kind: NodeKind) -> int:
         """The most units of a job on nodes of one kind."""
         on_one = kind.cores // ask.unit_cores
+        if ask.gpus:
+            on_one = min(on_one, kind.gpus // ask.gpus)
         count = self.count if self.alike else self._count[kind]
         if ask.spread is Spread.TOGETHER:
             return on_one
@@ -133,8 +137,15 @@ class Nodes:
         return self._count[kind] if ask.unit is SizeUnit.NODES else kind.cores
 
     def _pure(self, ask: Ask, sizes_up_to: SizesUpTo) -> list[Offer]:
-        offers = [(kind, sizes_up_to(self._most_of(ask, kind))) for kind in self.kinds]
+        able = [kind for kind in self.kinds if kind.gpus >= ask.gpus]
+        offers = [(kind, sizes_up_to(self._most_of(ask, kind))) for kind in able]
         return [(self._places[kind], sizes) for kind, sizes in offers if sizes]
+
+    def _with_gpus(self, ask: Ask, nodes: Counter[NodeKind]) -> Counter[NodeKind]:
+        """Those of the kinds that have as many GPUs as a job asks for."""
+        if not ask.gpus:
+            return nodes
+        return Counter({kind: count for kind, count in nodes.items() if kind.gpus >= ask.gpus})
 
     def _mixed(
         self, sizes: Sizes, empty: Counter[NodeKind], every: Counter[NodeKind]

@@ -15,18 +15,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
-from typing import Self
+from itertools import product
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattfold.contract.units import uw_from_w, w_from_uw
-from wattfold.coordinator.core.charge import CAP_STEP_UW, held_uw, node_uw, share_uw
+from wattfold.coordinator.core.charge import CAP_STEP_UW, held_uw, kind_gpus_uw, node_uw, share_uw
 from wattfold.coordinator.core.node import NodeKind
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.models.scaling import scaled_times_s
+from wattfold.coordinator.policies.gpu_levels import GpuLevels
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -35,8 +37,13 @@ Bools = NDArray[np.bool_]
 REMEMBERED = 4096
 
 
-Level = tuple[int, int]
-"""A package cap, and what DRAM takes beyond its standing cap at its own; of a node."""
+class Level(NamedTuple):
+    """Of a node: a package cap, and what DRAM takes beyond its standing cap at its own; of each GPU
+    a limit, 0 = the greatest."""
+
+    cap_uw: int
+    beyond_uw: int = 0
+    gpu_uw: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,8 @@ class Charge:
     nodes: tuple[int, ...] = ()
     unit_cores: int = 1
     spread: Spread = Spread.ANY
+    gpus: int = 0
+    """On its node, on each of its nodes, or for each of its units."""
 
     def units_of(self, kind: NodeKind, sizes: Ints) -> Ints:
         """Cores of nodes of one kind taken at each size."""
@@ -85,16 +94,28 @@ class Charge:
             shares = [[self._shares_uw(size, level) for level in levels] for size in sizes]
             return np.asarray(shares, dtype=np.int64).reshape(len(sizes), len(levels))
         if not self.nodes:
-            each = [node_uw(self.kinds[0], *level) for level in levels]
+            each = [self._node_uw(self.kinds[0], level) for level in levels]
             return np.multiply.outer(np.asarray(sizes, np.int64), np.asarray(each, np.int64))
         mixed = list(zip(self.kinds, self.nodes, strict=True))
-        total = [sum(n * node_uw(kind, *level) for kind, n in mixed) for level in levels]
+        total = [sum(n * self._node_uw(kind, level) for kind, n in mixed) for level in levels]
         return np.asarray([total] * len(sizes), dtype=np.int64).reshape(len(sizes), len(total))
+
+    def _node_uw(self, kind: NodeKind, level: Level) -> int:
+        """What a whole node takes."""
+        return node_uw(kind, level.cap_uw, level.beyond_uw) + self._gpus_uw(kind, 1, level)
 
     def _shares_uw(self, size: int, level: Level) -> int:
         """What cores or units of nodes that may be shared take."""
-        parts = zip(self.kinds, self.nodes or (size,), strict=True)
-        return sum(share_uw(kind, count * self.unit_cores, *level) for kind, count in parts)
+        total_uw = 0
+        for kind, count in zip(self.kinds, self.nodes or (size,), strict=True):
+            units = count if self.unit is SizeUnit.UNITS else 1
+            cores = count * self.unit_cores
+            total_uw += share_uw(kind, cores, level.cap_uw, level.beyond_uw)
+            total_uw += self._gpus_uw(kind, units, level)
+        return total_uw
+
+    def _gpus_uw(self, kind: NodeKind, units: int, level: Level) -> int:
+        return kind_gpus_uw(kind, units * self.gpus, level.gpu_uw) if self.gpus else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +146,14 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Layout(Columns):
-    """m options but for times, ordered by size, cap, DRAM cap."""
+    """m options but for times, ordered by size, cap, DRAM cap, level of GPUs."""
 
     size: Ints
     cap_uw: Ints
     dram_cap_uw: Ints
     """0 = the standing cap."""
+    gpu_uw: Ints
+    """0 = the greatest limits, or no GPUs."""
     units: Ints
     power_uw: Ints
     place: Ints
@@ -230,39 +253,51 @@ class Alternative:
     at: tuple[int, ...] = (0,)
     dram: DramLevels | None = None
     """None leaves DRAM to its standing caps."""
+    gpu: GpuLevels | None = None
+    """None leaves its GPUs at their greatest limits."""
 
     def layout(self, kinds: tuple[NodeKind, ...], place: int) -> Layout:
-        """All combinations of sizes, caps and DRAM caps; ``kinds`` for `Layout.units_by_kind`."""
-        dram = self.dram
-        drams_uw = dram.caps_uw if dram else (0,)
-        beyond_uw = [cap - dram.standing_uw for cap in drams_uw] if dram else [0]
-        levels = [(cap, beyond) for cap in self.caps_uw for beyond in beyond_uw]
+        """All combinations of sizes and levels; ``kinds`` for `Layout.units_by_kind`."""
+        drams_uw = self.dram.caps_uw if self.dram else (0,)
+        gpus_uw = self.gpu.caps_uw if self.gpu else (0,)
+        standing_uw = self.dram.standing_uw if self.dram else 0
+        caps = list(product(self.caps_uw, drams_uw, gpus_uw))
+        levels = [Level(cap, dram - standing_uw, gpu) for cap, dram, gpu in caps]
+        cap_uw, dram_cap_uw, gpu_uw = np.asarray(caps, dtype=np.int64).T
         size = np.repeat(np.asarray(self.sizes, dtype=np.int64), len(levels))
         by_kind = [self.charge.units_of(kind, size) for kind in kinds]
         return Layout(
             size=size,
-            cap_uw=np.tile(np.repeat(self.caps_uw, len(drams_uw)), len(self.sizes)),
-            dram_cap_uw=np.tile(drams_uw, len(self.sizes) * len(self.caps_uw)),
+            cap_uw=np.tile(cap_uw, len(self.sizes)),
+            dram_cap_uw=np.tile(dram_cap_uw, len(self.sizes)),
+            gpu_uw=np.tile(gpu_uw, len(self.sizes)),
             units=self.charge.units(size),
             power_uw=self.charge.power_uw(self.sizes, levels).ravel(),
             place=np.full_like(size, place),
             units_by_kind=np.stack(by_kind, axis=1) if by_kind else None,
         )
 
-    def slowdowns(self, caps_uw: Sequence[int], dram: DramLevels | None) -> list[Floats]:
-        """On each kind what caps, or caps and DRAM caps, make of the time at full power.
+    def slowdowns(
+        self,
+        caps_uw: Sequence[int],
+        dram: DramLevels | None = None,
+        gpu: GpuLevels | None = None,
+    ) -> list[Floats]:
+        """On each kind what caps, and levels of DRAM and GPUs, make of the time at full power.
 
-        A level is what a node holds of it where another kind of nodes may hold more.
+        A level is what a node holds of it where another kind of nodes may hold more. Time lost to
+        lower limits of GPUs adds to that lost to others, as if neither hid any of the other.
         """
         apart = len(self.profiles) > 1
         found = []
-        for profile, kind in zip(self.profiles, self.charge.kinds, strict=True):
+        for at, (profile, kind) in enumerate(zip(self.profiles, self.charge.kinds, strict=True)):
             caps_w = [w_from_uw(held_uw(kind, cap) if apart else cap) for cap in caps_uw]
             if dram:
                 drams_w = [w_from_uw(cap) for cap in dram.caps_uw]
-                found.append(dram.model.slowdowns(profile, caps_w, drams_w).ravel())
+                slow = dram.model.slowdowns(profile, caps_w, drams_w).ravel()
             else:
-                found.append(profile.slowdowns(caps_w))
+                slow = profile.slowdowns(caps_w)
+            found.append(np.add.outer(slow, gpu.losses(at)).ravel() if gpu else slow)
         return found
 
     def times_s(self, t1_s: Floats, sizes: Sequence[int], slowdowns: Sequence[Floats]) -> Floats:
@@ -282,7 +317,8 @@ class Shape:
 
     ``size_least`` is min N_j of Eq. 7, which need not be among the sizes offered now; all speedups
     are over the same time, that of the slowest alternative there. That reference is a node whose
-    DRAM is not held back, so that weights and speedups with and without DRAM caps compare.
+    DRAM and GPUs are not held back, so that weights and speedups with and without such levels
+    compare.
     ``kinds`` are those of unlike nodes; none where all are alike.
     """
 
@@ -295,7 +331,7 @@ class Shape:
         self._size_least = size_least
         self.dram = alternatives[0].dram
         self._parts = [
-            (one, one.slowdowns(one.caps_uw, one.dram), one.slowdowns(one.caps_uw[:1], None))
+            (one, one.slowdowns(one.caps_uw, one.dram, one.gpu), one.slowdowns(one.caps_uw[:1]))
             for one in alternatives
         ]
         layouts = [one.layout(kinds, at) for at, one in enumerate(alternatives)]

@@ -177,7 +177,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         self._queued.pop(job)
         self._running[job] = one
         one.started_ns, one.resized_ns, one.movable = held.started_ns, held.resized_ns, held.movable
-        one.cap_uw, one.dram_cap_uw, one.told = held.cap_uw, held.dram_uw, True
+        one.cap_uw, one.dram_cap_uw, one.gpu_uw = held.cap_uw, held.dram_uw, held.gpu_uw
+        one.told = True
         if held.size != one.size:
             one.resize(held.size)
         if self._nodes is not None and one.movable and self._offers(one) != one.offers:
@@ -185,7 +186,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
 
     def _queue(self, one: Entry) -> None:
         if one.size:
-            one.size = one.cap_uw = one.dram_cap_uw = 0
+            one.size = one.cap_uw = one.dram_cap_uw = one.gpu_uw = 0
             one.started_ns, one.resized_ns, one.given = -1, -1, None
             one.movable = True
             self._lay_anew(one)
@@ -231,7 +232,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         place = one.offers[int(table.layout.place[at])][0]
         sizes = one.table.layout.sizes
         total_s, dram_uw = float(table.total_s[at]), int(table.layout.dram_cap_uw[at])
-        return Placing(place.kinds, place.nodes, sizes, total_s, dram_uw)
+        gpu_uw = int(table.layout.gpu_uw[at])
+        return Placing(place.kinds, place.nodes, sizes, total_s, dram_uw, gpu_uw)
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Why these jobs wait and all whose reason is another since the last call."""
@@ -407,9 +409,10 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
                 continue
             row = offered.layout
             size, cap_uw = int(row.size[pick]), int(row.cap_uw[pick])
-            dram_uw = int(row.dram_cap_uw[pick])
+            levels = int(row.dram_cap_uw[pick]), int(row.gpu_uw[pick])
             told, one.told = one.told, False
-            if not told and (size, cap_uw, dram_uw) == (one.size, one.cap_uw, one.dram_cap_uw):
+            before = one.size, one.cap_uw, (one.dram_cap_uw, one.gpu_uw)
+            if not told and (size, cap_uw, levels) == before:
                 continue
             if one.size == 0:
                 self._queued.pop(one.job)
@@ -419,7 +422,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
                 one.resized_ns = now_ns
             if size != one.size:
                 one.resize(size)
-            one.cap_uw, one.dram_cap_uw, one.given = cap_uw, dram_uw, (offered, pick)
+            one.cap_uw, one.given = cap_uw, (offered, pick)
+            one.dram_cap_uw, one.gpu_uw = levels
             yield one.job, size, cap_uw
 
     # Laying out.

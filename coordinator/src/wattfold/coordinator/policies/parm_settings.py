@@ -37,7 +37,8 @@ class ParmSettings:
     a job: the paper says both. ``revisits``: it is asked again when the first lock ends; the
     published evaluation decides only when a job comes or ends. ``caps_uw`` is P_j of all jobs, None
     spaces ``levels_max`` of them by each job's profile. ``resize_price`` and ``dram`` go beyond the
-    paper: options that see what a resize costs (`parm_stall`), and DRAM caps to choose from.
+    paper: options that see what a resize costs (`parm_stall`), and DRAM caps to choose from, as do
+    ``gpu_levels``: so many limits of GPUs to choose among (`gpu_levels`), 1 = the greatest alone.
     """
 
     variant: Variant = Variant.WSE
@@ -54,6 +55,7 @@ class ParmSettings:
     dram: DramLevels | None = None
     dram_choice: DramChoice = NO_LEVELS
     """The same where nodes have names, each kind with its own standing caps (`parm_dram`)."""
+    gpu_levels: int = 1
 
     def __post_init__(self) -> None:
         """Raises ValueError for DRAM caps at or below what DRAM draws at rest."""

@@ -94,8 +94,14 @@ class Room:
         return self.power_of(given.shares, given.cap_uw, given.levels)
 
     def cores_uw(self, node_id: NodeId, cores: int, cap_uw: int, levels: Levels) -> int:
-        """Power above the floor of so many cores of a node, at most, microwatts."""
+        """Power above the floor of so many cores of a node, microwatts."""
         return cores_uw(self.specs[node_id], cores, cap_uw, levels, self.dram_cap_uw)
+
+    def part_uw(self, node_id: NodeId, spec: JobSpec, cores: int, cap_uw: int) -> int:
+        """Power above the floors that a job takes with so many cores of a node, at most."""
+        gpus = spec.amounts_on(cores).gpus
+        node = self.specs[node_id]
+        return cores_uw(node, cores, cap_uw, spec.levels, self.dram_cap_uw, gpus)
 
     def kinds_under(self, shares: Iterable[Share]) -> tuple[NodeKind, ...]:
         """The different kinds of the nodes in reach that these cores are on."""
@@ -223,21 +229,21 @@ class Room:
         if spec.unit is SizeUnit.NODES:
             empty = self._empty(among, spec)
             frugal = sorted(
-                empty, key=lambda n: self.cores_uw(n, len(self.specs[n].cpus), cap_uw, levels)
+                empty, key=lambda n: self.part_uw(n, spec, len(self.specs[n].cpus), cap_uw)
             )
             shares = self._whole(frugal[:size], spec, size)
         elif spec.unit is SizeUnit.UNITS:
             names, cores = list(self.specs), spec.unit_cores
             thrifty = sorted(
                 self._fits(spec, among),
-                key=lambda fit: self.cores_uw(names[fit.at], cores, cap_uw, levels),
+                key=lambda fit: self.part_uw(names[fit.at], spec, cores, cap_uw),
             )
             shares = self._units(in_turn(spec.spread, size, thrifty), spec)
         else:
             fed = [
                 hole
                 for hole in self._holes(spec, size, among)
-                if self.cores_uw(hole[1], size, cap_uw, levels) <= self.power_uw
+                if self.part_uw(hole[1], spec, size, cap_uw) <= self.power_uw
             ]
             shares = self._best_filled(fed, spec, size)
         fits = shares is not None and self.power_of(shares, cap_uw, levels) <= self.power_uw

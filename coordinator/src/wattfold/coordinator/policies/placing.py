@@ -36,7 +36,9 @@ class Wanted:
     @property
     def levels(self) -> Levels:
         """What it has beside its cap: what was decided, but for what it asks for."""
-        decided = Levels(dram_uw=self.placing.dram_uw) if self.placing else PLAIN
+        if self.placing is None:
+            return PLAIN.under(self.view.spec.levels)
+        decided = Levels(dram_uw=self.placing.dram_uw, gpu_uw=self.placing.gpu_uw)
         return decided.under(self.view.spec.levels)
 
 

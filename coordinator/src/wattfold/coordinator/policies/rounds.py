@@ -173,6 +173,9 @@ class Rounds(NamedJobs):
             waits=view.waits,
             unit_cores=max(spec.unit_cores, 1),
             spread=spec.spread,
+            gpus=spec.gpus,
+            gpu_uw=spec.levels.gpu_uw,
+            gpu_curves=view.training.curves if view.training is not None else (),
         )
 
     def _in_part(self, view: JobView) -> bool:
@@ -207,6 +210,7 @@ class Rounds(NamedJobs):
             resized_ns=lock_from_ns(view),
             movable=view.movable,
             dram_uw=current.levels.dram_uw,
+            gpu_uw=current.levels.gpu_uw,
         )
 
     def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:

@@ -24,6 +24,7 @@ from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.core.spread import Spread
 from wattfold.coordinator.models.dram_model import DramModel
+from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.placement import Room
 
@@ -70,6 +71,12 @@ class Ask(NamedTuple):
     unit_cores: int = 1
     """Cores of each of its units, where its sizes count units."""
     spread: Spread = Spread.ANY
+    gpus: int = 0
+    """GPUs on its node, on each of its nodes, or for each of its units."""
+    gpu_uw: int = 0
+    """The level of its GPUs that it must have; 0 leaves it to the policy."""
+    gpu_curves: tuple[tuple[str, GpuCurve], ...] = ()
+    """What lower limits make of its work, by model of GPU; where none is told it is not known."""
 
 
 class Held(NamedTuple):
@@ -87,6 +94,8 @@ class Held(NamedTuple):
     """Whether anything of it may change now."""
     dram_uw: int = 0
     """Its DRAM level; 0 = the standing caps."""
+    gpu_uw: int = 0
+    """The level of each of its GPUs; 0 = their greatest limits."""
 
 
 class Reason(NamedTuple):
@@ -240,6 +249,8 @@ class Placing(NamedTuple):
     """Time of the whole job as decided."""
     dram_uw: int = 0
     """DRAM level of its nodes; 0 = their standing caps."""
+    gpu_uw: int = 0
+    """Level of its GPUs; 0 = their greatest limits."""
 
 
 class Found(NamedTuple):

@@ -92,7 +92,7 @@ class Alone:
         """Free nodes for which there is power."""
         room, spec = self.ground.room, one.view.spec
         each_uw = max(
-            room.cores_uw(name, node.kind.cores, one.cap_uw, spec.levels)
+            room.part_uw(name, spec, node.kind.cores, one.cap_uw)
             for name, node in room.specs.items()
         )
         free = room.empty_count(spec)
@@ -114,9 +114,7 @@ class Alone:
     def _restricted(self, one: Waiter) -> bool:
         """Whether more than cores may keep a job from a node."""
         spec, room = one.view.spec, self.ground.room
-        needed_uw = max(
-            room.cores_uw(node_id, one.size, one.cap_uw, spec.levels) for node_id in room.specs
-        )
+        needed_uw = max(room.part_uw(node_id, spec, one.size, one.cap_uw) for node_id in room.specs)
         asks = spec.requests or spec.exclusive or room.windows.concern(spec)
         return bool(asks) or needed_uw > room.power_uw
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import share_uw
+from wattfold.coordinator.core.charge import kind_gpus_uw, share_uw
 from wattfold.coordinator.core.job import Assignment, Share, SizeUnit
 from wattfold.coordinator.core.job_units import counted, size_text
 from wattfold.coordinator.core.plan import JobView
@@ -278,7 +278,8 @@ class Round:
             cores=one.size,
             least=spec.least_on_node,
             serial_ppm=serial_of_ppm(one.view, one.size) or 0,
-            power_uw=share_uw(kind, cores, useful_uw(one.view, one.cap_uw)),
+            power_uw=share_uw(kind, cores, useful_uw(one.view, one.cap_uw))
+            + kind_gpus_uw(kind, spec.amounts_on(cores).gpus, spec.levels.gpu_uw),
         )
 
     def _alike(self, one: Waiter, guest: Guest) -> Shape:

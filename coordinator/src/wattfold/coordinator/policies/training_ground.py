@@ -15,10 +15,9 @@ from typing import NamedTuple
 from wattfold.contract.ids import NodeId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.charge import (
-    CAP_STEP_UW,
+    cores_uw,
     gpu_zones,
     shares_uw,
-    standing_cap_uw,
 )
 from wattfold.coordinator.core.job import JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.levels import Levels
@@ -27,9 +26,8 @@ from wattfold.coordinator.core.plan import JobView, NodeView
 from wattfold.coordinator.core.reservation import Reservation, Windows
 from wattfold.coordinator.models.training import EpochTime
 from wattfold.coordinator.models.training_cost import NodeDraw
+from wattfold.coordinator.policies.gpu_levels import least_level_uw, spaced_levels_uw
 
-LEAST_SHARE = 0.5
-"""Of the greatest limit: no level is below it, but for the one that is taken for want of power."""
 MENUS_KEPT = 4096
 """Times that are learnt anew make menus that nobody asks for any more."""
 
@@ -73,8 +71,8 @@ class Kind:
         spec = view.spec
         zones = gpu_zones(spec, spec.gpus)
         self.zone: Zone | None = zones[0] if len(zones) == len(spec.gpus) else None
-        standing = sum(standing_cap_uw(zone, view.dram_cap_uw) for zone in zones)
-        host_w = draws.host_w or w_from_uw(max(view.fixed_uw - standing, 0))
+        floors_uw = sum(zone.floor_uw for zone in zones)
+        host_w = draws.host_w or w_from_uw(max(view.fixed_uw - floors_uw, 0))
         self._most_w = w_from_uw(self.zone.cap_uw_max) if self.zone else draws.gpu_w
         self.draw = NodeDraw(
             host_w=host_w, idle_w=draws.idle_share * self._most_w, gpus=len(spec.gpus)
@@ -105,7 +103,7 @@ class Kind:
                     level_uw=level_uw,
                     whole_s=whole_s,
                     power_w=self._power_w(units * spec.gpus, time, level_uw)
-                    + w_from_uw(self._charge_uw(spec, units, cap_uw, 0)),
+                    + w_from_uw(self._cores_uw(spec, units, cap_uw)),
                     charge_uw=self._charge_uw(spec, units, cap_uw, level_uw),
                     cores=cores,
                     last=last,
@@ -119,17 +117,20 @@ class Kind:
         zone, count = self.zone, self.draws.levels
         if zone is None or time.curve is None or count < 2:
             return
-        least = max(round(LEAST_SHARE * zone.cap_uw_max), zone.floor_uw)
-        for step in range(count - 2, -1, -1):
-            level_uw = least + (zone.cap_uw_max - least) * step // (count - 1)
-            yield level_uw // CAP_STEP_UW * CAP_STEP_UW, False
-        if zone.floor_uw < least:
+        for level_uw in spaced_levels_uw(zone.floor_uw, zone.cap_uw_max, count):
+            yield level_uw, False
+        if zone.floor_uw < least_level_uw(zone.floor_uw, zone.cap_uw_max):
             yield zone.floor_uw, True
 
     def _power_w(self, gpus: int, time: EpochTime, level_uw: int) -> float:
         limit_w = w_from_uw(level_uw) if level_uw else self._most_w
         each_w = time.curve.draw_w(limit_w) if time.curve else limit_w
         return self.draw.power_w(gpus, each_w)
+
+    def _cores_uw(self, spec: JobSpec, units: int, cap_uw: int) -> int:
+        """What it adds to the charge beside its GPUs."""
+        cores = min(units * spec.unit_cores, len(self.view.spec.cpus))
+        return cores_uw(self.view.spec, cores, cap_uw, spec.levels, self.view.dram_cap_uw)
 
     def _charge_uw(self, spec: JobSpec, units: int, cap_uw: int, level_uw: int) -> int:
         node = self.view.spec

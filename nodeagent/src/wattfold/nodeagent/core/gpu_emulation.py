@@ -50,8 +50,9 @@ def _traced(
 
 def _assumed(name: str, range_w: tuple[float, float], idle_w: float) -> GpuModel:
     """Of a part without a trace: shares of its greatest limit that fit others."""
-    most_w = range_w[1]
-    return _traced(name, range_w, idle_w, (0.18 * most_w, 0.97 * most_w, 0.85, 0.2))
+    least_w, most_w = range_w
+    curve = GpuCurve.assumed(most_w)
+    return GpuModel(name=name, least_w=least_w, most_w=most_w, idle_w=idle_w, curve=curve)
 
 
 # Ranges as drivers tell them; curves of ResNet-50 fitted to the public power traces of Zeus (You

@@ -686,7 +686,7 @@ class GetPowerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "emulated_nodes", "known_nodes", "announced")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced")
     BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
     MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
@@ -705,6 +705,9 @@ class Power(_message.Message):
     LEVELLED_JOBS_FIELD_NUMBER: _ClassVar[int]
     DRAM_BEYOND_UW_FIELD_NUMBER: _ClassVar[int]
     GPU_BEYOND_UW_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_OWNED_FIELD_NUMBER: _ClassVar[int]
+    GPUS_UW_FIELD_NUMBER: _ClassVar[int]
     EMULATED_NODES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_NODES_FIELD_NUMBER: _ClassVar[int]
     ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
@@ -726,10 +729,13 @@ class Power(_message.Message):
     levelled_jobs: int
     dram_beyond_uw: int
     gpu_beyond_uw: int
+    gpus: int
+    gpus_owned: int
+    gpus_uw: int
     emulated_nodes: int
     known_nodes: int
     announced: _containers.RepeatedCompositeFieldContainer[AnnouncedBudget]
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ...) -> None: ...
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ...) -> None: ...
 
 class AnnouncedBudget(_message.Message):
     __slots__ = ("number", "at_s", "budget_uw", "from_s", "obstacle")

@@ -58,8 +58,8 @@ _FOLDER = "eurora"
     "--cp/--no-cp",
     "cp",
     default=None,
-    help="The constraint model on every instance, or on none. It takes a second and more a "
-    "decision; without either it is on raw traces and on what stands for the paper's tests.",
+    help="The constraint model on every instance, or on none. Where hundreds wait it takes two "
+    "seconds a decision, an hour or more an instance; without either it is on raw traces alone.",
 )
 @click.option(
     "--traces",

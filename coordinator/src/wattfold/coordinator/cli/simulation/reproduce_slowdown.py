@@ -40,7 +40,10 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import
 from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
     NAME as REAL,
 )
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import section
+from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+    SHARED,
+    section,
+)
 from wattfold.coordinator.simulation.experiments.slowdown_driven.report import report_of
 from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
     SEEDS,
@@ -177,11 +180,12 @@ def slowdown_driven(
 
 
 def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
-    """Experiment d, measured now unless it was before."""
+    """Experiment d; seeds that were not measured before are now."""
     path = folder / MEASURED
     with expected_failures():
         found = load(path) if path.is_file() else None
-        if found is None or (found.quick and not quick):
+        wanted = seeds or (1 if quick else SEEDS)
+        if found is None or (found.quick and not quick) or len(found.of(SHARED)) < wanted:
             folder.mkdir(parents=True, exist_ok=True)
             options = [f"{name}={value}" for name, value in _built().items()]
             options += ["--quick"] if quick else []

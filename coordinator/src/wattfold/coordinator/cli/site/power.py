@@ -94,6 +94,9 @@ def _power_sheet(answer: pb.Power) -> Table:
     if answer.pending_budget_uw:
         fields.insert(1, ("going down to", pending(answer)))
     fields += announced_fields(answer.announced)
+    if answer.gpus:
+        owned = f"{answer.gpus_owned} of {answer.gpus} have owners"
+        fields.append(("GPUs", f"{owned}, {f.power(answer.gpus_uw)} above their floors"))
     if answer.levelled_jobs:
         fields.append(("by levels", _levels(answer)))
     return field_table(fields + outside_fields(answer))
@@ -120,7 +123,7 @@ def moment(time_s: float) -> str:
 
 
 def _levels(answer: pb.Power) -> str:
-    """What DRAM and GPUs hold beyond their standing caps for jobs that have levels of them."""
+    """By how much levels of jobs hold DRAM off its standing caps, and GPUs below their greatest."""
     parts = [
         f"{name} {w_from_uw(beyond_uw):+.1f} W"
         for name, beyond_uw in (("DRAM", answer.dram_beyond_uw), ("GPUs", answer.gpu_beyond_uw))

@@ -28,6 +28,7 @@ def _made(variant: str, values: Values) -> Policy:
         gap=float(values["gap"]),
         solver=str(values["solver"]),
         nomm_size=str(values["nomm_size"]),
+        gpu_levels=int(values["gpu_levels"]),
         dram_choice=DramChoice.of(
             int(values["dram_levels"]),
             float(values["dram_rest_w"]),
@@ -108,6 +109,13 @@ DESCRIPTION = Description(
             choices=("min", "max"),
             places=(Place.SIMULATOR,),
             help="which end of its range parm-nomm gives a job",
+        ),
+        PolicySetting(
+            key="gpu_levels",
+            default=1,
+            low=1,
+            high=8,
+            help="limits of GPUs to choose among, from half of the greatest up; 1 = the greatest",
         ),
         PolicySetting(
             key="dram_levels",

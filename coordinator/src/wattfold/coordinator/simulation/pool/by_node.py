@@ -33,6 +33,8 @@ from wattfold.coordinator.simulation.pool.stocks import WHOLE, Stocks, request_o
 from wattfold.coordinator.simulation.pool.training import TrainingTimes
 from wattfold.coordinator.simulation.pool.windows import Windows
 
+Caps = dict[int, tuple[int, int]]
+"""By job: of its packages, and of each of its GPUs; 0 = it has none."""
 FRACTIONS = 1 << 20
 """Steps in which caps are scaled down where power does not go with them in a straight line."""
 
@@ -67,6 +69,8 @@ class NodeHoldings:
         """Jobs that are to have more nodes than they are on, by count."""
         self.scaled: dict[int, int] = {}
         """Caps as decided of the jobs that have lower ones, for want of power."""
+        self._gpus_scaled: dict[int, int] = {}
+        """The same of their GPUs, where they have some."""
         self._jobs = NodeTableJobs(
             table,
             machine,
@@ -124,6 +128,7 @@ class NodeHoldings:
         self._asked.pop(job, None)
         self._unplaced.pop(job, None)
         self.scaled.pop(job, None)
+        self._gpus_scaled.pop(job, None)
 
     def pass_windows(self, now_ns: int) -> None:
         """Nodes go out of use, or come back; jobs that are in the way are requeued.
@@ -169,33 +174,47 @@ class NodeHoldings:
     def fit(self, power_uw: int, now_ns: int) -> None:
         """Caps as decided if jobs fit into so much above idle nodes, else scaled down alike."""
         running = self.running
-        wanted, least = {}, {}
-        for job in running.jobs:
-            low_uw, high_uw = running.cap_range_uw(job)
-            wanted[job] = min(self.scaled.get(job, running.cap_uw[job]), high_uw)
-            least[job] = min(wanted[job], low_uw)
-        fixed_uw = sum(running.power_uw(job, cap_uw) for job, cap_uw in least.items())
-        above_uw = sum(running.power_uw(job, cap) for job, cap in wanted.items()) - fixed_uw
+        wanted, least = self._ranges()
+        fixed_uw = self._power_uw(least)
+        above_uw = self._power_uw(wanted) - fixed_uw
         room_uw = max(power_uw - fixed_uw, 0)
         self.scaled.clear()
+        self._gpus_scaled.clear()
         caps = wanted
         if above_uw > room_uw:
-            self.scaled = wanted
+            self.scaled = {job: cap_uw for job, (cap_uw, _) in wanted.items()}
+            self._gpus_scaled = {job: gpu_uw for job, (_, gpu_uw) in wanted.items() if gpu_uw}
             # Like nodes have one floor and one greatest cap, so power goes with caps, but for what
             # is rounded off part by part.
             caps = _scaled(wanted, least, room_uw, above_uw)
             if len(self._machine.classes) > 1 or self._power_uw(caps) > power_uw:
                 caps = self._bisected(wanted, least, power_uw)
-        for job, cap_uw in caps.items():
-            if cap_uw != running.cap_uw[job]:
-                running.change(job, running.mix[job], cap_uw, now_ns)
+        for job, (cap_uw, gpu_uw) in caps.items():
+            if (cap_uw, gpu_uw) != (running.cap_uw[job], self._gpu_uw(job)):
+                level_uw = 0 if gpu_uw == running.gpu_range_uw(job)[1] else gpu_uw
+                running.change(job, running.mix[job], cap_uw, now_ns, level_uw)
 
-    def _power_uw(self, caps: dict[int, int]) -> int:
-        return sum(self.running.power_uw(job, cap_uw) for job, cap_uw in caps.items())
+    def _ranges(self) -> tuple[Caps, Caps]:
+        """What running jobs have been decided to have, and the least of it."""
+        running = self.running
+        wanted, least = {}, {}
+        for job in running.jobs:
+            low_uw, high_uw = running.cap_range_uw(job)
+            cap_uw = min(self.scaled.get(job, running.cap_uw[job]), high_uw)
+            gpu_uw, gpu_low_uw = self._gpus_scaled.get(job) or self._gpu_uw(job), 0
+            if gpu_uw:
+                gpu_low_uw = min(gpu_uw, running.gpu_range_uw(job)[0])
+            wanted[job], least[job] = (cap_uw, gpu_uw), (min(cap_uw, low_uw), gpu_low_uw)
+        return wanted, least
 
-    def _bisected(
-        self, wanted: dict[int, int], least: dict[int, int], power_uw: int
-    ) -> dict[int, int]:
+    def _gpu_uw(self, job: int) -> int:
+        """What the GPUs of a running job have; 0 = it has none."""
+        return self.running.gpu_uw.get(job) or self.running.gpu_range_uw(job)[1]
+
+    def _power_uw(self, caps: Caps) -> int:
+        return sum(self.running.power_uw(job, *own) for job, own in caps.items())
+
+    def _bisected(self, wanted: Caps, least: Caps, power_uw: int) -> Caps:
         """The greatest part of every job's range at which all fit, or none of it."""
         low, high = 0, FRACTIONS
         while high - low > 1:
@@ -222,6 +241,7 @@ class NodeHoldings:
             self.running.start(job, self._mix_of(job, given), cap_uw, now_ns, gpu_uw)
             return
         self.scaled.pop(job, None)
+        self._gpus_scaled.pop(job, None)
         if self._unplaced and job in self._unplaced:
             raise SimulationError(f"{self._name(job)} is given parts in the instant of a count")
         mix = self._changed(job, given)
@@ -272,6 +292,7 @@ class NodeHoldings:
             running.start(job, {(0, cores, cores): size}, cap_uw, now_ns)
             return
         self.scaled.pop(job, None)
+        self._gpus_scaled.pop(job, None)
         mix, before = running.mix[job], running.size[job]
         if size != before:
             if mix.keys() != {(0, cores, cores)}:
@@ -361,9 +382,13 @@ def _times(table: JobTable, machine: NodeMachine, model: RunTimeModel) -> PartTi
     return TrainingTimes(table, machine, model)
 
 
-def _scaled(wanted: dict[int, int], least: dict[int, int], part: int, whole: int) -> dict[int, int]:
+def _scaled(wanted: Caps, least: Caps, part: int, whole: int) -> Caps:
+    def between(low_uw: int, high_uw: int) -> int:
+        return low_uw + (high_uw - low_uw) * part // whole
+
     return {
-        job: least[job] + (cap_uw - least[job]) * part // whole for job, cap_uw in wanted.items()
+        job: (between(least[job][0], cap_uw), between(least[job][1], gpu_uw))
+        for job, (cap_uw, gpu_uw) in wanted.items()
     }
 
 

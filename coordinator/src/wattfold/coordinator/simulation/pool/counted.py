@@ -78,8 +78,10 @@ class CountedHoldings:
         nodes = self._nodes.pop(job, None)
         if nodes is not None:
             self._selector.give_back(nodes)
-        self._unplaced.pop(job, None)
-        self.scaled.pop(job, None)
+        if self._unplaced:
+            self._unplaced.pop(job, None)
+        if self.scaled:
+            self.scaled.pop(job, None)
 
     def take(self, decisions: Sequence[Any], now_ns: int) -> None:
         """Starts and changes of counted nodes."""

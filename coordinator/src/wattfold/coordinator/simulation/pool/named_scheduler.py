@@ -21,7 +21,7 @@ from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.charge import fixed_uw
 from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, ResizeMode, SizeUnit
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.node import NodeKind, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.plan import (
     NOBODY,
     BudgetAhead,
@@ -225,7 +225,7 @@ class NamedPolicyScheduler:
     def _restarts_ns(self, job: int, assignment: Assignment) -> int:
         """What a start from its snapshot costs a running job: half an interval is lost, too."""
         node = self._nodes[self._numbers[assignment.shares[0].node_id]].spec
-        lost_ns = snapshot_ns(self._table, job, node.gpu_model, assignment) // 2
+        lost_ns = snapshot_ns(self._table, job, node.kind, assignment) // 2
         return self._restart_ns + lost_ns
 
     def _let_go(self, started: JobId) -> None:
@@ -310,16 +310,17 @@ def _training_spec(table: JobTable, job: int, training: Training) -> _TrainingSp
     )
 
 
-def snapshot_ns(table: JobTable, job: int, model: str, assignment: Assignment) -> int:
-    """Time from one snapshot of a training job to the next where an assignment puts it."""
+def snapshot_ns(table: JobTable, job: int, kind: NodeKind, assignment: Assignment) -> int:
+    """Time from one snapshot of a training job to the next, on nodes of a kind."""
     training = training_of(table, job)
     if training is None or table.training is None:
         return 0
     gpus = assignment.size * request_of(table.units, job).gpus
-    time = training.on(model, gpus)
+    time = training.on(kind.gpu_model, gpus)
     level_uw = assignment.levels.gpu_uw
     if time is None:
         return 0
+    time = time.under_any(w_from_uw(kind.gpu_most_uw))
     epoch_s = time.under_s(w_from_uw(level_uw) if level_uw else 0.0)
     return round(int(table.training.snapshot_epochs[job]) * epoch_s * NS_PER_S)
 

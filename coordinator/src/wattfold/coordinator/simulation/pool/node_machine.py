@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Unpack
 
 from wattfold.contract.units import NS_PER_S, uw_from_w, w_from_uw
-from wattfold.coordinator.core.charge import clipped_uw, gpu_zone, share_uw
-from wattfold.coordinator.core.node import NodeKind, Zone, ZoneKind
+from wattfold.coordinator.core.charge import gpu_cap_uw, gpu_zone, share_uw
+from wattfold.coordinator.core.node import NodeKind, Zone, ZoneKind, interned
 from wattfold.coordinator.policies.scheduler import Site
 from wattfold.coordinator.simulation.pool.machine import (
     UNLIMITED_UW,
@@ -109,8 +109,8 @@ class NodeClass(NodePowers):
 
     @property
     def gpus_uw(self) -> int:
-        """What its GPUs are charged where nobody has them: their greatest limits."""
-        return self.gpus * self.gpu_uw_max
+        """What its GPUs are charged where nobody has them: their least limits."""
+        return self.gpus * self.gpu_uw_min
 
     @property
     def unused_uw(self) -> int:
@@ -120,7 +120,7 @@ class NodeClass(NodePowers):
     @property
     def kind(self) -> NodeKind:
         """One of its nodes."""
-        return self.kind_of(self.cores)
+        return _kind(self)
 
     def above_idle_uw(self, cap_uw: int) -> int:
         """What a node with jobs on all cores draws at a cap beyond what an idle one is charged."""
@@ -133,17 +133,31 @@ class NodeClass(NodePowers):
         level of each of its ``gpus``, 0 = the greatest.
         """
         cores_uw = share_uw(self.kind, cores, max(cap_uw, self.cap_uw_min))
-        if not (gpus and gpu_uw and self.gpu_uw_max):
-            return cores_uw
-        return max(cores_uw + gpus * (self.gpu_held_uw(gpu_uw) - self.gpu_uw_max), 0)
+        return cores_uw + gpus * (self.gpu_held_uw(gpu_uw) - self.gpu_uw_min)
 
     def gpu_held_uw(self, gpu_uw: int) -> int:
-        """The limit that a GPU really has at a level, 0 = at none."""
-        return clipped_uw(_gpu_zone(self), gpu_uw or self.gpu_uw_max)
+        """The limit that the GPU of a job really has at a level, 0 = at none."""
+        return gpu_cap_uw(_gpu_zone(self), gpu_uw) if self.gpu_uw_max else 0
 
     def gpu_zone(self, gpu: str) -> Zone:
         """The zone of the GPU of this id, as an agent would tell of it."""
         return replace(_gpu_zone(self), name=gpu_zone(gpu))
+
+
+@lru_cache(maxsize=256)
+def _kind(one: NodeClass) -> NodeKind:
+    kind = one.kind_of(one.cores)
+    if not one.gpus:
+        return kind
+    return interned(
+        replace(
+            kind,
+            gpus=one.gpus,
+            gpu_floor_uw=one.gpu_uw_min,
+            gpu_most_uw=one.gpu_uw_max,
+            gpu_model=one.gpu_model,
+        )
+    )
 
 
 @lru_cache(maxsize=256)
@@ -290,4 +304,7 @@ class NodeMachine:
     @property
     def full_uw(self) -> int:
         """Charge of all nodes at their greatest caps: a budget that never binds."""
-        return sum(one.count * (one.busy_uw(one.cap_uw_max) + one.gpus_uw) for one in self.classes)
+        return sum(
+            one.count * (one.busy_uw(one.cap_uw_max) + one.gpus * one.gpu_uw_max)
+            for one in self.classes
+        )

@@ -90,22 +90,21 @@ class PartRunning(Progress):
         self.total_ns[job] = self.times.total_ns(job, mix, cap_uw, gpu_uw)
         self._renew_end(job, now_ns)
 
-    def power_uw(self, job: int, cap_uw: int) -> int:
-        """What a running job adds to the charge of idle nodes at a level of its packages."""
+    def power_uw(self, job: int, cap_uw: int, gpu_uw: int) -> int:
+        """What a running job adds to the charge of idle nodes at these levels; 0 = the greatest of
+        its GPUs."""
         mix = self.mix[job]
-        return self._charge_uw(mix, cap_uw, self.times.gpus_on(job, mix, self.gpu_uw.get(job, 0)))
+        return self._charge_uw(mix, cap_uw, self.times.gpus_on(job, mix, gpu_uw))
 
     def _charge_uw(self, mix: Mix, cap_uw: int, gpus: Sequence[GpuPart]) -> int:
-        if any(part.limit_uw for part in gpus) and len(mix) == 1:
-            # Levels are of jobs on one node, all of whose GPUs are of a class.
-            (((kind, cores, _), nodes),) = mix.items()
-            part = gpus[0]
-            one = self._classes[kind]
-            return nodes * one.part_uw(cores, cap_uw, part.gpus // nodes, part.limit_uw)
-        return sum(
+        total_uw = sum(
             nodes * self._classes[kind].part_uw(cores, cap_uw)
             for (kind, cores, _), nodes in mix.items()
         )
+        for part in gpus:
+            one = self._classes[part.kind]
+            total_uw += one.part_uw(0, one.cap_uw_min, part.gpus, part.limit_uw)
+        return total_uw
 
     def facts_of(self, job: int) -> JobFacts:
         """What has become of a job so far."""
@@ -134,6 +133,15 @@ class PartRunning(Progress):
         """The levels below and above which a running job is charged no less and no more."""
         on = [self._classes[kind] for kind, _, _ in self.mix[job]]
         return min(one.cap_uw_min for one in on), max(one.cap_uw_max for one in on)
+
+    def gpu_range_uw(self, job: int) -> tuple[int, int]:
+        """The limits between which the GPUs of a running job are charged more and more; 0 and 0
+        where it has none whose power is counted."""
+        mix = self.mix[job]
+        on = [self._classes[part.kind] for part in self.times.gpus_on(job, mix, 0)]
+        return min((o.gpu_uw_min for o in on), default=0), max(
+            (o.gpu_uw_max for o in on), default=0
+        )
 
     def _hold(self, job: int, mix: Mix, cap_uw: int, gpu_uw: int = 0) -> None:
         """Adds a job's parts to the sums."""

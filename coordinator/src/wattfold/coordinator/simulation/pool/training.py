@@ -3,7 +3,8 @@
 A job of a pool that trains has units of a GPU each, all on one node (ANDREAS, Filippini et al.,
 FiCloud 2021): t_jng = epochs x time of an epoch on g GPUs of the model of node n, longer under a
 lower limit of them (`models.training`). Caps of packages do not slow it. Jobs that do not train
-run as others do.
+run as others do; of what a lower limit of their GPUs costs them nothing is known but what is
+assumed (`GpuCurve.assumed`), and it adds to what the cap of their packages does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 from wattfold.contract.units import NS_PER_S, uw_from_w, w_from_uw
+from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime, Training
 from wattfold.coordinator.simulation.pool.errors import SimulationError
 from wattfold.coordinator.simulation.pool.jobs import JobTable
@@ -38,13 +40,27 @@ class TrainingTimes(NodeTimes):
         """The whole job, if it had this from its start to its end. Raises SimulationError."""
         training = self._training(job)
         if training is None:
-            return super().total_ns(job, mix, cap_uw)
+            return self._untrained_ns(job, mix, cap_uw, gpu_uw)
         on = self.gpus_on(job, mix, gpu_uw)
         if len(on) != 1 or sum(mix.values()) != 1:
             raise SimulationError(f"job {self._job_ids[job]} trains, and is put on several nodes")
         time = self._epoch_time(job, training, on[0])
         limit_w = w_from_uw(on[0].limit_uw) if on[0].limit_uw else 0.0
+        time = time.under_any(w_from_uw(self._classes[on[0].kind].gpu_uw_max))
         return max(round(training.epochs * time.under_s(limit_w) * NS_PER_S), 1)
+
+    def _untrained_ns(self, job: int, mix: Mix, cap_uw: int, gpu_uw: int) -> int:
+        whole_ns = super().total_ns(job, mix, cap_uw)
+        slow = 1.0
+        for part in self.gpus_on(job, mix, gpu_uw):
+            most_uw = self._classes[part.kind].gpu_uw_max
+            if 0 < part.limit_uw < most_uw:
+                curve = GpuCurve.assumed(w_from_uw(most_uw))
+                slow = max(slow, curve.slowdown(w_from_uw(part.limit_uw)))
+        if slow == 1.0:
+            return whole_ns
+        full_uw = max(self._classes[kind].cap_uw_max for kind, _, _ in mix)
+        return whole_ns + round((slow - 1.0) * super().total_ns(job, mix, full_uw))
 
     def gpus_on(self, job: int, mix: Mix, gpu_uw: int) -> Sequence[GpuPart]:
         """The GPUs of a job by class; nothing where it asks for none."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.coordinator.solvers.training import passes
+from wattfold.coordinator.solvers.training import greedy_loops, recreate_loops
 from wattfold.coordinator.solvers.training.instances import Mix, drawn
 from wattfold.coordinator.solvers.training.layout import laid_out
 
@@ -24,7 +24,7 @@ WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """`passes.constructed` and `passes.improved`, and the sequences that they take."""
+    """`constructed` and `improved` of the loops, and the sequences that they take."""
 
     constructed: Callable[..., float]
     improved: Callable[..., float]
@@ -32,7 +32,9 @@ class Loops:
     fast: bool
 
 
-PLAIN = Loops(passes.constructed, passes.improved, lambda array: array.tolist(), fast=False)
+PLAIN = Loops(
+    greedy_loops.constructed, recreate_loops.improved, lambda array: array.tolist(), fast=False
+)
 
 
 class _Compiling:

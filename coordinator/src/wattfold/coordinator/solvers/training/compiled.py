@@ -1,45 +1,39 @@
-"""The loops of `passes`, compiled by numba. Importing this needs it, and compiles."""
+"""The loops, compiled by numba. Importing this needs it, and compiles.
+
+What was compiled is kept on disk where there is a place. numba looks at the file of the outermost
+function alone for whether that is still true, and the loops are in several: so a digest of all of
+them lies beside, and where it is another one what was kept is thrown away.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numba
 import numpy as np
 from numba.extending import register_jitable
 
-from wattfold.coordinator.solvers.training import passes
+from wattfold.coordinator.solvers.training import greedy_loops, loop_state, recreate_loops
 
-for _part in (
-    passes.draw,
-    passes.enlist,
-    passes.clear,
-    passes.fits,
-    passes.put,
-    passes.take_off,
-    passes.added,
-    passes.best_filled,
-    passes.first_shut,
-    passes.place,
-    passes.fed_option,
-    passes.drawn_option,
-    passes.free_gpus,
-    passes.greedy,
-    passes.swapped,
-    passes.keep,
-    passes.back_to_best,
-    passes.stay,
-    passes.priced,
-    passes.note,
-    passes.undo,
-    passes.ruin,
-    passes.insert,
-    passes.drawn_waiting,
-    passes.recreated,
-    passes.filled_up,
-):
-    register_jitable(_part)
+_MODULES = (loop_state, greedy_loops, recreate_loops)
+_OUTERMOST = (greedy_loops.constructed, recreate_loops.improved)
+
+
+def _functions(module: ModuleType) -> list[Callable[..., Any]]:
+    """Those that a module defines itself."""
+    found = inspect.getmembers(module, inspect.isfunction)
+    return [one for _, one in found if one.__module__ == module.__name__]
+
+
+for _module in _MODULES:
+    for _part in _functions(_module):
+        if _part not in _OUTERMOST:
+            register_jitable(_part)
 
 
 def row(array: Any) -> Any:
@@ -47,13 +41,35 @@ def row(array: Any) -> Any:
     return np.array(array)
 
 
+def sources_digest() -> str:
+    """Of all that is compiled."""
+    text = "".join(inspect.getsource(module) for module in _MODULES)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def discard_stale(folder: Path, digest: str) -> None:
+    """Throws away what was compiled of other sources. Raises OSError."""
+    told = folder / "training-loops.digest"
+    if told.is_file() and told.read_text(encoding="ascii") == digest:
+        return
+    for module in _MODULES:
+        for kind in ("nbi", "nbc"):
+            for path in folder.glob(f"{module.__name__.rpartition('.')[2]}.*.{kind}"):
+                path.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    told.write_text(digest, encoding="ascii")
+
+
 def _compiled(function: Callable[..., Any]) -> Any:
-    """What was compiled is kept on disk where there is a place."""
     try:
-        return numba.njit(cache=True)(function)
-    except RuntimeError:  # No folder that it could write to.
+        made = numba.njit(cache=True)(function)
+        kept: str | None = made.stats.cache_path
+        if kept is not None:
+            discard_stale(Path(kept), sources_digest())
+    except (RuntimeError, OSError):  # No folder that it could write to.
         return numba.njit(function)
+    return made
 
 
-constructed = _compiled(passes.constructed)
-improved = _compiled(passes.improved)
+constructed = _compiled(greedy_loops.constructed)
+improved = _compiled(recreate_loops.improved)

@@ -1,4 +1,4 @@
-"""A problem as the two sequences of numbers that the loops of `passes` work on."""
+"""A problem as the two sequences of numbers that the loops work on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.coordinator.solvers.training import passes
+from wattfold.coordinator.solvers.training.loop_state import Layout
 from wattfold.coordinator.solvers.training.problem import Floats, Ints, Problem
+from wattfold.coordinator.solvers.training.recreate_loops import RUINED
 
 
 def _swaps(weight: Floats, swap: float) -> Floats:
@@ -20,7 +21,7 @@ def _swaps(weight: Floats, swap: float) -> Floats:
 
 def laid_out(
     problem: Problem, listed: Ints, row: Callable[[Any], Any], *, swap: float, seed: int
-) -> tuple[passes.Layout, Any, Any]:
+) -> tuple[Layout, Any, Any]:
     """The sequences of the loops, and where is what in them. ``listed``: the jobs in order."""
     jobs, options, nodes = problem.jobs, problem.options, problem.nodes
     count, many = len(problem), len(nodes.kind)
@@ -49,7 +50,7 @@ def laid_out(
         **{name: np.zeros(count) for name in _OF_JOBS},
         "free": np.zeros(nodes.free.size),
         "on": np.zeros(many * gpus),
-        "batch": np.zeros(count + 2 * passes.RUINED * gpus + 8),
+        "batch": np.zeros(count + 2 * RUINED * gpus + 8),
     }
     real = {
         "postponed": jobs.postponed_eur[listed],
@@ -72,7 +73,7 @@ def laid_out(
         "kinds": kinds,
         "gpus": gpus,
     }
-    return passes.Layout(**sizes, **int_at, **real_at), row(ints), row(reals)
+    return Layout(**sizes, **int_at, **real_at), row(ints), row(reals)
 
 
 _OF_JOBS = (

@@ -95,8 +95,8 @@ class Plan:
     folder: Folder
     quick: bool = False
     cp: bool | None = None
-    """Whether the constraint model runs on all or on no instances; None: on raw traces and on those
-    that stand for tests 1 and 2, as it takes long where hundreds wait."""
+    """Whether the constraint model runs on all or on no instances; None: on raw traces alone, as it
+    takes an hour or more where hundreds wait at every decision."""
 
     def instances(self, family: str) -> tuple[str, ...]:
         """Their names, in the order of tables."""
@@ -110,11 +110,9 @@ class Plan:
             return tuple(one.name for one in ((TEST_1,) if self.quick else (TEST_1, *TEST_2)))
         return tuple(str(week) for week in range(1, 2 if self.quick else WEEKS + 1))
 
-    def policies(self, family: str, instance: str) -> tuple[str, ...]:
-        """What runs on an instance."""
-        tests = {one.name for one in (TEST_1, *TEST_2)}
-        small = family == RAW or (family == PRESSED and instance in tests)
-        modelled = small if self.cp is None else self.cp
+    def policies(self, family: str) -> tuple[str, ...]:
+        """What runs on each instance."""
+        modelled = family == RAW if self.cp is None else self.cp
         chosen = tuple(one for one in POLICIES if one != CP or modelled)
         return (*chosen, PREDICTED) if family == BUDGET else chosen
 
@@ -133,7 +131,7 @@ class Plan:
         return [
             self.case(family, instance, policy)
             for instance in self.instances(family)
-            for policy in self.policies(family, instance)
+            for policy in self.policies(family)
         ]
 
 

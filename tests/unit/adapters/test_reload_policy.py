@@ -1,0 +1,106 @@
+"""A reload takes settings of the policy over, with the files that they name; no other policy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.adapters.membership import Membership, Reloader
+from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.core.queue import Queue
+from wattfold.coordinator.policies.andreas import TrainingPolicy
+
+
+class Members:
+    """Nodes and queues are no matter here."""
+
+    def follow(self, entries: Sequence[Any]) -> None:
+        pass
+
+    def follow_queues(self, queues: Sequence[Queue]) -> None:
+        pass
+
+
+class Planning:
+    """The policy of the next round."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+
+class Site:
+    """A configuration file with prices, and who reloads it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.prices = folder / "coordinator.toml", folder / "prices.csv"
+        self.price(90.0)
+        self.write(policy="andreas")
+        config = self._read()
+        self.planning = Planning(config.policy)
+        self._reloader = Reloader(config, self._read, cast(Membership, Members()), self.planning)
+
+    def price(self, eur: float) -> None:
+        self.prices.write_text(f"2024-05-01T00:00Z,{eur}\n")
+
+    def write(self, policy: str, more: str = "") -> None:
+        table = f'[andreas]\nprice_file = "{self.prices}"\n' if policy == "andreas" else ""
+        node = '[[node]]\nid = "n0"\naddress = "unix:/run/n0.sock"\n'
+        self.file.write_text(f'budget_w = 100\npolicy = "{policy}"\n{more}\n{table}{node}')
+
+    def _read(self) -> Config:
+        return load(self.file, {})
+
+    def reload(self) -> None:
+        self._reloader.reload()
+
+    @property
+    def eur_per_kwh(self) -> float:
+        policy = self.planning.policy
+        assert isinstance(policy, TrainingPolicy)
+        return policy.rules.costs.tariff.price.at(0.0)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_prices_of_tomorrow_are_read(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    before = site.eur_per_kwh
+    site.reload()
+    assert site.eur_per_kwh == before
+    assert "policy_settings_taken_over" not in caplog.text
+    site.price(190.0)
+    site.reload()
+    assert site.eur_per_kwh == pytest.approx(before + 0.1)
+    assert "policy_settings_taken_over policy=andreas" in caplog.text
+    assert "reload_needs_restart" not in caplog.text
+
+
+def test_prices_that_cannot_be_read_change_nothing(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = site.eur_per_kwh
+    site.prices.write_text("no prices\n")
+    with caplog.at_level(logging.ERROR):
+        site.reload()
+    assert site.eur_per_kwh == before
+    assert "reload_refused" in caplog.text
+
+
+def test_another_policy_needs_a_restart(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.write(policy="fifo-easy")
+    site.reload()
+    assert site.planning.policy.name == "andreas"
+    assert "reload_needs_restart setting=policy" in caplog.text
+
+
+def test_a_configuration_that_is_wrong_is_one_at_the_start_too(site: Site) -> None:
+    site.write(policy="andreas", more="nonsense = 1")
+    with pytest.raises(ConfigError):
+        load(site.file, {})
