@@ -36,7 +36,7 @@ def test_the_documents_are_fresh(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "told"),
     [
-        (f"{CORE}/events.py", "class NodeSilent:", "class NodeMute:", "`NodeMute`"),
+        (f"{CORE}/events.py", "class JobHeld:", "class JobKept:", "`JobKept`"),
         (f"{CORE}/actions.py", '"""Ask the policy for a plan."""', '"""Ask."""', "Ask."),
         ("pyproject.toml", '"heapq", ', '"heapq", "uuid", ', "`uuid`"),
     ],
@@ -47,7 +47,7 @@ def test_a_change_of_the_code_makes_them_stale(
     path = copy / file
     text = path.read_text()
     assert old in text
-    path.write_text(text.replace(old, new).replace("| NodeSilent\n", "| NodeMute\n"))
+    path.write_text(text.replace(old, new).replace("| JobHeld\n", "| JobKept\n"))
     stale = generate(copy, "--check")
     assert stale.returncode == 1
     assert "docs/architecture.md" in stale.stderr
