@@ -118,7 +118,7 @@ def test_a_class_may_say_what_its_gpus_are_and_draw(tmp_path: Path) -> None:
     assert only.gpu_model == "V100"
     assert (only.gpu_uw_min, only.gpu_uw_max) == (100 * 10**6, 250 * 10**6)
     assert only.gpu_idle_uw == 36 * 10**6
-    assert only.gpus_uw == 2 * only.gpu_uw_max
+    assert only.gpus_uw == 2 * only.gpu_uw_min
 
 
 @pytest.mark.parametrize(
