@@ -48,3 +48,26 @@ def test_power_is_a_mean_over_a_time_and_not_over_two_readings_a_moment_apart():
     assert history.mean_uw(NS_PER_S) == pytest.approx(10_500_000, rel=0.2)
     history.add(1_000_000_000 + 1, 99_000_000)
     assert history.mean_uw(NS_PER_S) < 11_000_000, "the same moment counts once"
+
+
+def test_what_is_certain_of_a_power_is_not_read_off_two_readings_a_moment_apart():
+    """A reader that stood still for a second reads twice in quick succession then."""
+    history = PowerHistory()
+    assert history.certain_uw(NS_PER_S, since_ns=0) is None
+    for step in range(11):
+        history.add(step * 100_000_000, step * 4_000_000)
+    history.add(2_990_000_000, 119_600_000)
+    history.add(3_000_000_000, 122_000_000)
+    assert history.mean_uw(NS_PER_S) == pytest.approx(41_000_000)
+    assert history.certain_uw(NS_PER_S, since_ns=0) == pytest.approx(41_000_000)
+    assert history.certain_uw(NS_PER_S, since_ns=NS_PER_S + 1) is None
+
+
+def test_a_counter_that_was_read_before_its_clock_makes_no_power():
+    """The reader was kept waiting between counter and clock, for 0.4 s of the first second."""
+    history = PowerHistory()
+    history.add(1_000_000_000, 24_000_000, late_ns=400_000_000)
+    history.add(2_000_000_000, 80_000_000)
+    assert history.mean_uw(NS_PER_S) == 56_000_000
+    assert history.certain_uw(NS_PER_S, since_ns=0) == 40_000_000
+    assert history.certain_uw(NS_PER_S, since_ns=700_000_000) is None

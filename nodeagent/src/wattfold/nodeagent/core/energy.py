@@ -37,6 +37,15 @@ class EnergyMeter:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A meter at ``time_ns``, or up to ``late_ns`` earlier."""
+
+    time_ns: int
+    total_uj: int
+    late_ns: int = 0
+
+
 @dataclass(slots=True)
 class PowerHistory:
     """Readings of one meter over the last seconds, for mean power over any of them.
@@ -44,26 +53,49 @@ class PowerHistory:
     Kept apart from who asks how often: two readings a moment apart say nothing of power.
     """
 
-    _readings: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=READINGS_KEPT))
+    _readings: deque[_Reading] = field(default_factory=lambda: deque(maxlen=READINGS_KEPT))
 
-    def add(self, time_ns: int, total_uj: int) -> None:
-        """Takes a reading; one for the same time as the last counts as the same."""
-        if not self._readings or time_ns > self._readings[-1][0]:
-            self._readings.append((time_ns, total_uj))
+    def add(self, time_ns: int, total_uj: int, late_ns: int = 0) -> None:
+        """Takes a reading; one for the same time as the last counts as the same.
+
+        On a busy node a reader may be kept waiting between the counter and the clock: the counter
+        was read up to ``late_ns`` before ``time_ns``.
+        """
+        if not self._readings or time_ns > self._readings[-1].time_ns:
+            self._readings.append(_Reading(time_ns, total_uj, late_ns))
 
     @property
     def last_ns(self) -> int:
         """The time of the newest reading, 0 without one."""
-        return self._readings[-1][0] if self._readings else 0
+        return self._readings[-1].time_ns if self._readings else 0
 
     def mean_uw(self, over_ns: int) -> int:
         """Mean power over about the last ``over_ns``; 0 before there are two readings."""
         if len(self._readings) < 2:
             return 0
-        last_ns, last_uj = self._readings[-1]
-        inside = [r for r in self._readings if r[0] >= last_ns - over_ns]
-        first_ns, first_uj = inside[0] if len(inside) > 1 else self._readings[-2]
-        return mean_power_uw(last_uj - first_uj, last_ns - first_ns)
+        last = self._readings[-1]
+        older = [r for r in self._readings if r.time_ns < last.time_ns - over_ns]
+        first = self._readings[len(older)]
+        if older and last.time_ns - first.time_ns <= over_ns // 2:
+            first = older[-1]
+        return mean_power_uw(last.total_uj - first.total_uj, last.time_ns - first.time_ns)
+
+    def certain_uw(self, over_ns: int, since_ns: int) -> int | None:
+        """The least that the mean power was over the last ``over_ns`` or a little more.
+
+        None where no reading since a time is as old: after a stop of the reader the last two may be
+        a moment apart.
+        """
+        if not self._readings:
+            return None
+        last = self._readings[-1]
+        for first in reversed(self._readings):
+            if first.time_ns <= last.time_ns - over_ns:
+                begin_ns = first.time_ns - first.late_ns
+                if begin_ns < since_ns:
+                    return None
+                return mean_power_uw(last.total_uj - first.total_uj, last.time_ns - begin_ns)
+        return None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -324,9 +324,11 @@ class NodePower:
 
     def _sample_zone(self, state: ZoneState) -> None:
         try:
+            begun_ns = self._clock.now_ns()
             raw_uj, age_ns = state.zone.read_energy()
+            now_ns = self._clock.now_ns()
             state.meter = state.meter.after(raw_uj)
-            state.history.add(self._clock.now_ns() - age_ns, state.meter.total_uj)
+            state.history.add(now_ns - age_ns, state.meter.total_uj, now_ns - begun_ns)
             state.valid = True
         except (OSError, ValueError) as error:
             if state.valid:
@@ -388,12 +390,13 @@ class NodePower:
         Firmware may take a limit and hold another one, or none at all.
         """
         window_ns = max(state.zone.window_ns, _HELD_NS_MIN)
-        settled = self._clock.now_ns() - state.set_ns >= 2 * window_ns
-        if state.wanted_uw is None or not state.valid or not settled:
+        if state.wanted_uw is None or not state.valid:
             return
         if state.zone.cannot_measure or state.zone.cannot_cap:
             return
-        mean_uw = state.history.mean_uw(window_ns)
+        mean_uw = state.history.certain_uw(window_ns, since_ns=state.set_ns + window_ns)
+        if mean_uw is None:
+            return
         already = bool(state.over_uw)
         over_uw = mean_uw if passed(mean_uw, state.cap_uw, already=already) else 0
         if bool(over_uw) is already:
