@@ -29,10 +29,10 @@ def test_a_window_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path) -
     assert result.exit_code == 0, result.output
     assert "2441.3" in result.output
     assert "QUICK" in result.output
-    assert "10 cases, 0 of them from before" in result.output
+    assert "9 cases, 0 of them with a stored result" in result.output
     assert (tmp_path / "out" / "pressed" / "waits.png").is_file()
     document = wattfold.json(*arguments)
-    assert document["cases_stored"] == 10
+    assert document["cases_stored"] == 9
     assert [family["name"] for family in document["experiments"]] == ["pressed", "budget"]
     found = document["experiments"][0]["instances"]
     assert {one["jobs"] for one in found} == {JOBS}
@@ -40,8 +40,10 @@ def test_a_window_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path) -
     assert str(tmp_path / "out" / "report.md") in document["files"]
     limited = document["experiments"][1]["instances"]
     assert [one["policy"] for one in limited][-1] == "constraint predicted"
-    unmodelled = wattfold.json(*arguments, "--no-cp")
-    assert unmodelled["cases_stored"] == 9
+    modelled = wattfold.json(*(one for one in arguments if one != "budget"), "--cp")
+    assert modelled["cases_stored"] == 4
+    policies = [one["policy"] for one in modelled["experiments"][0]["instances"]]
+    assert policies[-1] == "constraint-cp"
 
 
 @pytest.mark.parametrize(
