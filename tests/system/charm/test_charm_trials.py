@@ -36,10 +36,22 @@ def test_a_shrink_and_an_expand_are_timed_and_their_bytes_counted(tmp_path: Path
         assert 200_000 < one.moved_bytes < 210_000
 
 
-def test_processes_of_a_program_that_restarts_itself_are_started_on_this_node() -> None:
+# A build that can restart programs takes this option, that of charm4py leaves it to them.
+WITHOUT_FOLDER = """import runpy, sys
+at = sys.argv.index("+shrinkexpand_basedir")
+del sys.argv[at : at + 2]
+runpy.run_path({program!r}, run_name="__main__")
+"""
+
+
+def test_processes_of_a_program_that_restarts_itself_are_started_on_this_node(
+    tmp_path: Path,
+) -> None:
     # With the charmrun of charm4py, which cannot restart it: by the shell, from the list of nodes.
     start = (sys.executable, "-m", "wattfold.shims.charm_start", "--rebuild", "--")
-    command = (sys.executable, "-m", "charmrun.start", program_file(), "--steps=5", "--blocks=4")
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT_FOLDER.format(program=str(program_file())))
+    command = (sys.executable, "-m", "charmrun.start", str(program), "--steps=5", "--blocks=4")
     done = subprocess.run(
         [*start, *command],
         env=os.environ | {"WATTFOLD_LAUNCH_CPUS": "2"},
