@@ -184,3 +184,10 @@ def test_a_replay_pre_empts_the_same() -> None:
         again.now_ns = now_ns
         again.core.handle(event, now_ns)
     assert codec.dump_state(again.core.state) == codec.dump_state(stage.core.state)
+
+
+def test_jobs_are_looked_at_again_when_their_queues_are_others() -> None:
+    """What a queue says of waits is part of what policies see of its jobs."""
+    stage = site()
+    stage.send(ev.QueuesConfigured(queues=QUEUES))
+    assert {JobId("a"), JobId("h")} <= stage.core.touched.jobs

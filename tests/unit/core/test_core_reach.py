@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from unit.core.stage import NODES, Stage, job_spec, node_spec, on, running
+from unit.core.stage import NODES, S, Stage, job_spec, node_spec, on, running
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
@@ -14,6 +14,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.invariants import InvariantError, check_invariants
 from wattfold.coordinator.core.job import JobKind, JobState, ResizeMode
+from wattfold.coordinator.core.reservation import Reservation
 
 ON, OFF = b"\1\1\1\1", b"\0\0\0\0"
 
@@ -224,6 +225,20 @@ def test_a_reach_has_alike_nodes_that_take_steps() -> None:
     one.need_plan()
     one.plan(on("a", "n0"), on("b", "n2", "n3"))
     assert "n3 takes no steps" in one.job("b").reason
+
+
+def test_the_reach_of_a_job_with_a_reservation_is_within_it() -> None:
+    one = stage(4, 4, 4)
+    kept = Reservation(
+        name="k",
+        nodes=(NodeId("n0"), NodeId("n2")),
+        start_ns=0,
+        end_ns=900 * S,
+        users=("ann",),
+    )
+    one.send(ev.ReservationMade(reservation=kept))
+    started(one, "n0", reservation="k")
+    assert one.job("a").reach == ("n0", "n2")
 
 
 def test_an_ordered_size_is_within_the_reach() -> None:
