@@ -375,7 +375,18 @@ def test_levels_that_no_node_could_ever_hold(nodes: str, wanted: dict[str, int],
     asked = spec(levels=Levels(**wanted), gpus=1 if "gpu_uw" in wanted else 0)
     with pytest.raises(InvalidRequestError, match=f"^{re.escape(why)}$"):
         check_possible(asked, there, PLENTY_UW)
-    check_possible(spec(levels=Levels(dram_uw=8 * W, gpu_uw=90 * W), gpus=1), [levelled_node()], 0)
+    good = spec(levels=Levels(dram_uw=8 * W, gpu_uw=90 * W), gpus=1)
+    check_possible(good, [levelled_node()], 40 * W)
+
+
+def test_a_level_of_gpus_is_counted_from_their_floors() -> None:
+    asked = spec(levels=Levels(gpu_uw=90 * W), gpus=2)
+    check_possible(asked, [levelled_node()], 80 * W)
+    text = "1 core at 90.000 W per GPU need 80.000 W above idle"
+    with pytest.raises(InvalidRequestError, match=f"^{re.escape(text)}"):
+        check_possible(asked, [levelled_node()], 80 * W - 1)
+    # Without one a policy may choose less than the greatest.
+    check_possible(spec(gpus=2), [levelled_node()], 0)
 
 
 def test_a_level_that_never_fits_the_budget_is_refused() -> None:

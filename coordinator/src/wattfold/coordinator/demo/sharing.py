@@ -87,14 +87,16 @@ class Trial:
 
     def all(self, *, quick: bool, kept: Path) -> Measured:
         """Every seed that is not in ``kept``, which is written after each. Raises as its parts."""
-        shutil.rmtree(self._work, ignore_errors=True)
-        scratch = self._work / "programs"
-        scratch.mkdir(parents=True)
         measured = self._before(kept, quick=quick)
+        there = {run.seed for run in measured.runs}
+        missing = [seed for seed in range(self._extent.seeds) if seed not in there]
+        if not missing:
+            return measured
+        scratch = self._work / "programs"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
         known = self._calibrated(scratch)
-        for seed in range(self._extent.seeds):
-            if any(run.seed == seed for run in measured.runs):
-                continue
+        for seed in missing:
             jobs = self._drawn(known, scratch, seed)
             runs = [self._run(policy, jobs) for policy in (STATIC, SHARED)]
             measured = replace(measured, runs=(*measured.runs, *runs))
@@ -135,6 +137,7 @@ class Trial:
         self._console.print(f"seed {jobs.seed}, {policy}: {total} jobs, {len(layout.nodes)} nodes")
         shown = progress.lines(self._console, total)
         logs = self._work / f"{policy}-{jobs.seed}"
+        shutil.rmtree(logs, ignore_errors=True)
         with (
             Site(_site_of(layout, policy, self._shim), logs) as site,
             CoordinatorClient(site.address) as client,
