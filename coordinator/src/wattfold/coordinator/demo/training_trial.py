@@ -154,21 +154,21 @@ class Trial:
         more = ("--epochs", str(PROBED_EPOCHS), "--", *self._command(app))
         wattfold = Path(sys.executable).with_name("wattfold")
         told = {**os.environ, "WATTFOLD_COORDINATOR": self._site.address}
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [str(wattfold), "--json", *words, *more],
             env=told,
             cwd=self._folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
-        watts: list[float] = []
-        while process.poll() is None:
-            self._interruption.check()
-            if any(job.state == pb.JOB_STATE_RUNNING for job in self._jobs()):
-                watts.append(self._watts()[node.name])
-            self._pace.wait(SAMPLE_S / 2)
-        out, errors = process.communicate()
+        ) as process:
+            try:
+                watts = self._watched(process, node)
+            except BaseException:
+                # It would wait for its job on a site that is gone.
+                process.terminate()
+                raise
+            out, errors = process.communicate()
         if process.returncode or not watts:
             raise RunError(
                 f"no profile of {app.app} on {node.name}: {errors.strip() or 'no watts'}"
@@ -180,6 +180,16 @@ class Trial:
         # The first and the last are of a program that starts or ends.
         steady = sorted(watts)
         return float(seconds), steady[len(steady) // 2]
+
+    def _watched(self, process: subprocess.Popen[str], node: ClusterNode) -> list[float]:
+        """Watts of a node while a job runs there, until a process has ended."""
+        watts: list[float] = []
+        while process.poll() is None:
+            self._interruption.check()
+            if any(job.state == pb.JOB_STATE_RUNNING for job in self._jobs()):
+                watts.append(self._watts()[node.name])
+            self._pace.wait(SAMPLE_S / 2)
+        return watts
 
     def _command(self, app: Measured) -> list[str]:
         times = {node.name: [each / self._scale for each in _seconds(app, node)] for node in NODES}
