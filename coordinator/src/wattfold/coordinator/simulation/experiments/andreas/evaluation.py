@@ -234,6 +234,14 @@ class _Judge:
 
         return judged(claim, judge)
 
+    def _below_baselines(self, one: Scenario, measure: str) -> Interval:
+        """By what share a measure of ours is below the mean of the baselines, over all sizes."""
+        parts = []
+        for nodes in self._plan.sizes:
+            theirs = [self._sample(one, policy, nodes, measure) for policy in BASELINES]
+            parts.append(1 - self._sample(one, OURS, nodes, measure) / np.mean(theirs, axis=0))
+        return mean_interval(np.mean(parts, axis=0))
+
     def _energy(self, one: Scenario) -> Judgement:
         claim = Claim(
             key=f"energy-{one.number}",
@@ -242,12 +250,7 @@ class _Judge:
         )
 
         def judge() -> tuple[str, Ruling, Interval]:
-            parts = []
-            for nodes in self._plan.sizes:
-                theirs = [self._sample(one, policy, nodes, "energy_eur") for policy in BASELINES]
-                ours = self._sample(one, OURS, nodes, "energy_eur")
-                parts.append(1 - ours / np.mean(theirs, axis=0))
-            saving = mean_interval(np.mean(parts, axis=0))
+            saving = self._below_baselines(one, "energy_eur")
             return f"by {interval_text(saving, '{:.1%}')}", above(saving, 0.0), saving
 
         return judged(claim, judge)
@@ -260,12 +263,7 @@ class _Judge:
         )
 
         def judge() -> tuple[str, Ruling, Interval]:
-            gains = []
-            for nodes in self._plan.sizes:
-                theirs = [self._sample(one, policy, nodes, "makespan_h") for policy in BASELINES]
-                ours = self._sample(one, OURS, nodes, "makespan_h")
-                gains.append(1 - ours / np.mean(theirs, axis=0))
-            gain = mean_interval(np.mean(gains, axis=0))
+            gain = self._below_baselines(one, "makespan_h")
             return f"by {interval_text(gain, '{:.1%}')}", above(gain, 0.0), gain
 
         return judged(claim, judge)
