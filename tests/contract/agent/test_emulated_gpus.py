@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_power_follows_the_work_and_never_passes_the_limit(tmp_path: Path) -> No
     found = zones(tmp_path, configured())
     found["gpu-emulated-0"].write_cap_uw(150 * W)
     gpus.operate()
-    gpus.advance({A: 1.5}, 2.0)
+    gpus.advance({A: 1.5}, 2.0, time.time_ns())
     used_uj = [found[f"gpu-emulated-{i}"].read_energy()[0] for i in (0, 1)]
     assert used_uj == pytest.approx([300 * W, 72 * W])
     assert used_uj[0] <= 300 * W

@@ -1,6 +1,11 @@
 """What the emulated firmware does that plain files cannot."""
 
+import time
+
 from wattfold.nodeagent.adapters.emulated_zones import EmulatedTree, ZoneSpec
+from wattfold.nodeagent.adapters.powercap_files import RealFiles
+
+S = 1_000_000_000
 
 SPEC = ZoneSpec(
     package_uw_min=25_000_000,
@@ -33,10 +38,22 @@ def test_nonsense_in_the_file_keeps_the_limit(tmp_path):
 def test_energy_advances_and_wraps(tmp_path):
     tree = EmulatedTree(tmp_path, SPEC)
     energy = tmp_path / "intel-rapl:0" / "energy_uj"
-    tree.advance(30.0, 2.0, 1.0)
+    tree.advance(30.0, 2.0, 1.0, S)
     assert int(energy.read_text()) == 30_000_000
-    tree.advance(30.0, 2.0, 1.0)
+    tree.advance(30.0, 2.0, 1.0, 2 * S)
     assert int(energy.read_text()) == 10_000_000
+
+
+def test_a_counter_written_late_is_of_the_time_it_stands_for(tmp_path):
+    tree = EmulatedTree(tmp_path, SPEC)
+    files = RealFiles(tmp_path, stamped=True)
+    files.folders()
+    for zone in ("intel-rapl:0", "intel-rapl:0:0"):
+        until_ns = time.time_ns() - 5 * S
+        tree.advance(30.0, 2.0, 1.0, until_ns)
+        before_ns = time.time_ns()
+        _, age_ns = files.read_counter(zone, "energy_uj")
+        assert before_ns - until_ns <= age_ns <= time.time_ns() - until_ns
 
 
 def test_limits_survive_the_agent(tmp_path):

@@ -69,11 +69,14 @@ class EmulatedGpus:
         own = [name for name in gpus if name in self._limits_w]
         return self._model.speed(limit_w or self._limits_w[name] for name in own)
 
-    def advance(self, busy: Mapping[str, float], elapsed_s: float) -> None:
-        """Lets a time pass in which GPUs worked in these shares of it; others were idle."""
+    def advance(self, busy: Mapping[str, float], elapsed_s: float, until_ns: int) -> None:
+        """Lets a time pass, until a moment, in which GPUs worked in these shares of it.
+
+        Others were idle.
+        """
         for name, zone in self._zones.items():
             share = min(1.0, max(0.0, busy.get(name, 0.0)))
-            zone.advance(self._model.power_w(self._limits_w[name], share), elapsed_s)
+            zone.advance(self._model.power_w(self._limits_w[name], share), elapsed_s, until_ns)
             percent = round(100 * share)
             if self._shown.get(name) != percent:
                 zone.show(BUSY_FILE, percent)

@@ -5,6 +5,7 @@ Every write replaces the file, so that a reader never sees half a number.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,11 +46,15 @@ class EmulatedZone:
                 replace(path, held)
         return self._limit_uw
 
-    def advance(self, power_w: float, elapsed_s: float) -> None:
-        """Adds the energy of a time to the counter, which wraps."""
+    def advance(self, power_w: float, elapsed_s: float, until_ns: int) -> None:
+        """Adds the energy of a time to the counter, which wraps.
+
+        ``until_ns``: when that time ended, by the clock of files. The counter's file carries it: on
+        a busy node it is written later, and power is energy by the time it took.
+        """
         energy = self._energy_uj + power_w * elapsed_s * UW_PER_W
         self._energy_uj = energy % self._accepts.energy_range_uj
-        replace(self._folder / "energy_uj", int(self._energy_uj))
+        replace(self._folder / "energy_uj", int(self._energy_uj), until_ns)
 
     def show(self, file: str, value: int | str) -> None:
         """Replaces a value that is only read."""
@@ -84,8 +89,10 @@ def keep(path: Path, value: int) -> None:
         replace(path, value)
 
 
-def replace(path: Path, value: int | str) -> None:
-    """Writes a value in the place of the one before."""
+def replace(path: Path, value: int | str, time_ns: int | None = None) -> None:
+    """Writes a value in the place of the one before; its file is of that time, else of now."""
     temporary = path.with_name(path.name + ".new")
     temporary.write_text(f"{value}\n", encoding="ascii")
+    if time_ns is not None:
+        os.utime(temporary, ns=(time_ns, time_ns))
     temporary.rename(path)

@@ -83,10 +83,10 @@ class EmulatedTree:
         """Package and DRAM limit in force, W, after rounding and clipping what was written."""
         return w_from_uw(self._package.limit_uw()), w_from_uw(self._dram.limit_uw())
 
-    def advance(self, package_w: float, dram_w: float, elapsed_s: float) -> None:
-        """Adds the energy of a time to the counters, which wrap."""
-        self._package.advance(package_w, elapsed_s)
-        self._dram.advance(dram_w, elapsed_s)
+    def advance(self, package_w: float, dram_w: float, elapsed_s: float, until_ns: int) -> None:
+        """Adds the energy of a time, until a moment, to the counters, which wrap."""
+        self._package.advance(package_w, elapsed_s, until_ns)
+        self._dram.advance(dram_w, elapsed_s, until_ns)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -259,9 +259,10 @@ class EmulatedFirmware:
         self._last_ns = now_ns
         result = draw(self._model, self._point, self._held(), self._backlog_s, elapsed_s)
         self._backlog_s = result.backlog_s
-        self._tree.advance(result.package_w, result.dram_w, elapsed_s)
+        until_ns = time.time_ns() - (time.monotonic_ns() - now_ns)
+        self._tree.advance(result.package_w, result.dram_w, elapsed_s, until_ns)
         if self._gpus is not None:
-            self._gpus.advance(self._gpus_busy(elapsed_s), elapsed_s)
+            self._gpus.advance(self._gpus_busy(elapsed_s), elapsed_s, until_ns)
 
     def _gpus_busy(self, elapsed_s: float) -> dict[str, float]:
         """Of each GPU that a job has, the share of this time in which it worked.
