@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from wattfold.contract.shim_protocol import (
 )
 
 STDOUT = "standard output"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,26 +215,53 @@ def _started(program: Program, environment: Mapping[str, str]) -> Iterator[_Runn
     with tempfile.TemporaryDirectory(prefix="wf-certify-") as name:
         folder = Path(name) / "run"
         shutil.copytree(program.folder, folder, symlinks=True)
-        with (
-            (Path(name) / "out").open("wb") as out,
-            (Path(name) / "err").open("wb") as err,
-        ):
-            started_s = time.monotonic()
-            process = subprocess.Popen(
-                program.argv,
-                cwd=folder,
-                env={**os.environ, **environment, **program.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with (
+                (Path(name) / "out").open("wb") as out,
+                (Path(name) / "err").open("wb") as err,
+                _signals_wait(),
+            ):
+                started_s = time.monotonic()
+                process = subprocess.Popen(
+                    program.argv,
+                    cwd=folder,
+                    env={**os.environ, **environment, **program.environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
             yield _Running(process=process, folder=folder, started_s=started_s)
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if process is not None:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Handles a signal that ends this process after the block, so that none comes between.
+
+    A program that is started in it is known by its end, and can be ended too.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Handlers run in the main thread alone.
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    # What is ignored, by default or not by Python, stays so.
+    handled = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in handled:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> bool:
