@@ -9,9 +9,10 @@ constants of a hundred and more moved by one (settings, not rules), those named 
 from __future__ import annotations
 
 import difflib
-import random
+import hashlib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,18 +64,39 @@ class _Site:
     position: tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a line may be changed, by what it says: other lines may come and go around it."""
+
+    file: str
+    text: str
+    number: int
+    """Of lines that say the same, in the file."""
+    column: int
+    """In the line without its indentation."""
+
+    def rank(self, seed: int, more: str = "") -> bytes:
+        """Its place in the order of a seed."""
+        said = f"{seed} {self.file} {self.number} {self.column} {more} {self.text}"
+        return hashlib.sha256(said.encode()).digest()
+
+
 def chosen(count: int, seed: int) -> list[Mutant]:
-    """So many mutants of the rooms, each place as likely as any other; the same for a seed."""
-    order = random.Random(seed)
-    places: dict[tuple[Path, tuple[int, int]], list[_Site]] = {}
-    for site in _sites():
-        places.setdefault((site.path, site.position), []).append(site)
-    left = sorted(places, key=str)
-    order.shuffle(left)
+    """So many mutants of the rooms, each place as likely as any other; the same for a seed.
+
+    A change of the code draws anew only where it is: what was found about the others stays true.
+    """
+    places: dict[_Place, list[_Site]] = {}
+    for place, site in _sites():
+        places.setdefault(place, []).append(site)
     equivalent = {(e["file"], e["before"], e["after"]) for e in _equivalents()}
     found: list[Mutant] = []
-    while left and len(found) < count:
-        mutant = _made(order.choice(places[left.pop()]))
+    for place in sorted(places, key=lambda place: place.rank(seed)):
+        if len(found) == count:
+            break
+        sites = places[place]
+        ranks = [place.rank(seed, f"{one.operator} {n}") for n, one in enumerate(sites)]
+        mutant = _made(sites[ranks.index(min(ranks))])
         if mutant is None or (mutant.room_file, mutant.before, mutant.after) in equivalent:
             continue
         found.append(mutant)
@@ -86,18 +108,36 @@ def _equivalents() -> list[dict[str, str]]:
     return entries
 
 
-def _sites() -> Iterator[_Site]:
+def _sites() -> Iterator[tuple[_Place, _Site]]:
     names = sorted(name for name in cosmic_ray.plugins.operator_names() if _KINDS.match(name))
     for room in ROOMS:
         for path in sorted((COORDINATOR / room).rglob("*.py")):
-            tree = get_ast(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            tree, lines = get_ast(text), _lines(text)
+            file = str(path.relative_to(COORDINATOR))
             for name in names:
                 operator = cosmic_ray.plugins.get_operator(name)()
                 positions = [
                     place for node in _nodes(tree) for place in operator.mutation_positions(node)
                 ]
                 for occurrence, (start, _) in enumerate(positions):
-                    yield _Site(path=path, operator=name, occurrence=occurrence, position=start)
+                    said, number, indent = lines[start[0] - 1]
+                    place = _Place(file=file, text=said, number=number, column=start[1] - indent)
+                    yield (
+                        place,
+                        _Site(path=path, operator=name, occurrence=occurrence, position=start),
+                    )
+
+
+def _lines(text: str) -> list[tuple[str, int, int]]:
+    """What each line says, which of those that say so it is, and its indentation."""
+    seen: Counter[str] = Counter()
+    found = []
+    for line in text.splitlines():
+        said = line.strip()
+        found.append((said, seen[said], len(line) - len(line.lstrip())))
+        seen[said] += 1
+    return found
 
 
 def _nodes(node: object) -> Iterator[object]:
