@@ -69,5 +69,5 @@ GOOD = Measured(
     interference=(
         Interference(jobs=2, pes_each=1, adaptive=(9.9, 10.0, 10.1), rigid=(10.0, 10.1, 10.2)),
     ),
-    sharing=SHARED,
+    sharing=(SHARED,),
 )

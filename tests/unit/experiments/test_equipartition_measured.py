@@ -93,15 +93,19 @@ def test_what_holds_is_reproduced(key: str) -> None:
         (
             "real-throughput",
             replace(
-                GOOD, sharing=replace(SHARED, jobs=(job("Job 1", (4,) * 12, 0.01), SHARED.jobs[1]))
+                GOOD,
+                sharing=(replace(SHARED, jobs=(job("Job 1", (4,) * 12, 0.01), SHARED.jobs[1])),),
             ),
         ),
         (
             "real-vacated",
             replace(
                 GOOD,
-                sharing=replace(
-                    SHARED, jobs=(replace(SHARED.jobs[0], load=SHARED.jobs[1].load), SHARED.jobs[1])
+                sharing=(
+                    replace(
+                        SHARED,
+                        jobs=(replace(SHARED.jobs[0], load=SHARED.jobs[1].load), SHARED.jobs[1]),
+                    ),
                 ),
             ),
         ),
@@ -114,7 +118,7 @@ def test_what_does_not_hold_is_said(key: str, measured: Measured) -> None:
 def test_a_throughput_that_comes_back_in_part_is_a_direction() -> None:
     late = job("Job 1", (8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 6, 6), 0.01)
     found = judged(
-        replace(GOOD, sharing=replace(SHARED, jobs=(late, SHARED.jobs[1]))), "real-throughput"
+        replace(GOOD, sharing=(replace(SHARED, jobs=(late, SHARED.jobs[1])),)), "real-throughput"
     )
     assert found.verdict is Verdict.DIRECTION
 
@@ -134,7 +138,7 @@ def test_the_report_names_the_machine_and_has_the_figures(tmp_path: Path) -> Non
     assert {
         "resize-time/resize-time.png",
         "residual/residual-load.png",
-        "sharing/sharing.png",
+        f"sharing-{SHARED.pes}/sharing.png",
         "resize-time/measures.csv",
     } <= written
     text = (tmp_path / "report.md").read_text(encoding="utf-8")

@@ -114,7 +114,10 @@ class Trials:
             resizes=tuple(resizes),
             residual=tuple(residual),
             interference=tuple(interference),
-            sharing=measured_once(parts / "sharing.json", Sharing, self.sharing),
+            sharing=tuple(
+                measured_once(parts / f"sharing-{pes}.json", Sharing, partial(self.sharing, pes))
+                for pes in self._shared()
+            ),
         )
 
     def _site(self, name: str, nodes: int, policy: str = "equipartition") -> LoadSite:
@@ -225,12 +228,17 @@ class Trials:
         site.end(*running)
         return rate
 
-    def sharing(self) -> Sharing:
+    def _shared(self) -> list[int]:
+        """How many processors two jobs share: as wanted, and with a core for each."""
+        most = self._extent.sharing_pes
+        return sorted({most, min(most, max(2, machine().cores))}, reverse=True)
+
+    def sharing(self, pes: int) -> Sharing:
         """A second job comes to a first one, and ends before it."""
-        extent, pes = self._extent, self._extent.sharing_pes
+        extent = self._extent
         self._tell(f"two jobs share {pes} processors")
         load = Load(blocks=4 * pes, work=SHORT_WORK * 4)
-        with self._site("sharing", pes) as site:
+        with self._site(f"sharing-{pes}", pes) as site:
             first = site.submit("job1", (1, pes), load)
             site.on(first, pes)
             # The node that changes hands is the last of its nodes.

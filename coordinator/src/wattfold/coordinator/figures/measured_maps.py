@@ -65,9 +65,9 @@ def draw_residual(measured: Measured, folder: Path) -> list[Path]:
     return [path]
 
 
-def draw_sharing(measured: Measured, folder: Path) -> list[Path]:
+def draw_sharing(measured: Measured, at: int, folder: Path) -> list[Path]:
     """Utilisation and throughput over time, as Figures 4 and 5. Raises OSError and LogError."""
-    path, sharing = folder / "sharing.png", measured.sharing
+    path, sharing = folder / "sharing.png", measured.sharing[at]
     title = _title(measured, f"Two jobs share {sharing.pes} processors (Figures 4 and 5)")
     with figure_of(7.0, title) as figure:
         held, load, throughput = figure.subplots(3, 1, sharex=True)

@@ -127,7 +127,8 @@ class Measured:
     resizes: tuple[ResizeTime, ...]
     residual: tuple[ResidualLoad, ...]
     interference: tuple[Interference, ...]
-    sharing: Sharing
+    sharing: tuple[Sharing, ...]
+    """On as many processors as in the paper, and on as many as there are cores if fewer."""
 
 
 def store(measured: Any, path: Path) -> None:

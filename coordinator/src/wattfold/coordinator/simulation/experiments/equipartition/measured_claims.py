@@ -13,6 +13,7 @@ from wattfold.coordinator.simulation.experiments.equipartition.measured import (
     Measured,
     ResidualLoad,
     ResizeTime,
+    Sharing,
     mean_between,
 )
 from wattfold.coordinator.simulation.experiments.report import Section
@@ -39,7 +40,8 @@ COMES_BACK = 0.9
 MOSTLY = 0.95
 """Of what two jobs use of a processor, for "most of the CPU"."""
 
-Draw = Callable[[Measured, Path], list[Path]]
+Draw = Callable[..., list[Path]]
+"""Given what was measured, which of two jobs that share if it is of these, and a folder."""
 
 
 def machine_text(measured: Measured) -> str:
@@ -53,14 +55,14 @@ def machine_text(measured: Measured) -> str:
 
 def sections(measured: Measured, draws: Sequence[Draw]) -> list[Section]:
     """Resize times, residual processes, and two jobs that share; with a drawing for each."""
-    resizes, residual, sharing = (partial(draw, measured) for draw in draws)
+    resizes, residual, shared = draws
     return [
         _section(
             "resize-time",
             "Time to shrink and expand (section 3.3, Tables 1 to 4)",
             _resize_claims(measured),
             _resize_table(measured),
-            resizes,
+            partial(resizes, measured),
             _limits(measured),
         ),
         _section(
@@ -68,18 +70,26 @@ def sections(measured: Measured, draws: Sequence[Draw]) -> list[Section]:
             "What residual processes cost (section 3.3, Figure 3, Table 5)",
             _residual_claims(measured),
             _residual_table(measured),
-            residual,
+            partial(residual, measured),
             "",
         ),
-        _section(
-            "sharing",
-            f"Two jobs share {measured.sharing.pes} processors (Figures 4 and 5)",
-            _sharing_claims(measured),
-            _sharing_table(measured),
-            sharing,
-            "",
+        *(
+            _sharing(measured, one, partial(shared, measured, at))
+            for at, one in enumerate(measured.sharing)
         ),
     ]
+
+
+def _sharing(measured: Measured, one: Sharing, draw: Callable[[Path], list[Path]]) -> Section:
+    cores = measured.machine.cores
+    return _section(
+        f"sharing-{one.pes}",
+        f"Two jobs share {one.pes} processors (Figures 4 and 5)",
+        _sharing_claims(one),
+        _sharing_table(one),
+        draw,
+        f"{one.pes} processors share {cores} cores in time." if one.pes > cores else "",
+    )
 
 
 def _section(
@@ -338,8 +348,7 @@ def _residual_table(measured: Measured) -> list[list[object]]:
 # Two jobs that share.
 
 
-def _sharing_claims(measured: Measured) -> list[Judgement]:
-    one = measured.sharing
+def _sharing_claims(one: Sharing) -> list[Judgement]:
     first, second = one.jobs
     begins_s = next((at_s for at_s, held in second.held if held), math.nan)
     last_s = first.throughput[-1][0] if first.throughput else math.nan
@@ -350,14 +359,14 @@ def _sharing_claims(measured: Measured) -> list[Judgement]:
     part = loads[1] / sum(loads) if sum(loads) > 0 else math.nan
     return [
         _judgement(
-            "real-throughput",
+            f"real-throughput-{one.pes}",
             "its throughput falls when it is shrunk, and comes back when it is expanded",
             "Figure 5",
             f"{before:.1f} steps/s, {between:.1f} beside the other job, {after:.1f} after it",
             _comes_back(before, between, after),
         ),
         _judgement(
-            "real-vacated",
+            f"real-vacated-{one.pes}",
             "the job that comes gets most of the vacated processor, in spite "
             "of the residual process",
             "Figure 4",
@@ -390,9 +399,9 @@ def _most(part: float) -> Ruling:
     )
 
 
-def _sharing_table(measured: Measured) -> list[list[object]]:
+def _sharing_table(one: Sharing) -> list[list[object]]:
     rows: list[list[object]] = [["job", "what", "at_s", "value"]]
-    for job in measured.sharing.jobs:
+    for job in one.jobs:
         for what, series in (("held", job.held), ("steps_a_s", job.throughput), ("load", job.load)):
             rows += [[job.name, what, f"{at_s:.3f}", f"{value:.6g}"] for at_s, value in series]
     return rows
