@@ -9,6 +9,7 @@ from unit.policies.training_jobs import V100, gpu_node, runs, training
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.plan import Plan, Snapshot
+from wattfold.coordinator.core.reservation import Reservation
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Value
 from wattfold.coordinator.policies.training_ground import Draws, Ground
@@ -143,3 +144,18 @@ def test_jobs_that_ask_for_the_same_have_one_menu() -> None:
     assert ground.menu(first) is ground.menu(second)
     other = training("c", BOTH | {("T4", 1): 2999.0})
     assert ground.menu(other) != ground.menu(first)
+
+
+def test_a_start_from_a_snapshot_ends_before_a_window_with_what_the_start_takes() -> None:
+    """300 s are left to be done and 60 s go before them; 350 s are free."""
+    for closes_s, placed in ((350.0, set()), (370.0, {"a"})):
+        window = Reservation(
+            name="r",
+            nodes=(NodeId("v0"),),
+            start_ns=round(closes_s * S),
+            end_ns=round(2 * closes_s * S),
+            maintenance=True,
+        )
+        view = training("a", {("V100", 1): 1000.0}, done=0.7)
+        seen = replace(snapshot([gpu_node("v0", gpus=1)], [view]), reservations=(window,))
+        assert set(sizes(planned(seen, restart_s=60.0))) == placed

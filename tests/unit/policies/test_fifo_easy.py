@@ -20,6 +20,7 @@ from wattfold.coordinator.core.job import SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.policies.easy_search import BLOCKED, size_of
 from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.rounds import Rounds
 from wattfold.coordinator.policies.scheduler import Site
 
 EASY = FifoEasy()
@@ -172,3 +173,14 @@ def test_a_range_gets_the_most_that_the_budget_feeds(fed: float, size: int) -> N
     site = Site(count=3, spendable_uw=power_uw, most_uw=power_uw, kind=None, nodes=nodes)
     assert size_of(view, site, "max", 45 * W) == size
     assert size_of(view, site, "min", 45 * W) == 1
+
+
+def test_a_node_that_goes_with_a_job_leaves_the_others_to_those_that_wait() -> None:
+    """Counted as before, the job would stand on one of the two that are left."""
+    rounds = Rounds(EASY.scheduler())
+    running, waiting = busy("r", 1000, "n0"), nodes_job("a", 2, 10, at_s=1)
+    for gone, started in ((0, {"r"}), (1, {"r", "a"})):
+        jobs = [running, waiting] if gone else [running, nodes_job("wide", 3, 10, at_s=1)]
+        seen = snapshot(machine(3)[gone:], jobs, now_s=2 + gone)
+        rounds.tell(seen, seen.jobs, rounds.unlike(seen.jobs))
+        assert {a.job_id for a in rounds.plan(seen.now_ns).assignments} == started

@@ -44,7 +44,13 @@ from wattfold.coordinator.policies.scheduler import (
     Site,
 )
 from wattfold.coordinator.policies.training_ground import Configuration, Draws, Ground, trains
-from wattfold.coordinator.policies.training_problem import Costs, Posed, Trainee, pose
+from wattfold.coordinator.policies.training_problem import (
+    Costs,
+    Posed,
+    Trainee,
+    pose,
+    restart_s,
+)
 from wattfold.coordinator.policies.training_round import (
     AWAITED,
     OTHERS,
@@ -186,7 +192,15 @@ class TrainingScheduler(EasyScheduler):
                 self._told.append(Reason(job, yielding(view)))
                 continue
             fixed = view.current is not None and not self._moves_on(view, now_ns)
-            trainees.append(Trainee(job=job, view=view, menu=menu, fixed=fixed))
+            trainees.append(
+                Trainee(
+                    job=job,
+                    view=view,
+                    menu=menu,
+                    fixed=fixed,
+                    restart_s=restart_s(view, rules.costs),
+                )
+            )
         self._moves = self._planned(trainees, views, now_ns)
         told = {one.job for one in self._told} | {one.job for one in trainees}
         self._search = search = Beside(

@@ -113,7 +113,7 @@ class EasyScheduler(NamedScheduler):
         """Nodes and power from now on."""
         before, self._site = self._site, site
         queue, self._queue = self._queue, None
-        if queue is None or site.kind is not before.kind or site.names != before.names:
+        if queue is None or site.kind is not before.kind:
             return
         before_units, self._units = self._units, self._fed()
         asks = self._asks

@@ -56,12 +56,23 @@ class Trainee:
     menu: tuple[Configuration, ...]
     fixed: bool
     """It stays where it is."""
+    restart_s: float
+    """What going on from its snapshot takes it; 0 where there is none."""
 
     @property
     def here(self) -> tuple[int, int]:
         """Its size and the level of its GPUs now; 0 and 0 while it waits."""
         current = self.view.current
         return (current.size, current.levels.gpu_uw) if current else (0, 0)
+
+    def left_s(self, option: Configuration) -> float:
+        """How long it would still work in a configuration."""
+        return max(1.0 - self.view.done, 0.0) * option.whole_s
+
+    def holds_ns(self, option: Configuration) -> int:
+        """How long it is to be taken to hold a node where it starts now: its time limit, if any."""
+        takes_s = self.left_s(option) + self.restart_s
+        return self.view.spec.limit_ns or round(takes_s * NS_PER_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +83,13 @@ class Posed:
     trainees: list[Trainee]
     order: list[tuple[int, int]]
     """The menu entry and node of each option of the problem."""
+
+
+def restart_s(view: JobView, costs: Costs) -> float:
+    """What going on from a snapshot takes a job that runs or ran, as known of it or in general."""
+    if view.current is None and view.done <= 0:
+        return 0.0
+    return view.restart_ns / NS_PER_S or costs.restart_s
 
 
 def standing(site: Site) -> Room:
@@ -165,26 +183,23 @@ class _Rows:
         """All options of a job."""
         view, ground = one.view, self._ground
         spec = view.spec
-        known_s = view.restart_ns / NS_PER_S or self._costs.restart_s
+        again_s = one.restart_s
         if view.current is None and not (one.fixed or spec.among or ground.windows.concern(spec)):
-            again_s = known_s if view.done > 0 else 0.0
-            self._anywhere(number, one, again_s)
+            self._anywhere(number, one)
             self._again.append(again_s)
             self._now_w.append(0.0)
             return
-        left = max(1.0 - view.done, 0.0)
         runs = view.current is not None
-        again_s = known_s if runs or view.done > 0 else 0.0
         place = ground.numbers[view.current.shares[0].node_id] if view.current else ANY
         now_w = 0.0
         windows = ground.windows if ground.windows.concern(spec) else None
         for entry, option in enumerate(one.menu):
-            takes_s = left * option.whole_s
+            takes_s = one.left_s(option)
             if runs and ground.kind_of[place] == option.kind and option.units == one.here[0]:
                 # Another level of its GPUs costs it nothing.
                 now_w = now_w if now_w and option.level_uw != one.here[1] else option.power_w
                 self._row(number, one, entry, place, takes_s, 0.0)
-            if one.fixed or (windows and not self._open(one, option, takes_s + again_s)):
+            if one.fixed or (windows and not self._open(one, option)):
                 continue
             nodes = ground.named(spec, option.kind) if spec.among else [ANY]
             for node in nodes:
@@ -192,7 +207,7 @@ class _Rows:
         self._again.append(again_s)
         self._now_w.append(now_w)
 
-    def _anywhere(self, number: int, one: Trainee, again_s: float) -> None:
+    def _anywhere(self, number: int, one: Trainee) -> None:
         """The options of a job that waits and may go to any node: most jobs of a long queue."""
         spec, menu = one.view.spec, one.menu
         asked = id(menu), spec.gpus, spec.memory_bytes
@@ -206,17 +221,17 @@ class _Rows:
         self._node += [ANY] * count
         self._amounts += columns.amounts
         self._charge += columns.charges
-        self._time += [left * whole_s + again_s for whole_s in columns.whole_s]
+        self._time += [left * whole_s + one.restart_s for whole_s in columns.whole_s]
         self._power += columns.powers
         self._lost += [0.0] * count
         self._last += columns.last
 
-    def _open(self, one: Trainee, option: Configuration, takes_s: float) -> bool:
+    def _open(self, one: Trainee, option: Configuration) -> bool:
         """Whether no reservation keeps a job from nodes of a kind until it has ended."""
         ground, spec = self._ground, one.view.spec
-        takes_ns = spec.limit_ns or round(takes_s * NS_PER_S)
+        ends_ns = self._now_ns + one.holds_ns(option)
         node_id = ground.names[ground.kinds[option.kind].nodes[0]]
-        return ground.windows.open(spec, node_id, self._now_ns, self._now_ns + takes_ns)
+        return ground.windows.open(spec, node_id, self._now_ns, ends_ns)
 
     def _row(
         self, number: int, one: Trainee, entry: int, node: int, takes_s: float, lost_s: float

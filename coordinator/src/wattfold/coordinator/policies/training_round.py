@@ -96,7 +96,7 @@ class Movers:
         spec, ground, now_ns = one.view.spec, self._ground, self._room.at_ns
         if not ground.windows.concern(spec):
             return self._postponed
-        takes_ns = spec.limit_ns or round(min(option.whole_s for option in one.menu) * 1e9)
+        takes_ns = min(one.holds_ns(option) for option in one.menu)
         able = [ground.kinds[option.kind].nodes for option in one.menu]
         nodes = dict.fromkeys(ground.names[node] for own in able for node in own)
         if any(ground.windows.open(spec, name, now_ns, now_ns + takes_ns) for name in nodes):
@@ -118,7 +118,7 @@ class Movers:
 
     def _start(self, one: Trainee, option: Configuration, node_id: NodeId) -> None:
         spec, room = one.view.spec, self._room
-        shares = room.find(spec, option.units, [node_id], round(option.whole_s * 1e9))
+        shares = room.find(spec, option.units, [node_id], one.holds_ns(option))
         levels = Levels(gpu_uw=option.level_uw).under(spec.levels)
         cap_uw = spec.cap_uw or self._ground.cap_uw
         if shares is not None:
