@@ -128,8 +128,12 @@ class EasyScheduler(NamedScheduler):
         queue = self._queue
         if queue is None:
             return
-        if ask.submitted_ns >= self._last_ns and self._counts(ask):
-            self._enter(queue, job, ask)
+        submitted_ns = ask.submitted_ns
+        if submitted_ns >= self._last_ns and self._counts(ask):
+            self._last_ns = submitted_ns
+            size, estimate_ns = self._entered[job] = self._asked(job, ask)
+            if size:
+                queue.submit(job, size, estimate_ns, ask.priority)
         else:
             self._queue = None
 
@@ -260,10 +264,11 @@ class EasyScheduler(NamedScheduler):
 
     def _counts(self, ask: Ask) -> bool:
         """Whether a job is counted with the others: whole nodes, and their level."""
-        cap_uw, kind = ask.cap_uw or self._cap_uw, self._site.kind
-        if cap_uw != self._level_uw and (kind is None or held_uw(kind, cap_uw) != self._level_uw):
-            return False
-        return ask.whole
+        cap_uw = ask.cap_uw or self._cap_uw
+        if cap_uw == self._level_uw:
+            return ask.whole
+        kind = self._site.kind
+        return ask.whole and kind is not None and held_uw(kind, cap_uw) == self._level_uw
 
     def _enter(self, queue: Queue, job: int, ask: Ask) -> None:
         size, estimate_ns = self._entered[job] = self._asked(job, ask)

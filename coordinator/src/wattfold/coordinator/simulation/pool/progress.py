@@ -143,9 +143,13 @@ class Progress(ABC):
 
     def pop_ended(self, now_ns: int) -> int | None:
         """A job that ends at this time, those that started first first."""
-        if self.next_end_ns() != now_ns:
+        ends, tickets = self.ends, self._ticket
+        while ends and ends[0][0] <= now_ns:
+            _, _, ticket, job = heapq.heappop(ends)
+            if tickets[job] == ticket:
+                break
+        else:
             return None
-        job: int = heapq.heappop(self.ends)[3]
         self._book(job, now_ns)
         self._release(job)
         self._ticket[job] = 0
