@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from unit.cli.command import Command
-from unit.experiments.measured_sample import GOOD
+from unit.experiments.measured_sample import GOOD, SHARED
 
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.simulation.experiments.equipartition.measured import store
@@ -91,7 +91,7 @@ def test_equipartition_is_run_judged_and_resumed(
     store(GOOD, tmp_path / "out" / "measured.json")
     document = wattfold.json(*arguments, "--all")
     names = [experiment["name"] for experiment in document["experiments"]]
-    assert names == ["cluster", "simulation", "resize-time", "residual", "sharing"]
+    assert names == ["cluster", "simulation", "resize-time", "residual", f"sharing-{SHARED.pes}"]
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "Measured on A, 2 cores" in report
     assert "to shrink 128 -> 64 processors takes 86 ms" in report
