@@ -6,7 +6,7 @@ import random
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulation.cluster import Cluster, Faults, node_spec
 from unit.core.stage import CHECKED, counted_as
@@ -124,6 +124,8 @@ class Looking:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), window=st.booleans())
+# The order to end a job on a node overtook the one to start it there.
+@example(seed=359, window=False)
 def test_runs_with_pre_emption(policy: Policy, seed: int, window: bool) -> None:
     """Only who may is pre-empted, nobody takes turns, and all end; the run itself checks power."""
     cluster = run_of(policy, seed, window)

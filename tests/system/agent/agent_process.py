@@ -120,14 +120,18 @@ class AgentProcess:
         request = pb.SetCapsRequest(header=self.header(), caps=caps)
         return list(self.stub.SetCaps(request, timeout=10).results)
 
-    def launch(self, job: str, argv: list[str], cpus: str, **fields: object) -> pb.LaunchResponse:
+    def launch_request(
+        self, job: str, argv: list[str], cpus: str, **fields: object
+    ) -> pb.LaunchRequest:
         values = {
             "mode": common.RESIZE_MODE_MASK,
             "launch_cpus": 2,
             "cwd": str(self.work()),
         } | fields
-        request = pb.LaunchRequest(header=self.header(), job_id=job, argv=argv, cpus=cpus, **values)
-        return self.stub.Launch(request, timeout=20)
+        return pb.LaunchRequest(header=self.header(), job_id=job, argv=argv, cpus=cpus, **values)
+
+    def launch(self, job: str, argv: list[str], cpus: str, **fields: object) -> pb.LaunchResponse:
+        return self.stub.Launch(self.launch_request(job, argv, cpus, **fields), timeout=20)
 
     def work(self) -> Path:
         path = self.root / "work"

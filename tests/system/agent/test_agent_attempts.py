@@ -262,3 +262,35 @@ def test_a_record_is_dropped_for_its_own_attempt_alone(plain_agent: Any) -> None
         request = pb.ForgetProcessRequest(header=plain_agent.header(), job_id="a", attempt=attempt)
         plain_agent.stub.ForgetProcess(request)
         assert ("a" in plain_agent.processes()) is left
+
+
+def test_an_attempt_that_was_to_end_before_it_came_does_not_start(plain_agent: Any) -> None:
+    assert not end(plain_agent, 2, signal.SIGTERM)
+    for attempt in (1, 2):
+        with pytest.raises(grpc.RpcError) as refused:
+            launch(plain_agent, attempt, SLEEP)
+        assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert f"attempt {attempt} was to end before it came" in refused.value.details()
+    assert plain_agent.processes() == {}
+    assert launch(plain_agent, 3, SLEEP).pid
+    assert end(plain_agent, 3, signal.SIGTERM)
+
+
+def test_an_end_that_comes_beside_the_start_ends_it(plain_agent: Any) -> None:
+    """Whichever is taken up first, nothing of the attempt goes on."""
+    for attempt in range(1, 21):
+        order = plain_agent.launch_request("a", SLEEP, ONE, attempt=attempt)
+        ending = pb.EndAttemptRequest(
+            header=plain_agent.header(),
+            job_id="a",
+            attempt=attempt,
+            signal=signal.SIGTERM,
+            grace_ns=5_000_000_000,
+        )
+        starts = plain_agent.stub.Launch.future(order)
+        found = plain_agent.stub.EndAttempt(ending).found
+        pid = 0 if starts.exception() else starts.result().pid
+        assert found == bool(pid)
+        if pid:
+            plain_agent.ended("a")
+            assert wait_gone(pid)

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import Mapping
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import snapshot_folder
-from wattfold.nodeagent.core.errors import InvalidRequest, Refused
+from wattfold.nodeagent.core.called_off import CalledOff
+from wattfold.nodeagent.core.errors import InvalidRequest, Refused, WrongState
 from wattfold.nodeagent.service.background import Spawn
 from wattfold.nodeagent.service.job_files import JobFiles
 from wattfold.nodeagent.service.job_processes import members, signal_group
@@ -44,6 +46,7 @@ class JobOrders:
         self._leaving = leaving
         self._spawn = spawn
         self._suspending = Suspending(ports.groups, ports.firmware, members)
+        self._called_off = CalledOff()
 
     def signal(self, job_id: str, number: int, grace_ns: int) -> bool:
         """Signals the process group of a job; False if it does not run here. Raises Refused."""
@@ -71,8 +74,12 @@ class JobOrders:
 
         A signal other than SIGTERM goes to the processes that take it, and to those alone: see
         `Telling`. ``saves``: it is to go on later, so its snapshot folder is looked at. False if
-        that attempt does not run here. Raises Refused.
+        that attempt does not run here: then it will not start here either. Raises Refused.
         """
+        begins = self._jobs.get(JobId(job_id))
+        if begins is not None and begins.state is JobState.STARTING:
+            async with begins.lock:
+                pass  # It runs now, or could not be started.
         job = self._attempt(job_id, attempt)
         if job is not None and saves and not job.asked:
             before = await snapshot_folder.look(job.snapshot_path)
@@ -80,6 +87,8 @@ class JobOrders:
             self._files.note(job)
             job = self._attempt(job_id, attempt)
         if job is None:
+            if attempt:
+                self._called_off.add(JobId(job_id), attempt, time.monotonic_ns())
             return False
         if number == signal.SIGTERM:
             return self.signal(job_id, number, grace_ns)
@@ -91,6 +100,12 @@ class JobOrders:
         self._spawn(telling.follow())
         self._spawn(self._kill_later(job, grace_ns / NS_PER_S))
         return True
+
+    def check_start(self, job_id: JobId, attempt: int) -> None:
+        """Raises WrongState for an attempt that was to end before it came."""
+        if self._called_off.stands(job_id, attempt, time.monotonic_ns()):
+            logs.warning("start_overtaken", job=job_id, attempt=attempt)
+            raise WrongState(f"job {job_id}: attempt {attempt} was to end before it came")
 
     async def suspend(self, job_id: str, attempt: int, *, suspended: bool) -> bool:
         """Has a job stand still, or go on; False if that attempt does not run here.

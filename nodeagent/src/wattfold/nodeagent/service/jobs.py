@@ -111,6 +111,7 @@ class NodeJobs:
             async with known.lock:
                 if self.jobs.get(order.job) is known and not self._makes_way(known, order):
                     return known, True
+        self.orders.check_start(order.job, order.attempt)
         check_order(order)
         check_mask(order.job, order.cpus, self.cpus, {} if order.resident else self._held())
         there = [gpu.id for gpu in self._ports.gpus]

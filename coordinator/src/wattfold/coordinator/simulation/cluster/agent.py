@@ -141,6 +141,8 @@ class Agent:
         self.clashes = 0
         """Commands that asked for cores another job was on."""
         self._answers: dict[str, ev.Event | None] = {}
+        self._called_off: dict[JobId, int] = {}
+        """The newest attempt of jobs that was to end before it came: it does not start any more."""
 
     @property
     def node_id(self) -> NodeId:
@@ -204,6 +206,7 @@ class Agent:
         self.alive = self.powered = True
         self.lease_until_ns = 0
         self._answers.clear()
+        self._called_off.clear()
         if not self.left:
             self.fall_to_floor(now_ns)
 
@@ -265,6 +268,8 @@ class Agent:
                 return self._launch(command)
             case act.Terminate():
                 if not self._is_there(command.job_id, command.attempt):
+                    newest = self._called_off.get(command.job_id, 0)
+                    self._called_off[command.job_id] = max(command.attempt, newest)
                     return reports.TerminateFailed(
                         node_id=self.node_id,
                         job_id=command.job_id,
@@ -404,6 +409,8 @@ class Agent:
                 self.end(command.job_id, SIGKILL_EXIT)
             return self._refused(command, f"attempt {known.attempt} is here")
         if known is None or known.attempt < command.attempt:
+            if command.attempt <= self._called_off.get(command.job_id, 0):
+                return self._refused(command, "it was to end before it came")
             cpus = CpuSet() if command.resident else command.cpus
             if self._clash(command.job_id, cpus):
                 return self._refused(command, "held")
