@@ -228,11 +228,17 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
 def ready_of(name: str) -> Callable[[], object] | None:
     """What a policy waits for before it plans: loops that, not compiled yet, plan otherwise."""
     entry = registry.find(name)
-    if entry is None or entry.family.name != "andreas":
-        return None
-    from wattfold.coordinator.solvers.training.choice import compiled_loops
+    family = entry.family.name if entry is not None else ""
+    if family == "andreas":
+        from wattfold.coordinator.solvers.training.choice import compiled_loops
 
-    return compiled_loops
+        return compiled_loops
+    if family in ("constraint", "constraint-cp"):
+        # Of a long queue, where they are not compiled yet, only the first jobs are planned.
+        from wattfold.coordinator.solvers.lists.choice import compiled_lists
+
+        return compiled_lists
+    return None
 
 
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {

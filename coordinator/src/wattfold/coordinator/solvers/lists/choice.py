@@ -59,9 +59,15 @@ def lister(arrays: Arrays) -> Lister:
     return (_COMPILING.lists or reference.Lists)(arrays)
 
 
-def compiled_lister(arrays: Arrays) -> Lister | None:
+def compiled_lists() -> type[Lister] | None:
     """The compiled scheduler; waits until it is. None where numba is not installed."""
     thread = _COMPILING.begin()
     if thread is not None:
         thread.join()
-    return _COMPILING.lists(arrays) if _COMPILING.lists is not None else None
+    return _COMPILING.lists
+
+
+def compiled_lister(arrays: Arrays) -> Lister | None:
+    """The same, for a problem."""
+    lists = compiled_lists()
+    return lists(arrays) if lists is not None else None

@@ -33,6 +33,7 @@ from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
 from wattfold.coordinator.simulation.pool.nodes_file import node_classes
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.simulation.runs.schedulers import ready_of
 from wattfold.coordinator.simulation.sweep.case import Case, Values
 from wattfold.coordinator.simulation.workloads.errors import LogError
 from wattfold.coordinator.simulation.workloads.text_files import whole_text
@@ -54,10 +55,13 @@ def measure(case: Case) -> Values:
     assert entry is not None, f"no policy {name}"
     policy = entry.service(settings_of(case))
     budget = budget_of(case, machine)
+    ready = ready_of(name)
+    if ready is not None:
+        ready()  # Not in the time of the first decision.
     record = simulate(
         table,
         machine,
-        NamedPolicyScheduler(table, machine, policy, name, budget),
+        NamedPolicyScheduler(table, machine, policy, name, budget, ready=ready),
         budget,
     )
     found = metrics_of(record)
