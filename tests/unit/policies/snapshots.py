@@ -189,6 +189,7 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
             counted = unit_count(out, spec, assignment)
         elif not whole and len(assignment.shares) != 1:
             out.append(f"{name}: {len(assignment.shares)} nodes")
+        had_shares = view.current.shares if view.current else ()
         if counted != assignment.size or not spec.size_min <= counted <= spec.size_max:
             out.append(f"{name}: size {assignment.size} with {counted}")
         for share in assignment.shares:
@@ -199,7 +200,10 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
                 continue
             if not share.cpus or not share.cpus <= known.spec.cpus:
                 out.append(f"{name}: cores {share.cpus}")
-            if not share.cpus.isdisjoint(known.blocked):
+            # A core may come to be blocked under a job; who does not change it is not to blame.
+            had_there = [s.cpus for s in had_shares if s.node_id == share.node_id]
+            gained = share.cpus - had_there[0] if had_there else share.cpus
+            if not gained.isdisjoint(known.blocked):
                 out.append(f"{name}: blocked cores")
             alone = whole or spec.exclusive
             print_ = known.spec.cpus if alone else share.cpus
