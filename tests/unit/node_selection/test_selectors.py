@@ -164,6 +164,15 @@ def test_cuboid_shut_in_grows_with_the_nearest() -> None:
     assert selector.grow(held, 2).tolist() == [5, 12]
 
 
+def test_cuboid_shut_in_looks_both_ways_around() -> None:
+    """Nodes 3 and 6 are next to its box on a ring of eight: of equals the first."""
+    selector = CuboidSelector((1, 4, 8))
+    selector.take(32)
+    selector.give_back(np.array([3, 6], dtype=np.int32))
+    held = np.array([4, 5, 12, 13], dtype=np.int32)
+    assert selector.grow(held, 1).tolist() == [3]
+
+
 def test_cuboid_of_fewer_nodes_than_places() -> None:
     selector = CuboidSelector((3, 3, 3), 20)
     assert selector.free == 20

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from unit.policies.snapshots import S, W, caps_w, faults, held, job, node, reasons, sizes, snapshot
+from unit.policies.training_jobs import gpu_node
 
 from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
@@ -186,6 +187,16 @@ def test_what_is_done_need_not_be_done_before_a_due_date(done: float, size: int)
 def test_one_that_lacks_more_than_cores_holds_up_nobody() -> None:
     jobs = [job("a", 1, 4, gpus=1), job("b", 1, 4, submitted_s=1)]
     assert sizes(planned(snapshot([node("n0")], jobs, now_s=2))) == {"b": 4}
+
+
+@pytest.mark.parametrize("unit", [SizeUnit.NODES, SizeUnit.UNITS])
+def test_a_job_that_takes_gpus_with_its_size_has_its_least(unit: SizeUnit) -> None:
+    """Their watts are no part of what others share; without GPUs it takes all there is."""
+    site = [gpu_node("v0"), gpu_node("v1")]
+    for gpus, size in ((1, 1), (0, 2)):
+        cores = {"unit_cores": 1} if unit is SizeUnit.UNITS else {}
+        one = job("a", 1, 2, unit=unit, kind=JobKind.MOLDABLE, gpus=gpus, **cores)
+        assert sizes(planned(snapshot(site, [one]))) == {"a": size}
 
 
 def test_where_no_node_is_whole_a_job_on_cores_starts_all_the_same() -> None:
