@@ -189,13 +189,11 @@ def test_one_that_lacks_more_than_cores_holds_up_nobody() -> None:
     assert sizes(planned(snapshot([node("n0")], jobs, now_s=2))) == {"b": 4}
 
 
-@pytest.mark.parametrize("unit", [SizeUnit.NODES, SizeUnit.UNITS])
-def test_a_job_that_takes_gpus_with_its_size_has_its_least(unit: SizeUnit) -> None:
+def test_a_job_that_takes_gpus_with_its_nodes_has_its_least() -> None:
     """Their watts are no part of what others share; without GPUs it takes all there is."""
     site = [gpu_node("v0"), gpu_node("v1")]
     for gpus, size in ((1, 1), (0, 2)):
-        cores = {"unit_cores": 1} if unit is SizeUnit.UNITS else {}
-        one = job("a", 1, 2, unit=unit, kind=JobKind.MOLDABLE, gpus=gpus, **cores)
+        one = job("a", 1, 2, kind=JobKind.MOLDABLE, gpus=gpus, **NODES)
         assert sizes(planned(snapshot(site, [one]))) == {"a": size}
 
 
