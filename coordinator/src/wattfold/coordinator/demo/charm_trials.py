@@ -18,7 +18,7 @@ from pathlib import Path
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.demo.charm_site import Load, LoadJob, LoadSite, cpu_s, held_nodes
-from wattfold.coordinator.demo.runner import Interruption
+from wattfold.coordinator.demo.runner import ENDED, Interruption
 from wattfold.coordinator.simulation.experiments.equipartition.measured import (
     Interference,
     Machine,
@@ -285,7 +285,9 @@ class _Samples:
     def look(self, _passed_s: float) -> None:
         """One sample of all jobs."""
         for at, job in enumerate(self._jobs):
-            held = float(len(held_nodes(self._site.job(job))))
+            told = self._site.job(job)
+            # What has ended is told with the nodes that it had.
+            held = 0.0 if told.state in ENDED else float(len(held_nodes(told)))
             pids = self._site.processors(job, self._node_id)
             now_s = self.passed_s()
             self._held[at].append((now_s, held))
