@@ -16,6 +16,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import reports
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Saving
 from wattfold.coordinator.core.events import NodeOrder
+from wattfold.coordinator.core.following import firm
 from wattfold.coordinator.core.job import Job, JobState, ResizeMode
 from wattfold.coordinator.core.resize_cost import UNSEEN_NS
 
@@ -86,6 +87,7 @@ def test_a_job_shrinks_by_its_next_attempt() -> None:
     wanted = replace(launch("n0", "a", "0-3", spec=job(stage).spec, launch_cpus=4), attempt=2)
     assert of(act.Launch, last) == [wanted], "at once, by the event that ended the last process"
     assert forget("n2", "a") in last
+    assert not firm(stage.core.state, job(stage)), "it has its cores, and waits for none"
     stage.launched("n0", "a")
     assert (job(stage).state, job(stage).resizes, job(stage).reason) == (JobState.RUNNING, 1, "")
     (first,) = job(stage).attempts
