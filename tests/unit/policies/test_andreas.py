@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from unit.policies.snapshots import S, W, faults, job, reasons, sizes, snapshot
 from unit.policies.training_jobs import V100, gpu_node, runs, training
 
@@ -159,3 +160,15 @@ def test_a_start_from_a_snapshot_ends_before_a_window_with_what_the_start_takes(
         view = training("a", {("V100", 1): 1000.0}, done=0.7)
         seen = replace(snapshot([gpu_node("v0", gpus=1)], [view]), reservations=(window,))
         assert set(sizes(planned(seen, restart_s=60.0))) == placed
+
+
+def test_only_the_floor_of_gpus_is_a_last_resort() -> None:
+    """Of 100 to 250 W: levels from half of it on are a matter of choice."""
+    view = training("a", {("V100", 1): 1000.0}, curve=V100)
+    menu = Ground([gpu_node("v0", gpus=1)], (), Draws(levels=3)).menu(view)
+    assert [(one.level_uw / W, one.last) for one in menu] == [
+        (0, False),
+        (pytest.approx(187.5), False),
+        (125, False),
+        (100, True),
+    ]
