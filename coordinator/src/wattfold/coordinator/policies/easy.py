@@ -128,12 +128,8 @@ class EasyScheduler(NamedScheduler):
         queue = self._queue
         if queue is None:
             return
-        submitted_ns = ask.submitted_ns
-        if submitted_ns >= self._last_ns and self._counts(ask):
-            self._last_ns = submitted_ns
-            size, estimate_ns = self._entered[job] = self._asked(job, ask)
-            if size:
-                queue.submit(job, size, estimate_ns, ask.priority)
+        if ask.submitted_ns >= self._last_ns and self._counts(ask):
+            self._enter(queue, job, ask)
         else:
             self._queue = None
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
 
-KEPT_NS = 600 * NS_PER_S
-"""No order is on its way for longer; connections are given up within a minute."""
+KEPT_NS = 120 * NS_PER_S
+"""No order is on its way for longer, as connections are given up within a minute. A coordinator
+with a new journal, whose jobs have the same names again, waits for no more than this."""
 KEPT_MAX = 4096
 
 

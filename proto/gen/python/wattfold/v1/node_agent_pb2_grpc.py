@@ -153,7 +153,8 @@ class NodeAgentServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EndAttempt(self, request, context):
-        """Ends one attempt of a job: the signal, and SIGKILL for all of it after the grace time.
+        """Ends one attempt of a job: the signal, and SIGKILL for all of it after the grace time. One whose
+        start is under way is ended when it runs; one that is not here is refused if it comes later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
