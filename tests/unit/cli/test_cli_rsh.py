@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from wattfold.contract.step_protocol import (
+    FROM_SHELL_RUNNING,
+    Frame,
+    FrameKind,
+    FrameReader,
+    StepExit,
+)
+from wattfold.coordinator.cli.rsh import rsh_session
 from wattfold.coordinator.cli.rsh.rsh import Call, Place, find_place, parse_call, read_places, run
-from wattfold.coordinator.cli.rsh.rsh_session import RshError
+from wattfold.coordinator.cli.rsh.rsh_session import RshError, run_remote
 
 PLACES = [
     Place(node_id="n0", address="unix:/a", alias="127.0.0.1"),
@@ -82,3 +95,67 @@ def test_no_steps_go_to_the_first_node_from_another(tmp_path: Path) -> None:
     env = {"WATTFOLD_STEPS": str(tmp_path), "WATTFOLD_NODE_ID": "n1", "WATTFOLD_JOB_ID": "1"}
     with pytest.raises(RshError, match="where the launcher runs"):
         run(["n0", "true"], env)
+
+
+class SignalledSocket(socket.socket):
+    """Whoever sends over it gets a SIGHUP before the first byte has left."""
+
+    signalled = False
+
+    def _hang_up(self) -> None:
+        if not self.signalled:
+            self.signalled = True
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    def send(self, *given: object) -> int:  # type: ignore[override]
+        self._hang_up()
+        return super().send(*given)  # type: ignore[arg-type]
+
+    def sendall(self, *given: object) -> None:  # type: ignore[override]
+        self._hang_up()
+        super().sendall(*given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def own_signals() -> Iterator[list[int]]:
+    """Signals that no session took; the handlers are as before after the test."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    numbers += (signal.SIGUSR1, signal.SIGUSR2)
+    before = {number: signal.getsignal(number) for number in numbers}
+    taken: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _frame: taken.append(number))
+    yield taken
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    signal.set_wakeup_fd(-1)
+
+
+def test_a_signal_that_comes_with_the_request_is_passed_on(
+    own_signals: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = socket.socketpair()
+    conn = SignalledSocket(fileno=here.detach())
+    monkeypatch.setattr(
+        rsh_session, "_meet", lambda *_: (conn, FrameReader({FrameKind.WELCOME, FrameKind.ERROR}))
+    )
+    kinds: list[FrameKind] = []
+
+    def host() -> None:
+        """Ends the command after a signal, or when nobody asks any more."""
+        reader = FrameReader({FrameKind.REQUEST, *FROM_SHELL_RUNNING})
+        there.settimeout(10)
+        while FrameKind.SIGNAL not in kinds:
+            reader.feed(there.recv(4096))
+            kinds.extend(frame.kind for frame in reader.frames())
+            if own_signals:
+                break
+        there.sendall(Frame(FrameKind.EXIT, StepExit(code=9).pack()).pack())
+
+    serving = Thread(target=host)
+    serving.start()
+    with there:
+        assert run_remote("true", True, "unix:/none", "n1", "1", b"key") == 9
+        serving.join()
+    assert not own_signals, "it ended this process, and the command did not hear of it"
+    assert kinds[0] is FrameKind.REQUEST
+    assert FrameKind.SIGNAL in kinds

@@ -55,6 +55,17 @@ def test_a_job_that_is_short_for_another_reason_lends_nothing() -> None:
     assert "b" in reasons(planned(seen, guests=4))
 
 
+def test_who_has_all_that_its_kind_of_node_gives_is_not_short() -> None:
+    """Though it may have more cores, and a node of another kind has them."""
+    nodes = [node("n0", 8), node("n1", 4)]
+    first = job("a", 8, 8, current=held("a", "n0:0-7", total_s=1000), started_s=0, time_s=1000)
+    mate = job("m", 1, 8, current=held("m", "n1:0-3", total_s=1000), started_s=0, time_s=1000)
+    seen = snapshot(nodes, [first, mate, job("b", 1, 2, time_s=10)], now_s=100)
+    plan = planned(seen)
+    assert cores(plan)["m"] == {"n1": "0-1"}
+    assert cores(plan)["b"] == {"n1": "2-3"}
+
+
 def test_cores_come_back_one_guest_at_a_time() -> None:
     owner, guest = lent()
     later = runs("h", "n0:4-5", started_s=70)

@@ -64,13 +64,11 @@ def run_remote(command: str, no_input: bool, address: str, node: str, job: str, 
     with conn:
         request = StepRequest(command=os.fsencode(command), cwd=_cwd(), env=carried(os.environb))
         try:
-            conn.sendall(Frame(FrameKind.REQUEST, request.pack()).pack())
+            asked = Frame(FrameKind.REQUEST, request.pack())
         except StepProtocolError as error:
             raise RshError(str(error)) from None
-        except OSError as error:
-            raise RshError(f"the connection to {node} broke: {error}") from None
         reader.expected = FROM_HOST_RUNNING
-        return _Session(conn, reader, node, no_input).run()
+        return _Session(conn, reader, node, no_input).run(asked)
 
 
 def _cwd() -> bytes:
@@ -180,13 +178,16 @@ class _Session:
         self._input_open = not no_input
         self._end: StepExit | None = None
         self._over = False
+        self._wake = -1
         conn.setblocking(False)
-        self._wake = self._forward_signals()
-        if no_input:
-            self._send(Frame(FrameKind.STDIN_END))
 
-    def run(self) -> int:
-        """Carries until the end; the exit code. Raises RshError."""
+    def run(self, asked: Frame) -> int:
+        """Asks for the command and carries until its end; the exit code. Raises RshError."""
+        # First, as the command may be up, and who waits for it send signals, before this goes on.
+        self._wake = self._forward_signals()
+        self._send(asked)
+        if not self._input_open:
+            self._send(Frame(FrameKind.STDIN_END))
         while self._end is None or any(self._writes.values()):
             if self._over and not any(self._writes.values()):
                 raise RshError(f"the connection to {self._node} broke")
