@@ -26,12 +26,28 @@ def test_a_command_runs_on_the_other_node_as_if_it_were_here(any_site: LauncherS
         ' echo colour=\\"\\$COLOUR\\" tmp=\\$TMPDIR; echo oops >&2" 2>errors;'
         " cat errors; rm errors"
     )
-    assert printed.splitlines() == [
-        "node=n1 rank=1",
-        "/tmp",
-        "colour=dark  blue tmp=",
-        "oops",
-    ]
+    node, folder, variables, errors = printed.splitlines()
+    assert (node, folder, errors) == ("node=n1 rank=1", "/tmp", "oops")
+    colour, _, tmp = variables.rpartition(" tmp=")
+    assert colour == "colour=dark  blue"
+    assert "/nowhere" not in tmp
+
+
+def test_steps_on_one_machine_have_temporary_files_of_their_own(site: LauncherSite) -> None:
+    job_id = site.launch(
+        'echo a > here; TMPDIR=$PWD; $RSH n1 "echo n1 > \\$TMPDIR/f; cat \\$TMPDIR/f;'
+        ' echo \\$TMPDIR"; [ -e f ] || echo not here; read _ < over; rm here'
+    )
+    gate = site.work / "over"
+    os.mkfifo(gate)
+    word, folder, rest = site.says(job_id, "not here").splitlines()
+    assert (word, rest) == ("n1", "not here")
+    assert folder == str(site.steps_folder(1, job_id) / "tmp")
+    assert os.listdir(folder) == ["f"]
+    gate.write_text("go\n")
+    assert site.ended(job_id).state == pb.JOB_STATE_COMPLETED
+    gate.unlink()
+    wait_until("its removal", lambda: not os.path.exists(folder))
 
 
 def test_exit_codes_and_signals_come_back(any_site: LauncherSite) -> None:
@@ -185,9 +201,11 @@ def test_an_agent_that_is_killed_breaks_no_step_and_the_next_one_starts_more(
 
 def test_the_files_of_a_job_are_its_accounts_only(site: LauncherSite) -> None:
     printed = site.done("stat -c %a $WATTFOLD_STEPS; stat -c '%a %n' $WATTFOLD_STEPS/*")
-    modes = [line.split()[0] for line in printed.splitlines()]
-    assert modes == ["700", *["600"] * (len(modes) - 1)]
-    assert len(modes) > 4
+    folder, *files = printed.splitlines()
+    modes = {path.rpartition("/")[2]: mode for mode, path in map(str.split, files)}
+    assert (folder, modes.pop("tmp")) == ("700", "700")
+    assert set(modes.values()) == {"600"}
+    assert len(modes) > 3
 
 
 def test_environment_of_a_step_has_no_secret(site: LauncherSite) -> None:

@@ -53,11 +53,13 @@ def undisturbed() -> int:
     return value
 
 
-def submit(site: LauncherSite, chain: Path, gate: Path, grace_s: int = 20) -> str:
+def submit(
+    site: LauncherSite, chain: Path, gate: Path, grace_s: int = 20, then: str = ""
+) -> str:
     mpirun = f"mpirun.openmpi --map-by ppr:1:node {chain} {STEPS} {PAUSE} {gate}"
     # The shell in between has no handler, as in scripts of people.
     return site.submit(
-        ["/bin/sh", "-c", f"{mpirun}; exit $?"],
+        ["/bin/sh", "-c", f"{mpirun}; code=$?; {then} exit $code"],
         env={"PATH": os.environ["PATH"], "HOME": str(site.work), MARK: str(site.folder)}
         | LAUNCHER_ENV,
         unit=pb.SIZE_UNIT_NODES,
@@ -150,6 +152,29 @@ def test_an_order_that_an_agent_did_not_live_to_hear_is_given_to_the_next_one(
     (before,) = job.attempts
     assert before.why.startswith("3 -> 1 nodes")
     assert ("not known" in before.why) is (away == 0)
+
+
+def test_what_was_saved_before_the_agent_of_the_launcher_looked_is_gone_on_from(
+    site: LauncherSite, chain: Path, tmp_path: Path
+) -> None:
+    over = tmp_path / "over"
+    os.mkfifo(over)
+    # Its ranks have saved and ended before the launcher ends, and before that is told anything.
+    job_id = submit(site, chain, tmp_path / "gate", grace_s=3600, then=f"read _ < {over};")
+    begun(site, job_id, 1, 3)
+    agent = site.agent(0).pid
+    os.kill(agent, signal.SIGSTOP)
+    site.client.resize(job_id, 1)
+    saved = site.work / f"wattfold-{job_id}.snapshot" / "state"
+    wait_until("a snapshot, for the order on other nodes", saved.exists)
+    os.kill(agent, signal.SIGCONT)
+    told = f"event=job_to_end job={job_id} "
+    wait_until("the order", lambda: told in (site.logs / "n0.log").read_text())
+    over.write_text("go\n")
+    begun(site, job_id, 2, 1)
+    over.unlink()
+    over.touch()
+    finish(site, job_id, tmp_path / "gate")
 
 
 def nodes(site: LauncherSite) -> list[pb.Node]:

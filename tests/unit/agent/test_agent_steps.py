@@ -80,6 +80,16 @@ def test_nodes_that_share_a_machine_do_not_share_memory() -> None:
     assert "OMPI_MCA_btl" not in alone
 
 
+@pytest.mark.parametrize(("nodes", "own"), [(NEAR, f"{SETTING.folder}/tmp"), (FAR, "/scratch")])
+def test_steps_of_nodes_that_share_a_machine_share_no_temporary_files(
+    nodes: tuple[StepNode, ...], own: str
+) -> None:
+    order = replace(FIRST, env={"TMPDIR": "/scratch"}, step_nodes=nodes)
+    assert job_environment(order, SHIM, SETTING)["TMPDIR"] == "/scratch", "its launcher"
+    there = job_environment(replace(order, rank=1, steps_only=True), SHIM, SETTING)
+    assert there["TMPDIR"] == own
+
+
 def test_host_files_of_a_cluster() -> None:
     files = step_files(FAR, 1, "head.site")
     assert files["hosts.openmpi"] == "head.site slots=4\nn1 slots=2\n"

@@ -18,6 +18,12 @@ def test_a_folder_that_is_not_there_has_nothing_in_it(tmp_path: Path) -> None:
     assert asyncio.run(look("")) == NOTHING
 
 
+def test_of_a_folder_made_on_another_node_that_is_not_here_nothing_is_known(tmp_path: Path) -> None:
+    assert asyncio.run(look(str(tmp_path / "none"), elsewhere=True)) == UNKNOWN
+    assert asyncio.run(look(str(tmp_path), elsewhere=True)) == NOTHING
+    assert asyncio.run(look("", elsewhere=True)) == NOTHING
+
+
 def add(folder: Path) -> None:
     (folder / "second").write_text("")
 

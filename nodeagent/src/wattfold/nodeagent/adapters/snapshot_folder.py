@@ -21,15 +21,23 @@ NOTHING = "nothing"
 UNKNOWN = ""
 
 
-async def look(path: str) -> str:
-    """What is in a folder, as a digest; `UNKNOWN` if that cannot be said."""
+async def look(path: str, *, elsewhere: bool = False) -> str:
+    """What is in a folder, as a digest; `UNKNOWN` if that cannot be said.
+
+    ``elsewhere``: it was made on another node, so that of one that is not here nothing is known.
+    """
     if not path:
         return NOTHING
     try:
         async with asyncio.timeout(LOOK_S_MAX):
-            return await asyncio.to_thread(digest, path)
+            return await asyncio.to_thread(_digest_elsewhere if elsewhere else digest, path)
     except TimeoutError:
         return UNKNOWN
+
+
+def _digest_elsewhere(path: str) -> str:
+    found = digest(path)
+    return UNKNOWN if found == NOTHING and not os.path.isdir(path) else found
 
 
 async def size_bytes(path: str) -> int:

@@ -2,7 +2,8 @@
 
 `run_dir/steps/<job>` belongs to the agent; the account of the job may read it, by an access control
 list, and nobody else. So the agent is led nowhere by what an account puts there, and needs no right
-over files of others. Whose job it is, stands in the folder: that survives the agent.
+over files of others. Whose job it is, stands in the folder: that survives the agent. The account
+may write to one folder in it, for the temporary files of steps on nodes that share a machine.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from wattfold.contract.ids import JobId, valid_name
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.access_list import PASS, READ, WRITE, grant
 from wattfold.nodeagent.adapters.state_store import private_folder
+from wattfold.nodeagent.core.steps import TMP_NAME
 from wattfold.nodeagent.step_host import KEY_NAME
 
 SOCKET_NAME, _OWNER_NAME = "host.sock", "owner"
@@ -68,7 +70,9 @@ class StepFolders:
                 file.write(data)
                 if account is not None:
                     grant(fd, uid, own=READ | WRITE, rights=READ)
+        (folder / TMP_NAME).mkdir(mode=0o700)
         if account is not None:
+            grant(folder / TMP_NAME, uid, own=READ | WRITE | PASS, rights=READ | WRITE | PASS)
             grant(folder, uid, own=READ | WRITE | PASS, rights=READ | PASS)
 
     def listener(self, job: JobId) -> socket.socket:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-NODES_NAME = "nodes"
+NODES_NAME, TMP_NAME = "nodes", "tmp"
 _OPENMPI_HOSTS, _HYDRA_HOSTS, _CHARM_HOSTS = "hosts.openmpi", "hosts.hydra", "hosts.charm"
 _LOCAL = "localhost"
 
@@ -76,6 +76,9 @@ def step_environment(
     if len(nodes) > 1 and share_a_machine(nodes):
         # Their shared memory has the same names.
         defaults["OMPI_MCA_btl"] = "^vader,sm"
+        if not first:
+            # Daemons of launchers take each other's files for their own.
+            facts["TMPDIR"] = f"{setting.folder}/{TMP_NAME}"
     if first:
         folder = setting.folder
         defaults |= {

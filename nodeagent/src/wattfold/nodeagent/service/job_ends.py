@@ -90,7 +90,7 @@ class JobEnds:
         if job.epochs:
             await self._epochs.last(job)
         if job.asked:
-            after = await snapshot_folder.look(job.snapshot_path)
+            after = await snapshot_folder.look(job.snapshot_path, elsewhere=job.steps_only)
             if job.saving is not Saving.KILLED:
                 same = after == job.snapshot_before != snapshot_folder.UNKNOWN
                 job.saving = Saving.UNSAVED if same else Saving.SAVED

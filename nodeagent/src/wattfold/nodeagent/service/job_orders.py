@@ -82,7 +82,7 @@ class JobOrders:
                 pass  # It runs now, or could not be started.
         job = self._attempt(job_id, attempt)
         if job is not None and saves and not job.asked:
-            before = await snapshot_folder.look(job.snapshot_path)
+            before = await snapshot_folder.look(job.snapshot_path, elsewhere=job.steps_only)
             job.asked, job.snapshot_before = True, before
             self._files.note(job)
             job = self._attempt(job_id, attempt)
