@@ -53,9 +53,7 @@ def undisturbed() -> int:
     return value
 
 
-def submit(
-    site: LauncherSite, chain: Path, gate: Path, grace_s: int = 20, then: str = ""
-) -> str:
+def submit(site: LauncherSite, chain: Path, gate: Path, grace_s: int = 20, then: str = "") -> str:
     mpirun = f"mpirun.openmpi --map-by ppr:1:node {chain} {STEPS} {PAUSE} {gate}"
     # The shell in between has no handler, as in scripts of people.
     return site.submit(
