@@ -1,8 +1,10 @@
 """Eq. 9-11 against hand-computed values."""
 
+import random
+
 import pytest
 
-from wattfold.coordinator.models.scaling import scaled_time_s
+from wattfold.coordinator.models.scaling import scaled_time_s, scaled_times_s
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,13 @@ def test_parameters_outside_the_model_are_refused(bad: tuple[float, float, float
 def test_a_size_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         scaled_time_s(1.0, 4.0, 0.5, 0.5)
+
+
+def test_one_size_takes_to_the_last_bit_what_it_takes_among_many() -> None:
+    # Results of simulations must not depend on how their times were asked for.
+    draw = random.Random(5)
+    for _ in range(300):
+        t1_s, a, sigma = draw.uniform(0.01, 1e5), draw.uniform(1, 200), draw.random()
+        sizes = [draw.uniform(1, 500) for _ in range(20)] + list(range(1, 20))
+        one_by_one = [scaled_time_s(t1_s, a, sigma, n) for n in sizes]
+        assert scaled_times_s(t1_s, a, sigma, sizes).tolist() == one_by_one

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattfold.coordinator.models.power_curve import PowerCurve, cubic_frequencies_ghz
-from wattfold.coordinator.models.scaling import check_scaling, scaled_times_s
+from wattfold.coordinator.models.scaling import check_scaling, scaled_time_s, scaled_times_s
 
 Floats = NDArray[np.float64]
 
@@ -138,7 +138,11 @@ class PassProfile:
 
         Raises ValueError for n < 1.
         """
-        return float(self.times_s([n], [cap_w])[0, 0])
+        at_full_power = scaled_time_s(self.t1_s, self.average_parallelism, self.sigma, n)
+        slowdown = _slowdown(
+            self.a, self.b, self.c, self.beta, self.f_low_ghz, self.f_high_ghz, cap_w
+        )
+        return at_full_power * slowdown
 
     def times_s(self, sizes: ArrayLike, caps_w: ArrayLike) -> Floats:
         """`time_s` for every pair: an array of shape (sizes, caps), s."""
@@ -155,16 +159,9 @@ class PassProfile:
 
     def slowdowns(self, caps_w: ArrayLike) -> Floats:
         """Run time at each cap over the run time at full power (Eq. 12-16), one or more."""
-        caps = np.asarray(caps_w, dtype=np.float64)
-        f = cubic_frequencies_ghz(self.a, self.b, self.c, caps)
-        f = np.clip(f, self.f_low_ghz, self.f_high_ghz)
-        span = (1.0 - self.beta) * (self.f_high_ghz - self.f_low_ghz)
-        cpu_work = self.beta * self.f_low_ghz * self.f_high_ghz / span
-        memory = 1.0 - self.beta * self.f_low_ghz / span
-        p_low_w = self.curve.p_low_w
-        kept = np.clip((caps - self.c) / (p_low_w - self.c), SPEED_FLOOR, 1.0)
-        slowdowns: Floats = (cpu_work / f + memory) / kept
-        return slowdowns
+        return _slowdowns(
+            self.a, self.b, self.c, self.beta, self.f_low_ghz, self.f_high_ghz, caps_w
+        )
 
     def levels_w(self, count: int, cap_min_w: float, cap_max_w: float) -> tuple[float, ...]:
         """Up to ``count`` ascending caps worth offering within a zone's range, W.
@@ -251,6 +248,28 @@ def default_profile(
         t1_s=t_s / _unit_time(size_max),
         beta=0.5 * (1.0 - curve.f_low_ghz / curve.f_high_ghz),
     )
+
+
+def _slowdowns(
+    a: float, b: float, c: float, beta: float, f_low: float, f_high: float, caps_w: ArrayLike
+) -> Floats:
+    caps = np.asarray(caps_w, dtype=np.float64)
+    f = np.clip(cubic_frequencies_ghz(a, b, c, caps), f_low, f_high)
+    span = (1.0 - beta) * (f_high - f_low)
+    cpu_work = beta * f_low * f_high / span
+    memory = 1.0 - beta * f_low / span
+    p_low_w = PowerCurve(a=a, b=b, c=c, f_low_ghz=f_low, f_high_ghz=f_high).p_low_w
+    kept = np.clip((caps - c) / (p_low_w - c), SPEED_FLOOR, 1.0)
+    slowdowns: Floats = (cpu_work / f + memory) / kept
+    return slowdowns
+
+
+@lru_cache(maxsize=4096)
+def _slowdown(
+    a: float, b: float, c: float, beta: float, f_low: float, f_high: float, cap_w: float
+) -> float:
+    """Of one cap: jobs of an application differ in their work alone."""
+    return float(_slowdowns(a, b, c, beta, f_low, f_high, [cap_w])[0])
 
 
 @lru_cache(maxsize=1024)

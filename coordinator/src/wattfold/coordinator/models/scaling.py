@@ -16,11 +16,20 @@ Floats = NDArray[np.float64]
 
 
 def scaled_time_s(t1_s: float, average_parallelism: float, sigma: float, n: float) -> float:
-    """Run time on n units, in the unit of ``t1_s``.
+    """Run time on n units, in the unit of ``t1_s``; to the last bit as `scaled_times_s` has it.
 
     Raises ValueError outside the model's domain.
     """
-    return float(scaled_times_s(t1_s, average_parallelism, sigma, [n])[0])
+    a = average_parallelism
+    check_scaling(t1_s, a, sigma)
+    if not n >= 1:
+        raise ValueError(f"a size must be at least 1, got {n}")
+    rough = t1_s * sigma / (2.0 * a)
+    if n <= a:
+        return (t1_s - rough) / n + rough
+    if n <= 2 * a - 1:
+        return sigma * (t1_s - t1_s / (2.0 * a)) / n + t1_s / a - rough
+    return t1_s / a
 
 
 def check_scaling(t1_s: float, average_parallelism: float, sigma: float) -> None:

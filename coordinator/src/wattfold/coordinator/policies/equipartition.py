@@ -257,8 +257,7 @@ class EquipartitionScheduler(ChoosingScheduler):
         kind = self._site.kind or self._site.nodes[0].spec.kind
         profile = self._jobs.profile(one.job, kind)
         cap_w = w_from_uw(one.ask.cap_uw or kind.most_uw)
-        times_s: list[float] = profile.times_s(list(sizes), [cap_w])[:, 0].tolist()
-        return times_s
+        return [profile.time_s(size, cap_w) for size in sizes]
 
     def _held(self, job: int) -> Held:
         held = self._jobs.held(job)
