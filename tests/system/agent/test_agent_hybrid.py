@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 from system.agent.agent_process import AgentProcess, agent, until
 from system.agent.conftest import CPUS, EMULATE, emulation_file, need_two_cpus
@@ -93,10 +94,12 @@ APART = {0: {str(CPUS[0])}, 1: {str(CPUS[-1])}}
 TOGETHER = {0: {ONE}, 1: {ONE}}
 
 
+ENDLESS = ["300", "10000000"]
+
+
 def test_ranks_keep_cores_of_their_own(running, hybrid):
     launcher, program = hybrid
-    size = ["300", "6000"]
-    pid = launch(running, [launcher, "-n", "2", str(program), *size])
+    pid = launch(running, [launcher, "-n", "2", str(program), *ENDLESS])
     # While it starts, a library of MPI binds its thread to one core after the other, and back.
     running.telemetry(lambda m: m.jobs[0].progress.regions > 200)
     until(lambda: affinities(pid) == APART)
@@ -105,6 +108,21 @@ def test_ranks_keep_cores_of_their_own(running, hybrid):
         assert affinities(pid) == TOGETHER
         assert running.mask("h", BOTH, deadline_s=10).shim == pb.SHIM_STATE_ATTACHED
         assert affinities(pid) == APART
+
+
+def test_resized_they_come_to_the_same(running, hybrid):
+    launcher, program = hybrid
+    size = ["300", "6000"]
+    launch(running, [launcher, "-n", "2", str(program), *size])
+    running.telemetry(lambda m: m.jobs[0].progress.regions > 200)
+    states = []
+    for cpus in (ONE, BOTH) * 3:
+        try:
+            states.append(running.mask("h", cpus, deadline_s=10).shim)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION, "it has ended"
+            break
+    assert pb.SHIM_STATE_ATTACHED in states
     ended = running.ended("h")
     output = (running.work() / "wattfold-h.out").read_text()
     errors = (running.work() / "wattfold-h.err").read_text()
@@ -120,7 +138,7 @@ def test_ranks_keep_cores_of_their_own(running, hybrid):
 
 def test_a_restarted_agent_keeps_the_tasks_apart(running, hybrid):
     launcher, program = hybrid
-    pid = launch(running, [launcher, "-n", "2", str(program), "300", "10000000"])
+    pid = launch(running, [launcher, "-n", "2", str(program), *ENDLESS])
     running.telemetry(lambda m: m.jobs[0].progress.regions > 200)
     until(lambda: affinities(pid) == APART)
     running.kill()
