@@ -137,7 +137,7 @@ class NodeJobs:
             tasks_per_node=order.tasks_per_node,
             memory_limit_bytes=order.memory_bytes,
             gpus=order.gpus,
-            # A step host has none; what processes of the job save after its order is seen there too.
+            # A step host has none; what others of the job save after its order is seen there too.
             snapshot_path=order.snapshot_path,
             epochs=0 if order.steps_only else order.epochs,
         )
