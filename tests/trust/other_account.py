@@ -1,4 +1,7 @@
-"""The command as another account: the interpreter is ours, so it is forked, not started anew."""
+"""The command as another account, from an installation that account can read.
+
+Where there is no interpreter for it, ours is taken: what the command loads, it loads as root.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+
+from system.account_install import installation_for
 
 _RUN = """
 import json, os, resource, sys
@@ -37,11 +42,14 @@ async def ask(
 ) -> tuple[int, str]:
     """Exit status and everything printed. Limits are soft ones, by the names of `resource`."""
     shell = (str(uid), json.dumps(list(groups)), umask, json.dumps(dict(limits or {})))
+    installed = installation_for(uid)
+    python = installed.python if installed else sys.executable
+    libraries = {"PYTHONPATH": installed.libraries} if installed else {}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _RUN, *shell, "--coordinator", address, *arguments),
+        *(python, "-c", _RUN, *shell, "--coordinator", address, *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "HOME": "/"},
+        env={**os.environ, **libraries, "NO_COLOR": "1", "COLUMNS": "200", "HOME": "/"},
     )
     printed, _ = await process.communicate()
     assert process.returncode is not None

@@ -61,7 +61,9 @@ def test_put_back_and_killed_it_comes_to_the_same(site: LiveSite, tmp_path: Path
     saved(site, job_id, 3)
     site.wattfold("requeue", job_id)
     wait_until("attempt 2", lambda: site.job(job_id).attempt == 2)
-    assert site.job(job_id).done == pytest.approx(3 / EPOCHS)
+    job = site.job(job_id)
+    assert job.epochs_saved == 3
+    assert job.done >= 3 / EPOCHS - 1e-9, "what its snapshot holds, and what it does since"
     gate.write_text("6")
     saved(site, job_id, 6)
     # By force, with the keeper: nobody has seen how it ended.

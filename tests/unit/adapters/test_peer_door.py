@@ -7,8 +7,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from asyncio import selector_events
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,17 +173,20 @@ def test_without_a_server_the_log_says_why_a_caller_is_let_go(
         door.close()
 
 
-def test_what_a_caller_says_at_once_comes_through_where_reading_cannot_be_put_off(
+def test_what_a_caller_says_before_it_is_let_in_waits_for_that(
     tmp_path: Path, door: PeerDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in Python 3.11.2, where a transport that is paused as it is made reads all the same."""
     del door
 
-    def made(self: peer_door._Outer, transport: asyncio.BaseTransport) -> None:
-        monkeypatch.setattr(transport, "pause_reading", lambda: None)
-        connection_made(self, transport)
+    def add_reader(self: Any, fd: int, callback: Callable[..., None], *given: Any) -> None:
+        self._loop._add_reader(fd, callback, *given)
 
-    connection_made = peer_door._Outer.connection_made
-    monkeypatch.setattr(peer_door._Outer, "connection_made", made)
-    for number in range(50):
-        exchange(tmp_path, b"At once, %d" % number)
+    async def late(self: peer_door._Outer, caller: peer_door.Caller) -> None:
+        await asyncio.sleep(0.1)
+        await join(self, caller)
+
+    join = peer_door._Outer._join
+    monkeypatch.setattr(selector_events._SelectorTransport, "_add_reader", add_reader)
+    monkeypatch.setattr(peer_door._Outer, "_join", late)
+    exchange(tmp_path, os.urandom(LARGE))

@@ -280,7 +280,8 @@ def in_charge(state_dir: str) -> int | None:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, KeyError, TypeError):
         return None
-    if ticks == record.get("start_ticks"):
+    # One that nobody has collected yet, as in a container without an init, has ended all the same.
+    if ticks == record.get("start_ticks") and not _ended(fd):
         return fd
     os.close(fd)
     return None

@@ -219,38 +219,25 @@ class _Inner(_End):
 
 
 class _Outer(_End):
-    """The caller's end. What it says before the other end is there is kept until then.
-
-    Nothing is to be read before, but asyncio of Python 3.11.2 reads from a transport all the same
-    that is paused as it is made.
-    """
+    """The caller's end. Nothing of what it says is read before the other end is there."""
 
     def __init__(self, door: PeerDoor) -> None:
         super().__init__()
         self._door = door
         self._caller: Caller | None = None
         self._joining: asyncio.Task[None] | None = None
-        self._early = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         assert self.transport is not None
-        self.transport.pause_reading()
         self._caller = self._door.admit(transport.get_extra_info("socket"))
         if self._caller is None:
             self.transport.abort()
             return
-        self._joining = asyncio.get_running_loop().create_task(self._join(self._caller))
-
-    def data_received(self, data: bytes) -> None:
-        if self.other is not None:
-            super().data_received(data)
-        elif len(self._early) + len(data) <= HIGH_WATER_BYTES:
-            self._early += data
-        elif self.transport is not None:
-            uid = self._caller.uid if self._caller else None
-            log.warning(line("connection_refused", uid=uid, why="too much before it is let in"))
-            self.transport.abort()
+        loop = asyncio.get_running_loop()
+        # Not at once: asyncio of Python 3.11.2 begins to read after this call all the same.
+        loop.call_soon(self.transport.pause_reading)
+        self._joining = loop.create_task(self._join(self._caller))
 
     async def _join(self, caller: Caller) -> None:
         assert self.transport is not None
@@ -269,9 +256,6 @@ class _Outer(_End):
         if self.transport.is_closing():
             inner.transport.close()
             return
-        if self._early:
-            inner.transport.write(bytes(self._early))
-            self._early.clear()
         self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
