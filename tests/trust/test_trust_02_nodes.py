@@ -10,6 +10,7 @@ from unit.core.stage import Stage, W, caps, leave, reading, renew, running, term
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters import codec
+from wattfold.coordinator.adapters.budgets import budget_refusal
 from wattfold.coordinator.adapters.node_views import ending_reason
 from wattfold.coordinator.core import leave as leaving
 from wattfold.coordinator.core import node_orders, reports
@@ -194,6 +195,8 @@ def test_a_node_that_has_left_and_is_resumed_out_of_reach_stays_charged(silent_f
         stage.silent("n1")
     stage.after(60)
     assert stage.charge_w("n1") == 60
+    assert "below 80.0 W" in budget_refusal(stage.core.state, 80 * W - 1, False)
+    assert not budget_refusal(stage.core.state, 80 * W, False)
     stage.core.state = codec.load_state(codec.dump_state(stage.core.state))
     stage.start(2)
     stage.after(60)
@@ -203,6 +206,7 @@ def test_a_node_that_has_left_and_is_resumed_out_of_reach_stays_charged(silent_f
     stage.after(60)
     assert stage.charge_w("n1") == 60
     stage.connect("n1", 50, left=True)
+    assert not budget_refusal(stage.core.state, 40 * W, False), "it is lowered now"
     stage.leased("n1", 10)
     stage.silent("n1")
     stage.after(60)

@@ -11,6 +11,7 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.core import budget_events
 from wattfold.coordinator.core.announced import ANNOUNCED_MAX, Announced
+from wattfold.coordinator.core.leave import lasting_uw
 from wattfold.coordinator.core.outside import counted_uw, outside
 from wattfold.coordinator.core.state import State
 from wattfold.v1 import coordinator_pb2 as pb
@@ -22,13 +23,13 @@ AHEAD_S = 10 * 366 * 86_400.0
 
 def budget_refusal(state: State, budget_uw: int, accept_outside: bool) -> str:
     """Why a budget cannot be kept, for people; empty if it can."""
-    floor_uw, drawn_uw = state.floor_uw(), outsiders_uw(state)
+    floor_uw, drawn_uw = state.floor_uw() + lasting_uw(state), outsiders_uw(state)
     if budget_uw < floor_uw or budget_uw == 0:
         return (
             f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the least the "
-            "nodes in use draw (base power, floors, limits of nodes that have left); give at least "
-            "that, or take nodes out first: `wattfold node forget`, for nodes that are off or have "
-            "left"
+            "nodes in use draw (base power, floors, limits of nodes that have left or are not back "
+            "yet); give at least that, or take nodes out first: `wattfold node forget`, for nodes "
+            "that are off or have left"
         )
     if not accept_outside and drawn_uw and budget_uw < floor_uw + drawn_uw:
         return (
@@ -84,7 +85,7 @@ def outsiders_uw(state: State) -> int:
 
 def obstacle(state: State, one: Announced) -> str:
     """Why a budget that is announced cannot be kept, by what is known now; empty if it can."""
-    floor_uw = state.floor_uw()
+    floor_uw = state.floor_uw() + lasting_uw(state)
     beside_uw = max(outsiders_uw(state) - state.accepted_outside_uw, 0)
     if one.budget_uw >= floor_uw + beside_uw:
         return ""

@@ -20,6 +20,18 @@ def least_uw(state: State, node: Node, spec: NodeSpec) -> int:
     return node_fixed_uw(node, spec, state.settings.dram_cap_uw)
 
 
+def lasting_uw(state: State) -> int:
+    """What resumed nodes out of reach hold above their floors, of limits that were given back.
+
+    No lease ends these, so no budget that needs them lowered can be kept before they are back.
+    """
+    return sum(
+        max(given_back_uw(node, node.spec) - least_uw(state, node, node.spec), 0)
+        for node in state.nodes.values()
+        if node.unleased and not node.reachable and node.admitted and node.spec is not None
+    )
+
+
 def set_duty(state: State, node: Node, duty: Duty) -> None:
     """The duty of a node is another one, and with it the least it is charged with."""
     node.duty = duty
