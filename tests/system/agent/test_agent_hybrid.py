@@ -52,6 +52,10 @@ def running(request, tmp_path) -> Iterator[AgentProcess]:
         pytest.skip("needs root and cgroups")
     flags = ("--masks", request.param, "--throttle", "signals", "--omp-shim", str(SHIM))
     with agent("--config", emulation_file(tmp_path), *flags, *EMULATE) as started:
+        # At its floors the node would slow programs to a sixth.
+        started.lease(300)
+        results = started.caps(package_0=95, dram_0=35)
+        assert [result.status for result in results] == [pb.CAP_STATUS_OK] * 2
         yield started
 
 
@@ -112,7 +116,7 @@ def test_ranks_keep_cores_of_their_own(running, hybrid):
 
 def test_resized_they_come_to_the_same(running, hybrid):
     launcher, program = hybrid
-    size = ["300", "6000"]
+    size = ["300", "15000"]
     launch(running, [launcher, "-n", "2", str(program), *size])
     running.telemetry(lambda m: m.jobs[0].progress.regions > 200)
     states = []
