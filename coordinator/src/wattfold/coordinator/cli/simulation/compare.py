@@ -103,7 +103,8 @@ def compare(session: Session, **options: Any) -> None:
     run as long as the log says.
 
     \b
-    wattfold compare --log kth.swf.gz --count 1000 --nodes 100 --budget 8kW --cut-sizes
+    wattfold compare --log kth.swf.gz --count 1000 --nodes 100 --idle 30 --budget 8kW \\
+        --cut-sizes
     wattfold compare --log kth.swf.gz --nodes 100 --idle 30 --budget 8kW --cut-sizes \\
         --policies easy,easy-uniform,parm-wse --set parm.alpha=0.5 --plot policies.png
     """
