@@ -19,9 +19,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from system.site.live_site import built
+from system.site.live_site import built, processes_of, wait_until
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -61,6 +60,7 @@ class Shell:
     """One shell for the whole session. ``lines``: output of the shell and its children."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         bins = Path(sys.executable).parent
         self._process = subprocess.Popen(
             ["bash", "--norc"],
@@ -101,19 +101,18 @@ class Shell:
                 DEADLINE_S,
             ), f"no {pattern!r} in {self.lines[start:]}"
 
-    def children(self) -> list[psutil.Process]:
-        """All processes that it has started, and theirs."""
-        return psutil.Process(self._process.pid).children(recursive=True)
+    def processes(self) -> list[int]:
+        """All processes of the session, with those that have left the shell."""
+        return [pid for pid in processes_of(self._folder) if pid != self._process.pid]
 
     def close(self) -> None:
-        """Ends the shell and all it has started."""
-        children = self.children()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        for child in children:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                child.kill()
+        """Ends the shell and all processes of the session."""
+        self._process.kill()
         self._process.wait()
+        while left := self.processes():
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -162,7 +161,7 @@ def test_the_session_is_as_the_tutorial_says(shell: Shell) -> None:
             shell.wait_for("ready ", start, started)
         elif "kill" not in command:
             assert status == 0, f"{command}{shown}"
-    assert not shell.children()
+    wait_until("all processes have ended", lambda: not shell.processes())
 
 
 def compare(shell: Shell, command: str, expected: str) -> None:
@@ -173,6 +172,6 @@ def compare(shell: Shell, command: str, expected: str) -> None:
         _, shown = shell.run(command)
         if agrees(shown, expected):
             return
-        late = time.monotonic() > until_s
-        assert not (late or command.startswith(ONCE)), f"{command}{shown}\nis not\n{expected}"
+        if command.startswith(ONCE) or time.monotonic() > until_s:
+            pytest.fail(f"{command}{shown}\nis not\n{expected}")
         pace.wait(PACE_S)
