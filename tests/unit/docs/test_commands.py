@@ -31,6 +31,7 @@ SHELL = {"", "sh", "bash", "console"}
 """Languages of blocks that hold commands."""
 VARIABLES = {"W": "/w", "WATTFOLD_COORDINATOR": "unix:/w/coordinator.sock", "nodes": "45000"}
 """Values for the shell variables that the lines use."""
+AS_COORDINATOR = ["runuser", "-u", "wattfold", "--"]
 EXCUSED = {
     "wattfold simulate --model lublin --jobs 60 --nodes 32 --cut-sizes --policy shortest-first": (
         "the page adds this policy; test_adding_a_policy.py runs the line"
@@ -85,6 +86,7 @@ def simple_commands(line: str) -> Iterator[list[str]]:
 def commands(text: str) -> list[list[str]]:
     """The commands of Wattfold in the blocks of a document."""
     found = [words for line in shell_lines(text) for words in simple_commands(line)]
+    found = [words[4:] if words[:4] == AS_COORDINATOR else words for words in found]
     return [words for words in found if words[0] in PARSERS or words[0].startswith("scripts/")]
 
 
@@ -190,6 +192,7 @@ def test_the_guides_have_commands() -> None:
         "wattfold-agent --no-such-option",
         "wattfold-agent check --no-such-option",
         "wattfold-coordinator restore",
+        "runuser -u wattfold -- wattfold-coordinator restore",
         "scripts/no-such-script",
         "scripts/demo --no-such-option",
     ],
