@@ -7,6 +7,8 @@ Only those of `wattfold`: the services, systemd and the file system of a cluster
 from __future__ import annotations
 
 import os
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from unit.docs.test_commands import commands
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-PAGE = (Path(__file__).parents[3] / "docs" / "getting-started.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
 LINES = [words[1:] for words in commands(PAGE) if words[0] == "wattfold"]
 PROGRAMS = ("program", "hybrid", "rod.py", "lesson")
 LAUNCHERS = ("mpirun", "mpiexec", "charmrun", "python")
@@ -48,6 +51,15 @@ def test_the_commands_of_the_page_work_in_their_order(
         if result.exit_code or result.stderr:
             wrong.append((" ".join(words), result.output))
     assert wrong == []
+
+
+def test_the_files_and_extras_of_the_page_exist() -> None:
+    files = re.findall(r"(?<![\w/])packaging/[\w./-]+\.[a-z]+", PAGE)
+    assert len(files) >= 5
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name for found in re.findall(r"'\.\[([\w,]+)\]'", PAGE) for name in found.split(",")}
+    assert {"coordinator", "agent"} <= extras <= set(project["optional-dependencies"])
 
 
 def test_the_page_has_commands() -> None:
