@@ -87,6 +87,7 @@ def commands(text: str) -> list[list[str]]:
     """The commands of Wattfold in the blocks of a document."""
     found = [words for line in shell_lines(text) for words in simple_commands(line)]
     found = [words[4:] if words[:4] == AS_COORDINATOR else words for words in found]
+    found = [[words[0].removeprefix(".venv/bin/"), *words[1:]] for words in found]
     return [words for words in found if words[0] in PARSERS or words[0].startswith("scripts/")]
 
 
