@@ -48,6 +48,7 @@ COMMANDS = {
 }
 """Console scripts and their functions in ``wattfold.commands``."""
 AGENT_CODE = "from wattfold.nodeagent.app import main; main()"
+CLI = "wattfold.coordinator.cli.main"
 WORKER = "wattfold.coordinator.solvers.worker_process"
 MODULES = (
     "wattfold.commands",
@@ -100,6 +101,8 @@ class Source:
 
 
 _source: Source | None = None
+_source_environment = dict(os.environ)
+"""The variables that a source sees when it starts."""
 _enabled = False
 _cold = 0
 
@@ -212,7 +215,7 @@ def _like_ours(env: Mapping[str, str]) -> bool:
         }
 
     paths = env.get("PYTHONPATH", "").split(os.pathsep)
-    return read(env) == read(os.environ) and all(path in ("", *sys.path) for path in paths)
+    return read(env) == read(_source_environment) and all(path in ("", *sys.path) for path in paths)
 
 
 def entry(argv: Sequence[str]) -> Callable[[], object] | None:
@@ -226,6 +229,8 @@ def entry(argv: Sequence[str]) -> Callable[[], object] | None:
         return None
     if words[1:3] == ["-c", AGENT_CODE]:
         return lambda: _run_code(["-c", *words[3:]])
+    if words[1:3] == ["-m", CLI]:
+        return lambda: _run([words[0], *words[3:]], "wattfold")
     if words[1:4] == ["-P", "-m", WORKER]:
         return lambda: _run_module(words[3:])
     return None
@@ -254,7 +259,7 @@ def _own_source() -> Source:
     if _source is None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            environment = os.environ | {
+            environment = _source_environment | {
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 # A thread of a library would not be in a clone.
                 "OPENBLAS_NUM_THREADS": "1",
@@ -396,13 +401,13 @@ def _prctl(option: int, *arguments: int) -> int:
 
 def _add_source() -> None:
     """Give a coordinator a source for its worker processes, before it has a thread."""
-    global _source, _enabled
+    global _source, _enabled, _source_environment
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
         _run_as_source(theirs)
     theirs.close()
-    _source, _enabled = Source(ours), True
+    _source, _enabled, _source_environment = Source(ours), True, dict(os.environ)
     subprocess.Popen = Popen  # type: ignore[misc]
 
 
