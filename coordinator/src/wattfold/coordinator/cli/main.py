@@ -6,7 +6,6 @@ that the command is quick to start.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -111,10 +110,18 @@ def _discard_output() -> None:
 
 
 def _version() -> str:
+    import importlib.metadata  # It takes its time to load.
+
     try:
         return importlib.metadata.version("wattfold")
     except importlib.metadata.PackageNotFoundError:
         return "unknown (not installed as a package)"
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"wattfold, version {_version()}")
+        context.exit()
 
 
 ADDRESS = Parsed("address", checked_address)
@@ -143,7 +150,14 @@ ADDRESS = Parsed("address", checked_address)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 @click.option("--no-color", is_flag=True, help="No colours, as with NO_COLOR set.")
-@click.version_option(_version(), prog_name="wattfold")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(
     context: click.Context,
