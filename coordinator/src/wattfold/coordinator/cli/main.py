@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import click
@@ -18,7 +17,7 @@ from wattfold.coordinator.cli.shared.address import checked_address, default_add
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
-from wattfold.coordinator.cli.shared.parsing import Parsed
+from wattfold.coordinator.cli.shared.parsed import Parsed
 from wattfold.coordinator.cli.shared.session import Session
 
 
@@ -143,7 +142,7 @@ ADDRESS = Parsed("address", checked_address)
 )
 @click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
     metavar="FILE",
     envvar="WATTFOLD_TOKEN_FILE",
     help="File with the token a coordinator reached by host:port asks for.",
@@ -162,7 +161,7 @@ ADDRESS = Parsed("address", checked_address)
 def cli(
     context: click.Context,
     address: str | None,
-    token_file: Path | None,
+    token_file: str | None,
     as_json: bool,
     no_color: bool,
 ) -> None:

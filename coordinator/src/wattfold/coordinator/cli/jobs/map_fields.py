@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.tables import Cell, Styled
 from wattfold.v1 import coordinator_pb2 as pb
-from wattfold.v1.node_agent_pb2 import ProcessorElement
+
+if TYPE_CHECKING:
+    from wattfold.v1.node_agent_pb2 import ProcessorElement
 
 DIGITS_MAX = 32
 """Of longer maps only the numbers are told; the whole map is in the JSON form."""

@@ -7,9 +7,7 @@ notices by the age of the last message that the other side is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -21,6 +19,10 @@ from wattfold.coordinator.cli.shared.errors import (
 )
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
 
 DEFAULT_TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Console, RenderableType
 
     from wattfold.coordinator.cli.shared.client import CoordinatorClient
@@ -31,7 +29,9 @@ _OF_RICH = {"COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
 class Session:
     """One invocation of the command. `json` may still be set by the option behind a command."""
 
-    def __init__(self, *, address: str, token_file: Path | None, json: bool, color: bool) -> None:
+    def __init__(
+        self, *, address: str, token_file: str | os.PathLike[str] | None, json: bool, color: bool
+    ) -> None:
         self.address = address
         self.json = json
         self.color = color
@@ -42,7 +42,11 @@ class Session:
         # gRPC takes its time to load, and commands without a coordinator do without.
         from wattfold.coordinator.cli.shared.client import CoordinatorClient, read_token
 
-        token = read_token(self._token_file) if self._token_file else None
+        token = None
+        if self._token_file:
+            from pathlib import Path
+
+            token = read_token(Path(self._token_file))
         return CoordinatorClient(self.address, token)
 
     def console(self, stderr: bool = False) -> Console:
