@@ -7,8 +7,7 @@ screen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,8 +29,7 @@ Ansi: TypeAlias = Literal["none", "styles", "colors"]
 """Codes that the output takes: none, or bold and dim, or these and colours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Styled:
+class Styled(NamedTuple):
     """A text with a style of rich, such as `red` or `bold green`."""
 
     text: str
@@ -46,8 +44,7 @@ class Styled:
 Cell: TypeAlias = "str | Styled | Text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(NamedTuple):
     """One column. A flexible one is cut first when the terminal is narrow."""
 
     title: str
