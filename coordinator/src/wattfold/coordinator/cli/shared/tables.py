@@ -74,6 +74,11 @@ class PlainTable:
         self._columns = columns
         self._rows: list[tuple[Cell, ...]] = []
 
+    @property
+    def row_count(self) -> int:
+        """Number of entries."""
+        return len(self._rows)
+
     def add_row(self, *cells: Cell) -> None:
         """Adds an entry."""
         self._rows.append(cells)
