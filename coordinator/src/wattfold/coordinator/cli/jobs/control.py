@@ -1,4 +1,4 @@
-"""`cancel`, `hold`, `release`: steering jobs that were submitted."""
+"""`cancel`, `hold`, `release`: commands that control submitted jobs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
 Action = Callable[[CoordinatorClient, str], str]
-"""Does it to one job and says in a word what became of it."""
+"""Performs the action on one job and returns the result in a word."""
 
 
 Order = Callable[[CoordinatorClient, Sequence[str]], list[str]]
-"""In which order the jobs are taken."""
+"""Returns the jobs in the order in which they are handled."""
 
 
 def _cancel(client: CoordinatorClient, job_id: str, force: bool) -> str:
@@ -46,11 +46,14 @@ def _release(client: CoordinatorClient, job_id: str) -> str:
 @click.option(
     "--force",
     is_flag=True,
-    help="Also where their nodes are out of reach: what runs there is lost.",
+    help="Cancel jobs even if their nodes are unreachable. Processes on these nodes are lost.",
 )
 @session_command
 def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
-    """Cancel jobs, waiting or running: those that wait first, so that none of them starts."""
+    """Cancel waiting or running jobs.
+
+    Waiting jobs are cancelled first, so that none of them starts on the resources of the others.
+    """
     for_each(session, job_ids, partial(_cancel, force=force), order=_waiting_first)
 
 
@@ -58,7 +61,7 @@ def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @session_command
 def hold(session: Session, job_ids: Sequence[str]) -> None:
-    """Keep waiting jobs from starting."""
+    """Hold waiting jobs, so that they do not start."""
     for_each(session, job_ids, _hold)
 
 
@@ -66,7 +69,7 @@ def hold(session: Session, job_ids: Sequence[str]) -> None:
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @session_command
 def release(session: Session, job_ids: Sequence[str]) -> None:
-    """Let held jobs start."""
+    """Release held jobs, so that they may start."""
     for_each(session, job_ids, _release)
 
 

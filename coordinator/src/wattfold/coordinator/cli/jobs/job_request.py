@@ -54,7 +54,9 @@ def size_of(
 ) -> tuple[pb.SizeUnit, SizeRange]:
     """What the size counts and its range; one core when nothing is said."""
     if sum(size is not None for size in (cores, nodes, units)) > 1:
-        raise BadRequestError("--cores, --nodes and --units exclude each other; give one of them")
+        raise BadRequestError(
+            "--cores, --nodes and --units exclude each other; give only one option"
+        )
     if units:
         return pb.SIZE_UNIT_UNITS, units
     if nodes:
@@ -76,11 +78,11 @@ def unit_fields(
     """Cores of a unit and where units may be. Raises BadRequestError where there are none."""
     if len(set(spreads)) > 1:
         raise BadRequestError(
-            f"units are {' and '.join(sorted(set(spreads)))} at once: give one --spread"
+            f"--spread {' and '.join(sorted(set(spreads)))} exclude each other; give only one"
         )
     if unit != pb.SIZE_UNIT_UNITS:
         if unit_cores or spreads:
-            raise BadRequestError("--unit-cores and --spread are of units: give --units as well")
+            raise BadRequestError("--unit-cores and --spread need --units; add --units N")
         return 0, pb.UNIT_SPREAD_UNSPECIFIED
     return unit_cores or 1, SPREADS[spreads[0] if spreads else "any"]
 
@@ -126,7 +128,7 @@ def environment_of(
     for name, value in settings:
         if value is None and name not in caller:
             raise BadRequestError(
-                f"--env {name}: no such variable here; set it, or give {name}=VALUE"
+                f"--env {name}: this shell has no such variable; set it, or give {name}=VALUE"
             )
         environment[name] = caller[name] if value is None else value
     for name, value in environment.items():
@@ -162,15 +164,17 @@ def directory(given: Path | None) -> Path:
     try:
         return Path.cwd() / given if given else Path.cwd()
     except FileNotFoundError as error:
-        raise BadRequestError("this directory no longer exists; change to another one") from error
+        raise BadRequestError(
+            "the current directory no longer exists; change to another directory"
+        ) from error
 
 
 def check_name(option: str, name: str) -> None:
     """Refuses what cannot name a job or an application."""
     if name and not valid_name(name):
         raise BadRequestError(
-            f"{option} {name!r} is no name; use 1 to 63 of A-Z a-z 0-9 . _ - and begin with a "
-            "letter or digit"
+            f"{option} {name!r} is not a valid name; use 1 to 63 characters of A-Z a-z 0-9 . _ - "
+            "and begin with a letter or digit"
         )
 
 
@@ -179,13 +183,13 @@ def check_command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
     for word in argv:
         _check_text(word, f"the argument {word!r}", "rename the file")
     program = argv[0]
-    advice = "correct it, or use --no-check if it is only on the nodes"
+    advice = "correct the command, or use --no-check if it exists only on the nodes"
     if os.sep in program:
         path = cwd / program
         if not path.is_file():
             raise BadRequestError(f"no such program: {path}; {advice}")
         if not os.access(path, os.X_OK):
-            raise BadRequestError(f"not executable: {path}; chmod +x it, or use --no-check")
+            raise BadRequestError(f"not executable: {path}; run chmod +x on it, or use --no-check")
     elif shutil.which(program, path=environment.get("PATH", os.defpath)) is None:
         raise BadRequestError(f"command not found in the PATH of the job: {program!r}; {advice}")
 

@@ -42,7 +42,7 @@ class JobWaiter:
             try:
                 job = self._look()
             except UnreachableError:
-                line = "the coordinator does not answer; the job goes on, waiting for it"
+                line = "the coordinator does not answer; waiting for it, the job continues"
             else:
                 line = describe(job)
                 if job.state in f.ENDED_STATES:
@@ -57,7 +57,9 @@ class JobWaiter:
     def _look(self) -> pb.Job:
         jobs = self.client.list_jobs([self.job_id], include_ended=True).jobs
         if not jobs:
-            raise NotFoundError(f"no job {self.job_id!r}: the coordinator has forgotten it")
+            raise NotFoundError(
+                f"no job {self.job_id!r}: the coordinator no longer has a record of it"
+            )
         return jobs[0]
 
 
