@@ -93,7 +93,7 @@ def hidden(job: pb.Job) -> bool:
 
 def name_of(job: pb.Job) -> str:
     """Its name, where that is shown."""
-    return "(not yours)" if hidden(job) else job.spec.name or job.spec.app or f.NONE
+    return "(hidden)" if hidden(job) else job.spec.name or job.spec.app or f.NONE
 
 
 def numbered(job: pb.Job) -> str:
@@ -130,7 +130,7 @@ def where_or_reason(job: pb.Job) -> str:
     Of another one, in brackets, why it holds none.
     """
     if job.shares and not (job.state in f.ENDED_STATES and ending(job)):
-        wish = f"asks for {job.cores_wanted}" if job.cores_wanted else ""
+        wish = f"requests {job.cores_wanted} cores" if job.cores_wanted else ""
         levels = f.levels(job).removeprefix(", ")
         said = ", ".join(filter(None, [job.phase, wish, levels]))
         where = f"{f.where(job)} ({said})" if said else f.where(job)
@@ -146,12 +146,12 @@ def resizing(job: pb.Job) -> str:
 
 
 def note(job: pb.Job) -> str:
-    """What its nodes tell of a job that has not ended."""
+    """Return the message of the nodes about a job that has not ended."""
     return "" if job.state in f.ENDED_STATES else job.message
 
 
 def ending(job: pb.Job) -> str:
-    """How it ended, in a few words."""
+    """Return a short description of how the job ended."""
     if hidden(job):
         return ""
     if job.message:

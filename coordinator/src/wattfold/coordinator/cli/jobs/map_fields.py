@@ -22,7 +22,7 @@ def brief(job: pb.Job) -> str:
     text = f"PEs {pe_map.count('1')} of {len(pe_map)}"
     if len(pe_map) <= DIGITS_MAX:
         text += f": {pe_map}"
-    return text if job.map_applied else f"{text}, to change"
+    return text if job.map_applied else f"{text}, change pending"
 
 
 def sheet_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
@@ -39,15 +39,15 @@ def sheet_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
         rows.append(("residual", f"{len(residual) - PE_ROWS_MAX} more PEs"))
     if job.surplus_processes:
         many = "" if job.surplus_processes == 1 else "es"
-        text = f"{job.surplus_processes} process{many} of earlier sizes"
-        rows.append(("left over", Text(text, style="red")))
+        text = f"{job.surplus_processes} process{many} from previous sizes"
+        rows.append(("leftover", Text(text, style="red")))
     return rows
 
 
 def _map(job: pb.Job) -> str | Text:
     if job.map_applied:
         return brief(job)
-    now = brief(job) or "not known"
+    now = brief(job) or "unknown"
     return Text(f"{now} ({job.map_message})" if job.map_message else now, style="yellow")
 
 

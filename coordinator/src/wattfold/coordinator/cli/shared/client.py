@@ -263,7 +263,7 @@ def read_token(path: Path) -> str:
         raise BadRequestError(f"cannot read the token file {path}: {error}") from error
     token = lines[0].strip() if lines else ""
     if not token or not token.isascii() or not token.isprintable():
-        raise BadRequestError(f"no token in {path}: its first line must be printable ASCII text")
+        raise BadRequestError(f"no token in {path}; its first line must be printable ASCII text")
     return token
 
 
@@ -272,28 +272,30 @@ def _from_status(code: grpc.StatusCode, details: str, address: str, timeout_s: f
     text = " ".join(details.split())
     if code is grpc.StatusCode.UNAVAILABLE:
         return UnreachableError(
-            f"no coordinator at {address}; start one with `wattfold-coordinator`, "
-            "or name another with --coordinator ADDRESS"
+            f"no coordinator at {address}; start it with `wattfold-coordinator`, "
+            "or give another address with --coordinator ADDRESS"
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return UnreachableError(
             f"the coordinator at {address} did not answer within {timeout_s:g} s; try again, "
-            "or look at its log"
+            "or check its log"
         )
     if code is grpc.StatusCode.NOT_FOUND:
         return NotFoundError(text or "not found")
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return CliError(
-            f"the coordinator at {address} wants a token ({text or 'none was sent'}); "
-            "name its file with --token-file FILE or WATTFOLD_TOKEN_FILE"
+            f"the coordinator at {address} requires a token ({text or 'none was sent'}); "
+            "give its file with --token-file FILE or WATTFOLD_TOKEN_FILE"
         )
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return CliError(f"not permitted: {text or 'no reason given'}")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return CliError(
-            f"the coordinator at {address} does not know this request; "
-            "it is older than this command, update it"
+            f"the coordinator at {address} does not support this request; "
+            "it is older than this command: update the coordinator"
         )
     if code in _REFUSALS:
         return CliError(text or f"refused ({code.name})")
-    return CliError(f"the coordinator at {address} failed: {text or 'no reason'} ({code.name})")
+    return CliError(
+        f"the coordinator at {address} failed: {text or 'no reason given'} ({code.name})"
+    )

@@ -12,7 +12,8 @@ from click.shell_completion import get_completion_class
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
-    bash: eval "$(wattfold completion bash)", zsh and fish alike.
+    bash and zsh: eval "$(wattfold completion bash)", with the name of the shell. fish: wattfold
+    completion fish | source
     """
     kind = get_completion_class(shell)
     assert kind is not None, "click completes the three shells of the choice above"

@@ -153,9 +153,9 @@ def parse_signal(text: str) -> int:
     names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
     number = int(text) if text.isdecimal() else names.get(text.upper().removeprefix("SIG"), 0)
     if not 0 < number < signal.NSIG:
-        raise ValueError(f"no signal: {text!r}; expected for example USR1")
+        raise ValueError(f"not a signal: {text!r}; expected for example USR1")
     if number in (signal.SIGKILL, signal.SIGSTOP):
-        raise ValueError(f"no program can take {text!r}; use for example USR1")
+        raise ValueError(f"no program can handle the signal {text!r}; use for example USR1")
     return number
 
 

@@ -33,10 +33,10 @@ def power(session: Session) -> None:
 
 
 def outside(answer: pb.Power) -> str:
-    """What is drawn in no sum, by which nodes, and what that means."""
+    """Describe the power outside the ledger, its nodes, and the excess over the budget."""
     nodes = list(answer.outside_node_ids)
     more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
-    text = f"outside the sum {f.power(answer.outside_uw)} ({', '.join(nodes[:5])}{more})"
+    text = f"outside the ledger {f.power(answer.outside_uw)} ({', '.join(nodes[:5])}{more})"
     if answer.outside_accepted_uw:
         text += f", {f.power(answer.outside_accepted_uw)} of it accepted"
     if answer.over_uw:
@@ -45,14 +45,14 @@ def outside(answer: pb.Power) -> str:
 
 
 def outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
-    """What nodes in no sum draw, as fields."""
+    """Return the power of nodes outside the ledger, as fields."""
     fields: list[tuple[str, str | Text]] = []
     if answer.outside_uw:
         style = "bold red" if answer.over_uw else "yellow"
-        fields.append(("outside", Text(outside(answer).removeprefix("outside the sum "), style)))
+        fields.append(("outside", Text(outside(answer).removeprefix("outside the ledger "), style)))
     if answer.unheard_node_ids:
         names = ", ".join(answer.unheard_node_ids[:5])
-        fields.append(("never heard of", f"{names}: what they draw is not known"))
+        fields.append(("never contacted", f"{names} (power unknown)"))
     return fields
 
 
@@ -60,7 +60,7 @@ def pending(answer: pb.Power) -> str:
     """The lower budget on its way, by when it is kept, and what is committed until then."""
     by = f.clock(answer.pending_deadline_s)
     return (
-        f"{f.power(answer.pending_budget_uw)}, kept by {by}; "
+        f"{f.power(answer.pending_budget_uw)} by {by}; "
         f"{f.power(answer.committed_uw)} is committed now"
     )
 
@@ -87,18 +87,16 @@ def _power_sheet(answer: pb.Power) -> Table:
         ("policy", f"{answer.policy or f.NONE:>10}"),
     ]
     if answer.emulated_nodes:
-        emulated = (
-            f"{answer.emulated_nodes} of {answer.known_nodes} nodes: no power of theirs is real"
-        )
+        emulated = f"{answer.emulated_nodes} of {answer.known_nodes} nodes; their power is not real"
         fields.append(("emulated", emulated))
     if answer.pending_budget_uw:
-        fields.insert(1, ("going down to", pending(answer)))
+        fields.insert(1, ("pending budget", pending(answer)))
     fields += announced_fields(answer.announced)
     if answer.gpus:
-        owned = f"{answer.gpus_owned} of {answer.gpus} have owners"
+        owned = f"{answer.gpus_owned} of {answer.gpus} in use"
         fields.append(("GPUs", f"{owned}, {f.power(answer.gpus_uw)} above their floors"))
     if answer.levelled_jobs:
-        fields.append(("by levels", _levels(answer)))
+        fields.append(("DRAM and GPU caps", _levels(answer)))
     return field_table(fields + outside_fields(answer))
 
 
@@ -109,11 +107,11 @@ def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str,
 
 def announced_text(one: pb.AnnouncedBudget) -> Text:
     """A budget, from when on, from when on caps come down for it, and whether it can be kept."""
-    text = Text(f"{f.power(one.budget_uw)} from {moment(one.at_s)} on")
+    text = Text(f"{f.power(one.budget_uw)} from {moment(one.at_s)}")
     if one.from_s < one.at_s:
-        text.append(f"; caps come down from {f.clock(one.from_s)} on")
+        text.append(f"; caps are lowered from {f.clock(one.from_s)}")
     if one.obstacle:
-        text.append(f"; CANNOT BE KEPT: {one.obstacle}", "bold red")
+        text.append(f"; NOT POSSIBLE: {one.obstacle}", "bold red")
     return text
 
 
@@ -130,7 +128,7 @@ def _levels(answer: pb.Power) -> str:
         if beyond_uw
     ]
     jobs = f"{answer.levelled_jobs} job{'s' if answer.levelled_jobs > 1 else ''}"
-    return f"{', '.join(parts) or 'as they stand'} ({jobs})"
+    return f"{', '.join(parts) or 'unchanged'} ({jobs})"
 
 
 def share(value_uw: int, budget_uw: int) -> str:

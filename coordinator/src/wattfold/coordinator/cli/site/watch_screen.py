@@ -80,7 +80,7 @@ class WatchScreen:
             line.append("  emulated power", style="not bold magenta")
         if self._view.power.pending_budget_uw:
             going = f.power(self._view.power.pending_budget_uw)
-            line.append(f"  budget going down to {going}", style="not bold yellow")
+            line.append(f"  budget is lowered to {going}", style="not bold yellow")
         if self._view.power.over_uw:
             line.append(f"  OVER BY {f.power(self._view.power.over_uw)}", style="bold red")
         if not self._trouble:
