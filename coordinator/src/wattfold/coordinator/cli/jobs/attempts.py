@@ -52,7 +52,7 @@ def requeue(
     hold: bool,
     reason: str,
 ) -> None:
-    """End running jobs and queue them again at their previous place.
+    """End running jobs and requeue them at their place.
 
     Each job first gets time to write a snapshot. Only restartable jobs can be requeued.
     """

@@ -40,7 +40,7 @@ LIMIT_MAX = 100_000
 def queue(
     session: Session, include_ended: bool, limit: int, user: str, mine: bool, starts: bool
 ) -> None:
-    """List jobs with their size, cap, nodes and progress, or the reason why they wait.
+    """List jobs with size, cap, nodes, progress and reasons.
 
     SIZE is the current size and the requested size; n marks whole nodes. TIME is the run time, or
     the waiting time of a job that has not started. USER appears if not all jobs are yours. The
@@ -91,9 +91,10 @@ def _wanted(job: pb.Job, user: str, mine: bool) -> bool:
 )
 @session_command
 def show(session: Session, job_id: str, environment: bool) -> None:
-    """Show all fields of a job except its environment, which may contain secrets.
+    """Show all fields of a job except its environment.
 
-    Users see only the public fields of jobs of other accounts. Operators see all fields.
+    The environment may contain secrets; --env shows it. Users see only the public fields of jobs of
+    other accounts. Operators see all fields.
     """
     if environment:
         _show_environment(session, job_id)

@@ -59,4 +59,4 @@ class ProfileGroup(LazyGroup):
 
 @click.group(cls=ProfileGroup)
 def profile() -> None:
-    """Measure an application and fit its model, or epochs of a training; forget what is known."""
+    """Measure an application and fit its model."""

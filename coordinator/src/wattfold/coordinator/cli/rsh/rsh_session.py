@@ -95,7 +95,9 @@ def _meet(address: str, node: str, job: str, key: bytes) -> tuple[socket.socket,
                 why = getattr(error, "strerror", None) or error
                 raise RshError(f"no step host on {node} within {wait_s:.0f} s: {why}") from None
         except StepProtocolError as error:
-            raise RshError(f"what answers for {node} is no step host: {error}") from None
+            raise RshError(
+                f"the process that answers for {node} is not a step host: {error}"
+            ) from None
         # A signal ends this process meanwhile, as nothing is forwarded yet.
         select.select([], [], [], pause_s)
         pause_s = min(pause_s * 1.5, _RETRY_S_MAX)
@@ -109,7 +111,7 @@ def _wait_s() -> float:
     except ValueError:
         wait_s = -1.0
     if not 0 <= wait_s <= WAIT_S_MAX:
-        raise RshError(f"WATTFOLD_STEP_WAIT_S={given} is not 0..{WAIT_S_MAX:.0f} seconds")
+        raise RshError(f"WATTFOLD_STEP_WAIT_S={given} is outside 0 to {WAIT_S_MAX:.0f} seconds")
     return wait_s
 
 
@@ -190,7 +192,7 @@ class _Session:
             self._send(Frame(FrameKind.STDIN_END))
         while self._end is None or any(self._writes.values()):
             if self._over and not any(self._writes.values()):
-                raise RshError(f"the connection to {self._node} broke")
+                raise RshError(f"the connection to {self._node} was lost")
             poll = select.poll()
             for fd, events in self._wanted().items():
                 poll.register(fd, events)

@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
-    bash and zsh: eval "$(wattfold completion bash)", with the name of the shell. fish: wattfold
+    For bash and zsh, evaluate it: eval "$(wattfold completion bash)". For fish, source it: wattfold
     completion fish | source
     """
     kind = get_completion_class(shell)

@@ -75,7 +75,7 @@ def audit(
     action: str,
     limit: int,
 ) -> None:
-    """List requests to the coordinator: account, time, origin and result.
+    """List requests to the coordinator and their results.
 
     Refused requests are included, read-only requests are not. Root and the account of the
     coordinator see all requests. Other accounts see only their own.

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group()
 def node() -> None:
-    """Drain nodes, let them leave, remove them from the ledger, and return them to service."""
+    """Drain, release, remove and readmit nodes."""
 
 
 def _complete(

@@ -27,7 +27,7 @@ _LINES_IN_JSON = 10
 def odd_row_table(report: OddRowReport) -> Table:
     """One line a rule that found something."""
     table = plain_table(
-        left("ODD ROWS"),
+        left("INVALID ROWS"),
         right("FOUND"),
         right("REPAIRED"),
         right("DROPPED"),

@@ -25,4 +25,4 @@ class _WorkloadGroup(LazyGroup):
 
 @click.group(cls=_WorkloadGroup)
 def workload() -> None:
-    """Describe, convert, generate, fetch and collect logs of jobs (Standard Workload Format)."""
+    """Describe, convert, generate, fetch and collect job logs."""
