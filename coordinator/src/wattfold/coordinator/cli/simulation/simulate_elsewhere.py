@@ -86,7 +86,7 @@ def elsewhere(
     """Runs all cases. Raises CliError for those that failed, DaskUnavailableError."""
     if dask is not None and cases[0].folder is None:
         raise BadRequestError(
-            "runs on Dask hand over their results in files: name a folder that all workers see "
+            "runs on Dask return their results in files; give a folder that all workers can access "
             "with --out DIR"
         )
     with tempfile.TemporaryDirectory(prefix="wattfold-simulate-") as name:
@@ -134,9 +134,9 @@ def _identity(task: _Task) -> str:
 
 def _stopped(tasks: Sequence[_Task], found: Mapping[int, _Left]) -> Stopped:
     done = sum(left.outcome is not None for left in found.values())
-    message = f"stopped; {done} of {len(tasks)} runs were done"
+    message = f"stopped; {done} of {len(tasks)} runs are complete"
     if tasks[0].case.folder is not None:
-        message += "; the same command with --resume goes on from there"
+        message += "; the same command with --resume continues"
     return Stopped(message=message)
 
 
