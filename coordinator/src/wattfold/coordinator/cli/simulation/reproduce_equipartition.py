@@ -48,7 +48,7 @@ _TRIALS = "wattfold.coordinator.demo.charm"
     "--all",
     "everything",
     is_flag=True,
-    help=f"Also measure real Charm++ jobs (charm4py) on a small site on this machine: resize "
+    help=f"Measure real Charm++ jobs (charm4py) as well, on a small site on this machine: resize "
     f"times, residual load, interference, and two jobs that share. Takes about ten minutes. The "
     f"measurements stay in {MEASURED} in the folder.",
 )
