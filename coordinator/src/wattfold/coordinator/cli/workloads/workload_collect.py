@@ -93,7 +93,7 @@ def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
     """The jobs that have run, in order of submission. Raises BadRequestError if there are none."""
     ran = [job for job in jobs if job.state in STATUS and job.started_at_s]
     if not ran:
-        raise BadRequestError("no job has ended yet")
+        raise BadRequestError("no job has started and ended yet")
     ran.sort(key=lambda job: job.submitted_at_s)
     zero_s = int(ran[0].submitted_at_s)
     procs = [_procs(job, site) for job in ran]
