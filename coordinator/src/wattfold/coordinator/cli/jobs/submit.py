@@ -188,7 +188,7 @@ from wattfold.v1 import coordinator_pb2 as pb
     "--restartable",
     is_flag=True,
     help="Allow `wattfold requeue` for this job. Implied by --preemptable, --requeue, --epochs "
-    "and the --snapshot options.",
+    "and the snapshot options.",
 )
 @click.option(
     "--preemptable",

@@ -147,13 +147,15 @@ def andreas(
 ) -> None:
     """Rerun the simulations of ANDREAS (FiCloud 2021) and extend them.
 
-    FAMILY is one of these names. scenarios: both scenarios of the paper with all baselines, by
-    number of nodes. prices: a daily price table and day-ahead series. caps: GPU limits under a
-    power budget. gap: plans of small problems compared with the optimal plans. cluster: the three
-    nodes and eight jobs of the paper, live. The cluster runs real training jobs with numpy on
-    EMULATED nodes and GPUs of this machine, and compares predictions with measurements.
+    The family scenarios has both scenarios of the paper with all baselines, by number of nodes. The
+    family prices has a daily price table and day-ahead series. The family caps has GPU limits under
+    a power budget. The family gap compares plans of small problems with the optimal plans.
 
-    A stopped run continues where it stopped. Measurements of the cluster stay in the folder.
+    The family cluster is the small cluster of the paper, with three nodes and eight jobs, live. It
+    runs real training jobs with numpy on EMULATED nodes and GPUs of this machine, and compares
+    predictions with measurements. Its measurements stay in the folder.
+
+    A stopped run continues where it stopped.
     """
     named = list(_NAMES) if everything else list(dict.fromkeys(names))
     if not named:

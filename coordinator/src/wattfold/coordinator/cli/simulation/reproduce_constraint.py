@@ -128,9 +128,9 @@ def constraint(
 ) -> None:
     """Rerun the evaluation of the CP scheduler of Bridi et al.
 
-    FAMILY is one of these names. raw: the traces of Eurora. pressed: windows of 700 jobs of the
-    traces, as a substitute for tests 1 and 2 of the paper, whose instances are lost. budget: some
-    of these windows under a power budget. weeks: generated weeks.
+    The family raw uses the traces of Eurora. The family pressed uses windows of 700 jobs of the
+    traces, as a substitute for tests 1 and 2 of the paper, whose instances are lost. The family
+    budget puts some of these windows under a power budget. The family weeks uses generated weeks.
 
     The policies are PBS in both readings, its variant by walltime, `constraint`, and the model of
     the paper. A stopped run continues where it stopped.

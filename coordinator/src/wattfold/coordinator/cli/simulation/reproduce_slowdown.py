@@ -147,13 +147,13 @@ def slowdown_driven(
 ) -> None:
     """Rerun the evaluation of SD-Policy (ICPP 2019).
 
-    EXPERIMENT is one of these names. a: MAX_SLOWDOWN on four workloads. b: the log of Curie, by
-    category and by day. c: models of run times. d: real programs on emulated nodes of this machine.
-    Experiments a to c compare with ideal EASY and with EASY limited as in Slurm.
+    Experiment a varies MAX_SLOWDOWN on four workloads. Experiment b analyses the log of Curie by
+    category and by day. Experiment c compares models of run times. These three compare with ideal
+    EASY and with EASY limited as in Slurm. Experiment d runs real programs on emulated nodes of
+    this machine; its measurements stay in measured.json in the folder.
 
     Workloads 1 and 2 are generated. Workloads 3 and 4 need the logs of RICC and Curie, and are left
-    out without them. A stopped run continues where it stopped. The measurements of experiment d
-    stay in measured.json in the folder.
+    out without them. A stopped run continues where it stopped.
     """
     chosen = list(_NAMES) if everything else list(dict.fromkeys(names))
     if not chosen:

@@ -240,7 +240,8 @@ nodes_option = _options(
     click.option(
         "--restart-cost",
         type=DURATION_NS,
-        help="Time without progress when such a job starts again, such as 60s. Default: none.",
+        help="Time without progress when a job that was ended starts again, such as 60s. "
+        "Default: none.",
     ),
     click.option(
         "--share-nodes",

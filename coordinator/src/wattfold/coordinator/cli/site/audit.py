@@ -45,11 +45,11 @@ MOMENT = Parsed("moment", parse_moment_s)
 @click.option(
     "--since",
     type=MOMENT,
-    metavar="MOMENT",
+    metavar="TIME",
     help="Start of the period: 2h for two hours ago, 2026-11-22 or 2026-11-22T03:00.",
 )
 @click.option(
-    "--until", type=MOMENT, metavar="MOMENT", help="End of the period, in the same formats."
+    "--until", type=MOMENT, metavar="TIME", help="End of the period, in the same formats."
 )
 @click.option("--user", default="", metavar="ACCOUNT", help="Account that sent the request.")
 @click.option("--job", default="", metavar="JOB", help="Job that the request was about.")
@@ -77,8 +77,8 @@ def audit(
 ) -> None:
     """List requests to the coordinator and their results.
 
-    Refused requests are included, read-only requests are not. Root and the account of the
-    coordinator see all requests. Other accounts see only their own.
+    Refused requests are included, read-only requests are not. Operators see all requests. Other
+    accounts see only their own.
     """
     request = pb.ListAuditRequest(
         since_s=since or 0.0,
