@@ -1,11 +1,12 @@
-"""The command of a Charm++ job of mode map or rebuild, completed so that its map can be told.
+"""The command of a Charm++ job of mode map or rebuild, with the options that resizing needs.
 
-A user gives the program, as without Wattfold: `rod.py 400`, `python3 rod.py 400` or
-`./charmrun ./rod 400`. What is added starts it with a server that only the agent can ask, with one
-PE for each core it can ever have, and with the balancer that takes maps, or so that its runtime
-can start it anew at another size (rebuild). What a build lacks for
-that is told before it is submitted. Other commands, such as scripts that start it that way, stay
-as they are: what is wrong with these is shown while they run (`wattfold show`).
+A user gives the program as without Wattfold: `rod.py 400`, `python3 rod.py 400` or `./charmrun
+./rod 400`. The added options start a server for the agent, one PE for each core of the maximum
+size, and the balancer for processor maps. In mode rebuild they prepare a restart at another size
+instead. Missing features of the build are reported before the submission.
+
+Other commands stay as they are, such as scripts that start the program with these options. Their
+faults are shown while they run (`wattfold show`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class CharmCommand:
 
 
 def charm_command(spec: pb.JobSpec, *, checked: bool) -> CharmCommand:
-    """The command of such a job. Raises BadRequestError for what a build lacks."""
+    """Return the completed command. Raises BadRequestError if the build lacks a feature."""
     argv = tuple(spec.argv)
     if STARTER in argv or any(word.endswith("charm_start.py") for word in argv):
         return CharmCommand(argv=argv)
@@ -86,7 +87,7 @@ def _python(python: str, program: tuple[str, ...], spec: pb.JobSpec, checked: bo
 def _check_modules(python: str, spec: pb.JobSpec) -> None:
     found = python if os.sep in python else shutil.which(python, path=spec.env.get("PATH"))
     if found is None:
-        return  # That the command is not there is told elsewhere.
+        return  # A missing command is reported elsewhere.
     try:
         lacks = subprocess.run(
             [found, "-c", _PROBE, "charm4py", "wattfold.shims"],
@@ -157,7 +158,7 @@ def _executable(path: Path) -> bool:
 
 
 def _contains(path: Path, word: bytes) -> bool:
-    """Whether a file has a word in it; one that cannot be read is taken to."""
+    """Whether a file contains a word. An unreadable file is assumed to contain it."""
     try:
         with path.open("rb") as file:
             tail = b""

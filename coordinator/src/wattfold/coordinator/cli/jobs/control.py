@@ -74,14 +74,14 @@ def release(session: Session, job_ids: Sequence[str]) -> None:
 
 
 def _waiting_first(client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
-    """What is cancelled makes room: the ones that hold something come last, in the order given."""
+    """Return the jobs with the waiting jobs first, so that none starts on released resources."""
     waiting = (pb.JOB_STATE_HELD, pb.JOB_STATE_PENDING)
     waits = {job.job_id for job in _known(client, job_ids) if job.state in waiting}
     return sorted(job_ids, key=lambda job_id: job_id not in waits)
 
 
 def _known(client: CoordinatorClient, job_ids: Sequence[str]) -> list[pb.Job]:
-    """Those of the jobs that there are; an unknown one is told when its turn comes."""
+    """Return the existing jobs. Unknown jobs are reported when they are handled."""
     if len(job_ids) < 2:
         return []
     try:

@@ -31,7 +31,7 @@ MODES = {
 }
 CORES = "cores"
 WAYS = ("map", "rebuild", "restart", CORES, "team", "mask", "fixed")
-"""What `--resize` takes: by `cores` the program says whether its team changes as well."""
+"""Values of `--resize`. With `cores`, the certificate of the program chooses team or mask."""
 SHARES = {
     "lend": pb.CORE_SHARING_LEND,
     "borrow": pb.CORE_SHARING_BORROW,
@@ -52,7 +52,7 @@ SPREADS = {
 def size_of(
     cores: SizeRange | None, nodes: SizeRange | None, units: SizeRange | None = None
 ) -> tuple[pb.SizeUnit, SizeRange]:
-    """What the size counts and its range; one core when nothing is said."""
+    """Return the unit of the size and its range. Default: one core."""
     if sum(size is not None for size in (cores, nodes, units)) > 1:
         raise BadRequestError(
             "--cores, --nodes and --units exclude each other; give only one option"
@@ -93,7 +93,7 @@ def kind_of(
     share: str | None = None,
     unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
 ) -> pb.JobKind:
-    """The kind asked for; without a word malleable for a range or one that shares, else rigid.
+    """Return the requested kind. Default: malleable for a range or with sharing, or else rigid.
 
     A range of units is moldable, as units stay where they start.
     """
@@ -144,7 +144,7 @@ def umask() -> int:
 
 
 def soft_limits() -> list[common.ResourceLimit]:
-    """Those of this process that its job is to have."""
+    """Return the soft limits of this process that its job inherits."""
     found = []
     for name in CARRIED:
         soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))

@@ -114,7 +114,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
 
 
 def _epochs(job: pb.Job) -> Fields:
-    """How far a training is, as of its snapshot."""
+    """Return the saved epochs of a training job."""
     if not job.spec.epochs:
         return []
     each = f", last epoch {job.epoch_s:.3g} s" if job.epoch_s else ""
@@ -135,7 +135,7 @@ def _speed_fields(job: pb.Job) -> Fields:
 
 
 def _attempt_fields(job: pb.Job) -> Fields:
-    """Of a job that was started more than once, or that may be."""
+    """Return the attempts of a restartable job."""
     found: Fields = []
     if job.spec.restartable:
         more = (
@@ -164,7 +164,7 @@ def _attempt_fields(job: pb.Job) -> Fields:
 
 
 def _requests(spec: pb.JobSpec) -> Fields:
-    """What it asks for beyond cores and nodes, if anything."""
+    """Return the requests beyond cores and nodes, if there are any."""
     asked = [f"{f.memory(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
     asked += [f"{spec.gpus} GPU{'s' if spec.gpus > 1 else ''}"] if spec.gpus else []
     asked += [f"features {', '.join(spec.features)}"] if spec.features else []
@@ -209,7 +209,7 @@ def _energy(job: pb.Job) -> str:
 
 
 def _gpu(gpu: pb.JobGpu) -> tuple[str, str | Text]:
-    """One of its GPUs, as the driver told last."""
+    """Return the last reading of a GPU of the job."""
     told = [f.power(gpu.power_uw)]
     if gpu.HasField("busy_percent"):
         told.append(f"{gpu.busy_percent} % busy")
@@ -227,7 +227,7 @@ def _residual(job: pb.Job) -> str | Text:
 
 
 def _process_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
-    """What is measured of the processes of a running job."""
+    """Return the measurements of the processes of a running job."""
     if not job.threads:
         return []
     found: list[tuple[str, str | Text]] = [

@@ -31,8 +31,8 @@ def queue_table(
     """One row a job: what it holds, how far it is, why it waits.
 
     Marks lead the rows by job id. A narrow table has neither the cap nor what is left, one of
-    ``starts`` has when they are expected to start instead. Whose jobs they are is shown where not
-    all are one's own.
+    ``starts`` has the expected starts instead. The owners are shown if not all jobs belong to the
+    caller.
     """
     jobs = list(jobs)
     owners = any(job.access in _OF_OTHERS for job in jobs) or len({owner(job) for job in jobs}) > 1
@@ -87,7 +87,7 @@ def owner(job: pb.Job) -> str:
 
 
 def hidden(job: pb.Job) -> bool:
-    """Whether it is somebody else's, and only what everybody may see is there."""
+    """Whether the job belongs to another account and only its public fields are known."""
     return job.access == pb.JOB_ACCESS_OTHER
 
 
@@ -117,7 +117,7 @@ def done(job: pb.Job) -> str:
 
 
 def left_s(job: pb.Job) -> str:
-    """The estimate of what remains, or by how much that was too short."""
+    """Return the estimated remaining time, or the time by which the estimate is exceeded."""
     if job.over_s > 0:
         return f"over {f.duration(job.over_s)}"
     running = job.state in (pb.JOB_STATE_STARTING, pb.JOB_STATE_RUNNING)
@@ -127,7 +127,7 @@ def left_s(job: pb.Job) -> str:
 def where_or_reason(job: pb.Job) -> str:
     """Nodes and CPUs of a job that holds some, in brackets what its program says of itself.
 
-    Of another one, in brackets, why it holds none.
+    For another job, the reason why it holds none, in brackets.
     """
     if job.shares and not (job.state in f.ENDED_STATES and ending(job)):
         wish = f"requests {job.cores_wanted} cores" if job.cores_wanted else ""
@@ -140,7 +140,7 @@ def where_or_reason(job: pb.Job) -> str:
 
 
 def resizing(job: pb.Job) -> str:
-    """That it is restarted at another size, or why it has not the size that was ordered."""
+    """Return the reason of a pending restart at another size, or of a missing ordered size."""
     late = job.size_ordered not in (0, job.size)
     return job.reason if job.next_size or late else ""
 

@@ -10,7 +10,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import ProcessorElement
 
 DIGITS_MAX = 32
-"""Of longer maps only the numbers are told; the whole map is in the JSON form."""
+"""Maximum length of a map that is shown in full. The JSON form always has the whole map."""
 PE_ROWS_MAX = 16
 
 
@@ -26,7 +26,7 @@ def brief(job: pb.Job) -> str:
 
 
 def sheet_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
-    """What is known of the map of a job, of its residual PEs and of objects outside the map."""
+    """Return the map of a job, its residual PEs, and the objects outside the map."""
     if not (job.processor_map or job.map_message):
         return []
     rows: list[tuple[str, str | Text]] = [("processor map", _map(job))]

@@ -64,7 +64,7 @@ class JobWaiter:
 
 
 def describe(job: pb.Job) -> str:
-    """State, place and reason on one line; changes only when something worth telling changed."""
+    """State, place and reason on one line; changes only if the user should see it."""
     parts = [f.job_state(job.state)]
     if job.attempt > 1:
         parts.append(f"(attempt {job.attempt})")
@@ -84,7 +84,7 @@ def describe(job: pb.Job) -> str:
 
 
 def exit_code_of(job: pb.Job) -> int:
-    """The exit code of the job itself; never 0 for one that did not complete."""
+    """Return the exit code of the job, which is never 0 if the job did not complete."""
     if job.state == pb.JOB_STATE_COMPLETED:
         return job.exit_code
     if job.exit_code < 0:

@@ -313,7 +313,7 @@ def _program(
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuses a folder that nobody wants to have copied for every run, such as a home."""
+    """Refuse a folder that is too large to be copied for every run, such as a home directory."""
     files = size = 0
     for place, _, names in os.walk(folder):
         for name in names:

@@ -29,7 +29,7 @@ MAX_PROBES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One run to make: so many cores of one node, or whole nodes, each capped so."""
+    """One run: the cores of one node or the whole nodes to use, and the cap of each node."""
 
     size: int
     cap_uw: int
@@ -125,7 +125,7 @@ def run_probe(
 
 
 def cancel_probe(client: CoordinatorClient, job_id: str) -> None:
-    """Ends a probe nobody waits for any more, and says so when that is not possible."""
+    """Cancel a probe whose wait was interrupted, or report that this failed."""
     try:
         client.cancel(job_id)
     except CliError as error:

@@ -144,7 +144,7 @@ def _store(client: CoordinatorClient, fitted: Fitted) -> CliError | None:
 
 
 def program_of(app: str, argv: Sequence[str], no_check: bool) -> Program:
-    """What is to be run, under the name of its profile. Raises BadRequestError."""
+    """Return the program to run and the name of its profile. Raises BadRequestError."""
     request.check_name("--app", app)
     name = app or request.program_name(argv[0])
     if not name:

@@ -29,7 +29,7 @@ ERROR_MAX = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochProbe:
-    """One run to make on a node: so many GPUs, each with such a limit; 0 = the greatest."""
+    """One run on a node: the number of GPUs and the limit of each; 0 = the maximum."""
 
     node: pb.Node
     gpus: int
@@ -192,7 +192,7 @@ def _check(probes: Sequence[EpochProbe]) -> None:
 
 
 def _limited(plain: Sequence[EpochProbe], limits_uw: Sequence[int]) -> list[EpochProbe]:
-    """One GPU of each node at each limit; the greatest was measured already."""
+    """Return probes with the fewest GPUs of each node at each limit below the maximum."""
     return [
         replace(probe, limit_uw=limit_uw)
         for probe in plain
@@ -203,7 +203,7 @@ def _limited(plain: Sequence[EpochProbe], limits_uw: Sequence[int]) -> list[Epoc
 
 
 def greatest_uw(node: pb.Node) -> int:
-    """The greatest limit of the GPUs of a node; 0 where none is known."""
+    """Return the maximum limit of the GPUs of a node, or 0 if it is unknown."""
     return max((zone.cap_uw_max for zone in node.zones if zone.name.startswith("gpu-")), default=0)
 
 
@@ -259,7 +259,7 @@ def _spec(program: Program, probe: EpochProbe) -> pb.JobSpec:
 
 
 def _profile(app: str, timed: Sequence[Timed]) -> pb.Profile:
-    """What was measured, as it is stored."""
+    """Return the profile of the measured times."""
     profile = pb.Profile(app=app, source="measured")
     by_model: dict[str, list[Timed]] = {}
     for one in timed:

@@ -31,7 +31,7 @@ _OUTSIDE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What the command line asks for."""
+    """The parsed command line."""
 
     host: str
     command: str

@@ -1,6 +1,6 @@
 """The session of a remote shell with a step host: connect, prove, ask, carry, end.
 
-Nothing waits for anything else: output that nobody takes stops the reading of more of it, input is
+Nothing waits for anything else: unread output stops the reading of more output, input is
 sent as far as the host has room for it, signals are sent at once. Standard library and contract
 only.
 """
@@ -162,7 +162,7 @@ def _answer(conn: socket.socket, reader: FrameReader) -> bytes:
             return frame.body
         data = conn.recv(DATA_BYTES_MAX)
         if not data:
-            # An agent without room for this connection, or one that is just being restarted.
+            # The agent has no room for this connection, or is being restarted.
             raise _NotYetError("the connection was closed")
         reader.feed(data)
 
@@ -185,7 +185,7 @@ class _Session:
 
     def run(self, asked: Frame) -> int:
         """Asks for the command and carries until its end; the exit code. Raises RshError."""
-        # First, as the command may be up, and who waits for it send signals, before this goes on.
+        # First, because a caller may send signals as soon as the command has started.
         self._wake = self._forward_signals()
         self._send(asked)
         if not self._input_open:
@@ -206,7 +206,7 @@ class _Session:
         wanted.update(dict.fromkeys(busy, select.POLLOUT))
         if self._over or self._end is not None:
             return wanted
-        # Output that nobody takes stops the host by way of the socket; a lost host is still seen.
+        # Unread output stops the host through the socket. A lost host is still noticed.
         events = (0 if busy else select.POLLIN) | (select.POLLOUT if self._out else 0)
         wanted[self._conn.fileno()] = events
         if self._input_open and self._window > 0 and len(self._out) < DATA_BYTES_MAX:
@@ -267,7 +267,7 @@ class _Session:
         except BlockingIOError:
             return
         except OSError:
-            # What the host has said before it went is still to be read.
+            # Data that the host sent before it was lost must still be read.
             sent = len(self._out)
         del self._out[:sent]
 

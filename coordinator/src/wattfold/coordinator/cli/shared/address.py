@@ -1,6 +1,6 @@
 """Where the coordinator listens: the rule for the default address and the check of a given one.
 
-Reads nothing but its arguments, so that the coordinator can follow the same rule.
+Reads only its arguments, so that the coordinator can follow the same rule.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Certified:
 
     @property
     def sha256(self) -> str:
-        """Of the program's file; empty when it is not known."""
+        """SHA-256 sum of the file of the program, or empty if it is unknown."""
         return printable(self.evidence.get("sha256", ""))
 
     def number(self, name: str) -> int:
@@ -62,7 +62,7 @@ class Certified:
         return value if isinstance(value, int) else 0
 
     def profile(self) -> pb.Profile:
-        """What a coordinator stores."""
+        """Return the profile that a coordinator stores."""
         text = json.dumps(dict(self.evidence), ensure_ascii=False, allow_nan=False)
         return pb.Profile(app=self.app, mode=MODES[self.mode], certificate=text)
 
@@ -130,7 +130,7 @@ def verdict(certified: Certified) -> str:
 
 
 def evidence_sheet(certified: Certified) -> Table:
-    """What was tried and seen."""
+    """Return the evidence as a table."""
     told = certified.evidence
     return field_table(
         [

@@ -1,7 +1,7 @@
 """Calls to the coordinator: one typed method a request, a deadline on each, failures as CliError.
 
-Makes no decision about what to show. A stream has no deadline of its own; whoever reads it
-notices by the age of the last message that the other side is gone.
+Makes no decision about the output. A stream has no deadline of its own. Its reader notices by the
+age of the last message that the other side is gone.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CoordinatorClient:
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        # The generated stub has no types; the methods below give them back.
+        # The generated stub has no types; the methods below declare them.
         stub: Any = pb_grpc.CoordinatorStub
         self._stub = stub(self._channel)
 
@@ -78,7 +78,7 @@ class CoordinatorClient:
         return answer.job_id
 
     def cancel(self, job_id: str, force: bool = False) -> pb.CancelResponse:
-        """Cancels a job, by force also where its nodes are out of reach; answers with its state."""
+        """Cancel a job, with ``force`` even if its nodes are unreachable. Returns its state."""
         request = pb.CancelRequest(job_id=job_id, force=force)
         answer: pb.CancelResponse = self._call(self._stub.Cancel, request)
         return answer
@@ -96,17 +96,17 @@ class CoordinatorClient:
         self._call(self._stub.Requeue, request)
 
     def resize(self, job_id: str, size: int) -> pb.ResizeJobResponse:
-        """Gives a job one size; 0 = as the policy chooses. Answers with what it has."""
+        """Set the size of a job; 0 = the policy chooses. Returns its current size."""
         request = pb.ResizeJobRequest(job_id=job_id, size=size)
         answer: pb.ResizeJobResponse = self._call(self._stub.ResizeJob, request)
         return answer
 
     def suspend(self, job_id: str) -> None:
-        """Has a running job stand still."""
+        """Suspend a running job."""
         self._call(self._stub.SuspendJob, pb.SuspendJobRequest(job_id=job_id))
 
     def resume(self, job_id: str) -> None:
-        """Lets a suspended job go on."""
+        """Resume a suspended job."""
         self._call(self._stub.ResumeJob, pb.ResumeJobRequest(job_id=job_id))
 
     def list_jobs(
@@ -118,14 +118,14 @@ class CoordinatorClient:
         return answer
 
     def environment(self, job_id: str) -> dict[str, str]:
-        """What a job of ours will be started with."""
+        """Return the environment with which a job of the caller will start."""
         answer: pb.GetEnvironmentResponse = self._call(
             self._stub.GetEnvironment, pb.GetEnvironmentRequest(job_id=job_id)
         )
         return dict(answer.env)
 
     def list_audit(self, request: pb.ListAuditRequest) -> pb.ListAuditResponse:
-        """Who asked what."""
+        """Return the requests to the coordinator."""
         answer: pb.ListAuditResponse = self._call(self._stub.ListAudit, request)
         return answer
 
@@ -140,7 +140,7 @@ class CoordinatorClient:
         return answer.reservation
 
     def cancel_reservation(self, name: str) -> None:
-        """Takes a reservation back."""
+        """Cancel a reservation."""
         request = pb.CancelReservationRequest(name=name)
         self._call(self._stub.CancelReservation, request)
 
@@ -163,19 +163,19 @@ class CoordinatorClient:
         return answer.node
 
     def resume_node(self, node_id: str, reason: str) -> pb.Node:
-        """Takes a node in again."""
+        """Return a node to service."""
         request = pb.ResumeNodeRequest(node_id=node_id, reason=reason)
         answer: pb.ResumeNodeResponse = self._call(self._stub.ResumeNode, request)
         return answer.node
 
     def leave_node(self, node_id: str, reason: str, at_once: bool) -> pb.Node:
-        """Gives a node back, as soon as that is safe, or at once or not at all."""
+        """Release a node as soon as that is safe; with ``at_once`` now or not at all."""
         request = pb.LeaveNodeRequest(node_id=node_id, reason=reason, at_once=at_once)
         answer: pb.LeaveNodeResponse = self._call(self._stub.LeaveNode, request)
         return answer.node
 
     def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.Node:
-        """Takes a node out of the sum by an operator's word."""
+        """Remove a node from the ledger on request of an operator."""
         request = pb.ForgetNodeRequest(node_id=node_id, reason=reason, word=word)
         answer: pb.ForgetNodeResponse = self._call(self._stub.ForgetNode, request)
         return answer.node
@@ -202,7 +202,7 @@ class CoordinatorClient:
         return answer.announced
 
     def cancel_budget(self, number: int) -> pb.AnnouncedBudget:
-        """Takes back one that was announced."""
+        """Cancel an announced budget."""
         request = pb.CancelBudgetRequest(number=number)
         answer: pb.CancelBudgetResponse = self._call(self._stub.CancelBudget, request)
         return answer.cancelled

@@ -32,7 +32,7 @@ _POWER_W = {"mW": 1e-3, "": 1.0, "W": 1.0, "kW": 1e3, "MW": 1e6}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeRange:
-    """The least and the greatest size of a job."""
+    """The minimum and the maximum size of a job."""
 
     least: int
     greatest: int
@@ -149,7 +149,7 @@ def parse_setting(text: str) -> tuple[str, str | None]:
 
 
 def parse_signal(text: str) -> int:
-    """Reads `USR1`, `SIGUSR1` or a number, but for KILL and STOP. Raises ValueError."""
+    """Reads `USR1`, `SIGUSR1` or a number, except KILL and STOP. Raises ValueError."""
     names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
     number = int(text) if text.isdecimal() else names.get(text.upper().removeprefix("SIG"), 0)
     if not 0 < number < signal.NSIG:

@@ -1,4 +1,4 @@
-"""Policies and their settings on the command line, by what they say of themselves."""
+"""Policies and their settings on the command line, from the descriptions of the policies."""
 
 from __future__ import annotations
 

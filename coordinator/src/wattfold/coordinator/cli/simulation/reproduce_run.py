@@ -1,4 +1,4 @@
-"""What all commands that run a published evaluation again have in common: its run and its end."""
+"""Common parts of the commands that rerun a published evaluation: the run and its end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def out_option(paper: str) -> Callable[[F], F]:
 
 
 def local_cores(jobs: int | None) -> LocalCores:
-    """So many processes here, else one for each core there is."""
+    """Return a backend with this number of processes. Default: one for each core."""
     return LocalCores(processes=jobs or len(os.sched_getaffinity(0)))
 
 

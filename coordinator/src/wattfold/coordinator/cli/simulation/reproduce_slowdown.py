@@ -201,7 +201,7 @@ def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
 
 
 def _built() -> dict[str, Path]:
-    """What the trial runs. Raises NotFoundError."""
+    """Return the shim and the programs of the trial. Raises NotFoundError."""
     shim = find_omp_shim()
     if shim is None or not (shim.parent / "examples").is_dir():
         raise NotFoundError(
@@ -212,7 +212,7 @@ def _built() -> dict[str, Path]:
 
 
 def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:
-    """Logs by workload. Those that are not there are left out, unless they were asked for."""
+    """Return logs by workload. Missing logs are left out, unless the user named them."""
     found = {}
     place = folder or Path(os.environ.get("WATTFOLD_WORKLOADS", ""))
     for name in wanted:

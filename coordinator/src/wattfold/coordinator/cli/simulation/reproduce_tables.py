@@ -56,7 +56,7 @@ def print_counts(session: Session, judgements: Sequence[Judgement]) -> None:
 
 
 def verdict_table(title: str, judgements: Sequence[Judgement]) -> Table:
-    """Claims beside what was measured."""
+    """Return a table of claims and measured values."""
     table = Table(
         title=title,
         title_justify="left",
@@ -81,7 +81,7 @@ def verdict_table(title: str, judgements: Sequence[Judgement]) -> Table:
 
 
 def stand_in_table(known: Sequence[StandIn]) -> Table:
-    """What stands for what a paper leaves open."""
+    """Return a table of the assumptions for values that a paper does not state."""
     table = Table(
         title="Assumptions for values that the paper does not state",
         title_justify="left",

@@ -108,13 +108,13 @@ def check_one_source(options: dict[str, Any]) -> None:
 
 
 def predictors_of(options: dict[str, Any]) -> Sequence[str]:
-    """As `SimulationCase.predict`, each once; users' words where nothing is said."""
+    """Return the predictors as in `SimulationCase.predict`, each once. Default: requested times."""
     named = dict.fromkeys(options["predictors"])
     return ["" if one == USER else one for one in named] or [""]
 
 
 def _check_caps(machine: Machine, options: dict[str, Any]) -> None:
-    """Caps that nodes cannot hold would be refused by each policy in its own words, or not."""
+    """Refuse caps that nodes cannot hold, with one message for all policies."""
     caps = list(options["caps"] or ())
     if options["cap"] is not None:
         caps.append(uw_from_w(options["cap"]))
@@ -165,7 +165,7 @@ def source_of(
 
 
 def preemption_of(options: dict[str, Any]) -> Preemption | None:
-    """What jobs keep that are ended to start again; None where nothing is said of it."""
+    """Return the progress that ended jobs keep for a restart, or None if no option sets it."""
     if options["snapshots"] is None and options["restart_cost"] is None:
         return None
     return Preemption(

@@ -55,7 +55,7 @@ class StartCheck:
 
 
 def check_starts(record: RunRecord, wanted_ns: Mapping[int, int]) -> StartCheck:
-    """Compares with what `read_starts` gave."""
+    """Compare the starts of a run with the result of `read_starts`."""
     expected = dict(wanted_ns)
     agreeing = unknown = 0
     examples: list[str] = []

@@ -2,7 +2,7 @@
 
 A run that is done leaves its outcome in a file of its folder until all are done, so that resuming
 does not run it again. On Ctrl-C the processes here note how far they are and end; runs that Dask
-has begun go on to their end.
+has begun continue to their end.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Left:
-    """What is in the file: an outcome, or an expected failure in one line."""
+    """Content of the file: an outcome, or an expected failure in one line."""
 
     identity: str = ""
     outcome: Outcome | None = None
@@ -96,7 +96,7 @@ def elsewhere(
         ]
         found = {n: left for n, task in enumerate(tasks) if how.resume and (left := _known(task))}
         for number in set(range(len(tasks))) - set(found):
-            # A folder that is none is for the run to complain of, beside what others find.
+            # The run itself reports a path that is not a folder, and other runs still finish.
             with suppress(NotADirectoryError):
                 tasks[number].result.unlink(missing_ok=True)
         waiting = [number for number in range(len(tasks)) if number not in found]

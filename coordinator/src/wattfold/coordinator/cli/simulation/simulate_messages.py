@@ -103,7 +103,7 @@ def message_options(command: F) -> F:
 
 
 def message_level(options: dict[str, Any]) -> MessageLevel | None:
-    """What the options say; None for a pool. Raises BadRequestError."""
+    """Return the settings of the options, or None for a pool. Raises BadRequestError."""
     names = ("cores_per_node", "sizes_in", "lease", "window", "delay", *_OF_MESSAGES)
     given = {name: options[name] for name in names if options[name] is not None}
     if options["level"] == "pool":
@@ -127,7 +127,7 @@ def message_level(options: dict[str, Any]) -> MessageLevel | None:
 
 
 def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
-    """What a change of size costs in a pool; None where it is by links, and for messages."""
+    """Return the cost of a resize in a pool, or None for network links and for messages."""
     if options["level"] != "pool" or options["restarts"] is None:
         return None
     save_ns, start_ns = options["restarts"]
@@ -137,7 +137,7 @@ def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
 def responses_of(record: RunRecord) -> list[dict[str, float | None]]:
     """How each lowered budget of a run was answered; empty for a pool, where it is at once."""
     if type(record) is RunRecord:
-        return []  # Of a pool: all that messages need takes its time to load.
+        return []  # A run in a pool: the modules for messages are slow to load.
     from wattfold.coordinator.simulation.cluster.record import ClusterRecord
 
     if not isinstance(record, ClusterRecord):

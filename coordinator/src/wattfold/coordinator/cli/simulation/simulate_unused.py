@@ -1,4 +1,4 @@
-"""Options of `wattfold simulate` that nothing of what was chosen would look at: refused."""
+"""Refusal of options that no chosen policy or model uses, for `wattfold simulate`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
 
 
 def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuses options of nodes that are counted beside a file of classes, and the other way."""
+    """Refuse options of counted nodes together with a file of classes, and vice versa."""
     if options["machine_file"] is not None:
         _refuse_given(
             context,

@@ -21,7 +21,7 @@ REFUSED = "refused"
 
 
 def parse_moment_s(text: str) -> float:
-    """Reads 2h (so long ago), 2026-11-22 or 2026-11-22T03:00 (of here); seconds since 1970.
+    """Reads 2h (ago), 2026-11-22 or 2026-11-22T03:00 (local time); seconds since 1970.
 
     Raises ValueError.
     """

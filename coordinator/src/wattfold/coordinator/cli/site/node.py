@@ -160,7 +160,7 @@ def forget(
 
 
 def _drained(seen: pb.Node) -> bool:
-    # What is resident would go with the node, and its job with that.
+    # Residual processes would be lost with the node, and their job with them.
     return not (seen.job_ids or seen.resident_job_ids)
 
 
@@ -180,7 +180,7 @@ def _wait(
     timeout_ns: int | None,
     obstacle: Callable[[pb.Node], str],
 ) -> pb.Node:
-    """The node once it is so. What it waits for is told, once, where it changes."""
+    """Return the node when ``done`` holds. Each new obstacle is reported once."""
     until_s = time.monotonic() + timeout_ns / 1e9 if timeout_ns else None
     told, pace = "", threading.Event()
     while True:

@@ -41,7 +41,7 @@ def cap_uw(node: pb.Node) -> int:
 
 
 def cpu_count(cpus: str) -> int:
-    """CPUs in a list, zero for one that cannot be read."""
+    """Return the number of CPUs in a list, or zero for an invalid list."""
     try:
         return len(CpuSet.parse(cpus))
     except ValueError:

@@ -1,4 +1,4 @@
-"""`power`: the budget, and what of it is promised and drawn."""
+"""`power`: the budget, the committed power and the measured power."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
 
 
 def pending(answer: pb.Power) -> str:
-    """The lower budget on its way, by when it is kept, and what is committed until then."""
+    """Describe the pending lower budget, its deadline and the committed power."""
     by = f.clock(answer.pending_deadline_s)
     return (
         f"{f.power(answer.pending_budget_uw)} by {by}; "
@@ -101,7 +101,7 @@ def _power_sheet(answer: pb.Power) -> Table:
 
 
 def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str, str | Text]]:
-    """Budgets to come, one a field."""
+    """Return the announced budgets, one per field."""
     return [(f"announced {one.number}", announced_text(one)) for one in announced]
 
 
@@ -121,7 +121,7 @@ def moment(time_s: float) -> str:
 
 
 def _levels(answer: pb.Power) -> str:
-    """By how much levels of jobs hold DRAM off its standing caps, and GPUs below their greatest."""
+    """Describe how far jobs move DRAM caps from the default and GPU caps below the maximum."""
     parts = [
         f"{name} {w_from_uw(beyond_uw):+.1f} W"
         for name, beyond_uw in (("DRAM", answer.dram_beyond_uw), ("GPUs", answer.gpu_beyond_uw))

@@ -1,4 +1,4 @@
-"""What was odd about a log, as a table and for programs."""
+"""The invalid rows of a log, as a table and for programs."""
 
 from __future__ import annotations
 

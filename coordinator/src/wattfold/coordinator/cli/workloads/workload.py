@@ -1,6 +1,6 @@
 """`wattfold workload`: logs of jobs, described, converted, generated, fetched, collected.
 
-These commands need no coordinator, but for the one that collects its jobs.
+These commands need no coordinator, except `collect`.
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ STATUS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What the header and the sizes need of the nodes."""
+    """Data of the nodes for the header and the sizes."""
 
     nodes: int
     cores: int
     """Cores of all nodes."""
     each: int
-    """Cores of a node; jobs on whole nodes have so many of each."""
+    """Cores of a node, which a job on whole nodes has of each node."""
 
 
 @click.command()
@@ -115,7 +115,7 @@ def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
 
 
 def _procs(job: pb.Job, site: Site) -> int:
-    """Cores it asked for; of a range those it held on average, which is what is known."""
+    """Return the requested cores of a job, or for a range the average number of its cores."""
     spec = job.spec
     unit = site.each if spec.unit == pb.SIZE_UNIT_NODES else max(spec.unit_cores, 1)
     least, most = spec.size_min * unit, spec.size_max * unit

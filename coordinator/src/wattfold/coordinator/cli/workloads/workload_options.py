@@ -1,4 +1,4 @@
-"""What the commands on workloads share: options on odd rows, their record, failures."""
+"""Common parts of the workload commands: options for invalid rows, their record, failures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def policy_of(on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]]) -> OddR
 
 
 def write_odd_rows(report: OddRowReport, path: Path) -> None:
-    """Every odd row as a line of CSV."""
+    """Write every invalid row as a line of CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("line", "rule", "outcome", "field", "value"))

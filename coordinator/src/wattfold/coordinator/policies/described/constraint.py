@@ -35,7 +35,7 @@ def _made(values: Values) -> Policy:
 
 
 def planning(values: Values, name: str, weights: Weights, effort: Effort) -> Policy:
-    """The policy with what settings say of sizes, caps and times."""
+    """Return the policy with the settings of sizes, caps and times."""
     from wattfold.coordinator.policies.constraint import Constraint
     from wattfold.coordinator.policies.constraint_problem import Rules
 

@@ -112,7 +112,7 @@ def _text(path: str) -> str:
 
 
 def draws(values: Values) -> Draws:
-    """What is taken for the draw of nodes."""
+    """Return the assumed power of nodes."""
     return Draws(
         host_w=float(values["host_w"]),
         gpu_w=float(values["gpu_w"]),
