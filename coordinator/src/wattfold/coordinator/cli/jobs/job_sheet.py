@@ -209,7 +209,7 @@ def _energy(job: pb.Job) -> str:
 
 
 def _gpu(gpu: pb.JobGpu) -> tuple[str, str | Text]:
-    """Return the last reading of a GPU of the job."""
+    """One of its GPUs, as the driver told last."""
     told = [f.power(gpu.power_uw)]
     if gpu.HasField("busy_percent"):
         told.append(f"{gpu.busy_percent} % busy")
@@ -227,7 +227,7 @@ def _residual(job: pb.Job) -> str | Text:
 
 
 def _process_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
-    """Return the measurements of the processes of a running job."""
+    """What is measured of the processes of a running job."""
     if not job.threads:
         return []
     found: list[tuple[str, str | Text]] = [

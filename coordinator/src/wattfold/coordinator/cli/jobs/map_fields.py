@@ -26,7 +26,7 @@ def brief(job: pb.Job) -> str:
 
 
 def sheet_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
-    """Return the map of a job, its residual PEs, and the objects outside the map."""
+    """What is known of the map of a job, of its residual PEs and of objects outside the map."""
     if not (job.processor_map or job.map_message):
         return []
     rows: list[tuple[str, str | Text]] = [("processor map", _map(job))]

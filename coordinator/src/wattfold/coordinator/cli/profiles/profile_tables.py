@@ -83,7 +83,7 @@ def point_table(profile: pb.Profile) -> Table:
 
 
 def cost_table(profile: pb.Profile) -> Table:
-    """Return the costs of resizes, one row for each mode."""
+    """What changes of size have cost its jobs, a row for each way."""
     table = plain_table(
         left("RESIZED BY"),
         left("UNIT"),
@@ -109,7 +109,7 @@ def cost_table(profile: pb.Profile) -> Table:
 
 
 def epoch_tables(profile: pb.Profile) -> list[Table]:
-    """Return the epoch times by number of GPUs, and the curves of GPU limits."""
+    """What epochs take by GPUs, and what lower limits of these make of them, where it is known."""
     times = plain_table(left("GPU"), right("GPUS"), right("S/EPOCH"), right("EPOCHS"))
     for one in profile.epoch_times:
         model = one.gpu_model or f.NONE

@@ -130,7 +130,7 @@ def verdict(certified: Certified) -> str:
 
 
 def evidence_sheet(certified: Certified) -> Table:
-    """Return the evidence as a table."""
+    """What was tried and seen."""
     told = certified.evidence
     return field_table(
         [

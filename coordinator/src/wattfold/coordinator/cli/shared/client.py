@@ -53,7 +53,7 @@ class CoordinatorClient:
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        # The generated stub has no types; the methods below declare them.
+        # The generated stub has no types; the methods below give them back.
         stub: Any = pb_grpc.CoordinatorStub
         self._stub = stub(self._channel)
 

@@ -170,7 +170,7 @@ def _left(seen: pb.Node) -> bool:
 
 def _jobs_left(seen: pb.Node) -> str:
     there = [*seen.job_ids, *seen.resident_job_ids]
-    return f"these jobs must end first: {', '.join(there[:10])}"
+    return f"jobs on the node must end first: {', '.join(there[:10])}"
 
 
 def _wait(

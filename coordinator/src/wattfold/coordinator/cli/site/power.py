@@ -45,7 +45,7 @@ def outside(answer: pb.Power) -> str:
 
 
 def outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
-    """Return the power of nodes outside the ledger, as fields."""
+    """What nodes in no sum draw, as fields."""
     fields: list[tuple[str, str | Text]] = []
     if answer.outside_uw:
         style = "bold red" if answer.over_uw else "yellow"
@@ -101,7 +101,7 @@ def _power_sheet(answer: pb.Power) -> Table:
 
 
 def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str, str | Text]]:
-    """Return the announced budgets, one per field."""
+    """Budgets to come, one a field."""
     return [(f"announced {one.number}", announced_text(one)) for one in announced]
 
 
