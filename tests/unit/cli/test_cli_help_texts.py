@@ -103,3 +103,10 @@ def test_every_command_is_described_by_a_sentence() -> None:
         path: (command.help or "").partition("\n\n")[0].strip() for path, command in commands(cli)
     }
     assert [path for path, line in first_lines.items() if not (line and is_sentence(line))] == []
+
+
+def test_the_first_sentence_of_each_command_fits_into_the_list_of_commands() -> None:
+    """Longer sentences are cut by click on a terminal of 80 columns."""
+    listed = [(path, command) for path, command in commands(cli) if command is not cli]
+    long = [path for path, command in listed if command.get_short_help_str(60).endswith("...")]
+    assert long == []

@@ -27,7 +27,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 @click.argument("app", metavar="[NAME]", required=False, default="")
 @session_command
 def profiles(session: Session, app: str) -> None:
-    """List the stored profiles, or show the profile of one application."""
+    """List the stored profiles, or show one profile."""
     with session.connect() as client:
         answer = client.list_profiles(app)
     if app and not answer.profiles:

@@ -145,7 +145,7 @@ def andreas(
     scale: float | None,
     **options: Any,
 ) -> None:
-    """Rerun the simulations of ANDREAS (FiCloud 2021) and extend them.
+    """Rerun and extend the evaluation of ANDREAS (FiCloud 2021).
 
     The family scenarios has both scenarios of the paper with all baselines, by number of nodes. The
     family prices has a daily price table and day-ahead series. The family caps has GPU limits under

@@ -43,7 +43,7 @@ def budget() -> None:
 @budget.command("show")
 @session_command
 def budget_show(session: Session) -> None:
-    """Show the budget, its minimum, a pending change and the announced budgets."""
+    """Show the budget, its minimum and its future changes."""
     with session.connect() as client:
         answer = client.power()
     if session.json:
@@ -82,7 +82,9 @@ def budget_set(
     accept_outside: bool,
     at_s: float | None,
 ) -> None:
-    """Change the budget, for example `wattfold budget set 1.2kW`.
+    """Change the budget, or announce a change.
+
+    For example: wattfold budget set 1.2kW
 
     A higher budget applies at once. A lower budget applies as soon as the nodes have confirmed
     lower caps. A budget without room for the nodes outside the ledger is refused unless you give
@@ -175,10 +177,10 @@ def complete_announced(
 )
 @session_command
 def budget_cancel(session: Session, numbers: Sequence[int]) -> None:
-    """Cancel announced budgets by the numbers that `wattfold budget list` shows.
+    """Cancel announced budgets.
 
-    An announced budget that is already in force cannot be cancelled; change it with `wattfold
-    budget set`.
+    NUMBER is the number that `wattfold budget list` shows. An announced budget that is already in
+    force cannot be cancelled; change it with `wattfold budget set`.
     """
     done: list[pb.AnnouncedBudget] = []
     with session.connect() as client:

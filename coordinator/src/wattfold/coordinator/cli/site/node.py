@@ -102,7 +102,10 @@ def drain(
 @_reason
 @session_command
 def resume(session: Session, node_id: str, reason: str) -> None:
-    """Return a node to service: cancel its drain or leave, or readmit a removed node."""
+    """Return a node to service, or readmit a removed node.
+
+    The order cancels a drain or a leave.
+    """
     with session.connect() as client:
         found = client.resume_node(node_id, reason)
     _show(session, found)
@@ -114,7 +117,7 @@ def resume(session: Session, node_id: str, reason: str) -> None:
 @_waiting(default=True)
 @session_command
 def leave(session: Session, node_id: str, reason: str, wait: bool, timeout_ns: int | None) -> None:
-    """Release a node from Wattfold and restore its original power limits.
+    """Release a node and restore its original power limits.
 
     The node gets no new jobs. It leaves when its jobs have ended and the budget has room for its
     original limits. With --no-wait it leaves now, or the command is refused with the missing watts.
@@ -142,11 +145,13 @@ def leave(session: Session, node_id: str, reason: str, wait: bool, timeout_ns: i
 def forget(
     session: Session, node_id: str, reason: str, no_power: bool, outside_budget: bool
 ) -> None:
-    """Remove a node from the power ledger on your responsibility. Its jobs are marked as lost.
+    """Remove a node from the ledger on your responsibility.
 
-    Use --no-power for an unreachable node that is switched off. Use --outside-budget for a node
-    that has left, or that is down and powered from another budget. If a node removed with
-    --no-power answers again, it is shown as returned. Only `wattfold node resume` readmits it.
+    Its jobs are marked as lost. Use --no-power for an unreachable node that is switched off. Use
+    --outside-budget for a node that has left, or that is down and powered from another budget.
+
+    If a node removed with --no-power answers again, it is shown as returned. Only `wattfold node
+    resume` readmits it.
     """
     if no_power == outside_budget:
         raise click.UsageError(
