@@ -46,8 +46,8 @@ def complete_reservations(
     "--count",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Number of nodes to reserve instead. Wattfold selects them now: free nodes, then nodes "
-    "whose jobs end before the start.",
+    help="Number of nodes to reserve instead. Wattfold selects them now, and prefers nodes in "
+    "service whose jobs end before the start.",
 )
 @click.option(
     "--features",
