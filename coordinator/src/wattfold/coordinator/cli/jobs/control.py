@@ -16,11 +16,11 @@ from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
 Action = Callable[[CoordinatorClient, str], str]
-"""Performs the action on one job and returns the result in a word."""
+"""Does it to one job and says in a word what became of it."""
 
 
 Order = Callable[[CoordinatorClient, Sequence[str]], list[str]]
-"""Returns the jobs in the order in which they are handled."""
+"""In which order the jobs are taken."""
 
 
 def _cancel(client: CoordinatorClient, job_id: str, force: bool) -> str:

@@ -9,7 +9,7 @@ EXAMPLE = "expected for example 2=24h, or 2=6h,24h"
 
 
 def parse_queue_wait(text: str) -> tuple[int, Waits]:
-    """Reads `2=24h` or `2=6h,24h`: a queue, its expected and maximum wait. Raises ValueError."""
+    """Reads `2=24h` or `2=6h,24h`: a queue, its expected and greatest wait. Raises ValueError."""
     number, _, said = text.partition("=")
     if not number.strip().isdecimal():
         raise ValueError(f"not the number of a queue and its waits: {text!r}; {EXAMPLE}")

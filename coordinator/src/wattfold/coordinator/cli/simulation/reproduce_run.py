@@ -47,7 +47,7 @@ def out_option(paper: str) -> Callable[[F], F]:
 
 
 def local_cores(jobs: int | None) -> LocalCores:
-    """Return a backend with this number of processes. Default: one for each core."""
+    """So many processes here, else one for each core there is."""
     return LocalCores(processes=jobs or len(os.sched_getaffinity(0)))
 
 

@@ -201,7 +201,7 @@ def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
 
 
 def _built() -> dict[str, Path]:
-    """Return the shim and the programs of the trial. Raises NotFoundError."""
+    """What the trial runs. Raises NotFoundError."""
     shim = find_omp_shim()
     if shim is None or not (shim.parent / "examples").is_dir():
         raise NotFoundError(

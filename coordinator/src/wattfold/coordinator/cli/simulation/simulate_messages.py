@@ -103,7 +103,7 @@ def message_options(command: F) -> F:
 
 
 def message_level(options: dict[str, Any]) -> MessageLevel | None:
-    """Return the settings of the options, or None for a pool. Raises BadRequestError."""
+    """What the options say; None for a pool. Raises BadRequestError."""
     names = ("cores_per_node", "sizes_in", "lease", "window", "delay", *_OF_MESSAGES)
     given = {name: options[name] for name in names if options[name] is not None}
     if options["level"] == "pool":
@@ -127,7 +127,7 @@ def message_level(options: dict[str, Any]) -> MessageLevel | None:
 
 
 def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
-    """Return the cost of a resize in a pool, or None for network links and for messages."""
+    """What a change of size costs in a pool; None where it is by links, and for messages."""
     if options["level"] != "pool" or options["restarts"] is None:
         return None
     save_ns, start_ns = options["restarts"]

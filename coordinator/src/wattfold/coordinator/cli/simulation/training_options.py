@@ -107,7 +107,7 @@ def check_training(options: dict[str, Any]) -> None:
 
 
 def prices_of(options: dict[str, Any]) -> Prices | None:
-    """Return the prices for training jobs, or None without such jobs. Raises BadRequestError."""
+    """What jobs that train are charged for; None without any. Raises BadRequestError."""
     if options["training"] is None:
         return None
     price = price_of(options["energy_price"])

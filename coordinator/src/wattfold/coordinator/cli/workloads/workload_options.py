@@ -80,7 +80,7 @@ def policy_of(on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]]) -> OddR
 
 
 def write_odd_rows(report: OddRowReport, path: Path) -> None:
-    """Write every invalid row as a line of CSV."""
+    """Every odd row as a line of CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("line", "rule", "outcome", "field", "value"))
