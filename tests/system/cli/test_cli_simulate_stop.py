@@ -20,7 +20,7 @@ pytestmark = pytest.mark.system
 
 WATTFOLD = (sys.executable, "-m", "wattfold.coordinator.cli.main")
 DEADLINE_S = 60.0
-LONG = ("--model=lublin", "--jobs=25000", "--nodes=128", "--no-figures")
+LONG = ("--model=lublin", "--jobs=12000", "--nodes=128", "--no-figures")
 """Seconds of work: long enough to be stopped in its middle."""
 
 

@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import grpc
+import pytest
 from system.site.live_site import LiveSite, wait_until
 
 from wattfold.nodeagent.ending import children_of
 from wattfold.v1 import node_agent_pb2 as agent_pb
 from wattfold.v1 import node_agent_pb2_grpc
+
+# All children of the coordinator are stopped here: the source of clones would be among them.
+pytestmark = pytest.mark.cold_start
 
 RENEWALS = 6
 """More than fit into one lease of 3 s, renewed every third of it."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,7 +49,7 @@ def test_a_series_keeps_its_ends_its_gaps_and_its_signs() -> None:
     assert float(whole) == pytest.approx((2 * 0.09 - 0.25 * 0.0165 + 0.25 * 0.04) * H)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     begin=st.floats(-3e5, 3e5),
     spans=st.lists(st.floats(0, 2e5), min_size=1, max_size=3),

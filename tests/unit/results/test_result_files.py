@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.results.records import record, small
@@ -144,7 +145,7 @@ def test_flushed_rows_can_be_read_while_the_file_grows(tmp_path: Path) -> None:
 
 
 # A slow machine is no fault of the file.
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     count=st.integers(0, 1200), noted=st.floats(0, 1), lost=st.floats(0, 1), torn=st.integers(0, 9)
 )

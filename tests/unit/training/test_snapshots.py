@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def test_none_is_none(tmp_path: Path) -> None:
 
 
 # Each forces several files to the disk.
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_one_that_is_cut_or_damaged_anywhere_is_not_used(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -6,11 +6,9 @@ that the command is quick to start.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import click
@@ -19,7 +17,7 @@ from wattfold.coordinator.cli.shared.address import checked_address, default_add
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
-from wattfold.coordinator.cli.shared.parsing import Parsed
+from wattfold.coordinator.cli.shared.parsed import Parsed
 from wattfold.coordinator.cli.shared.session import Session
 
 
@@ -111,10 +109,18 @@ def _discard_output() -> None:
 
 
 def _version() -> str:
+    import importlib.metadata  # It takes its time to load.
+
     try:
         return importlib.metadata.version("wattfold")
     except importlib.metadata.PackageNotFoundError:
         return "unknown (not installed as a package)"
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"wattfold, version {_version()}")
+        context.exit()
 
 
 ADDRESS = Parsed("address", checked_address)
@@ -136,7 +142,7 @@ ADDRESS = Parsed("address", checked_address)
 )
 @click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
     metavar="FILE",
     envvar="WATTFOLD_TOKEN_FILE",
     help="File with the token for a coordinator reached by host:port. Default: "
@@ -144,12 +150,19 @@ ADDRESS = Parsed("address", checked_address)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 @click.option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR set.")
-@click.version_option(_version(), prog_name="wattfold")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(
     context: click.Context,
     address: str | None,
-    token_file: Path | None,
+    token_file: str | None,
     as_json: bool,
     no_color: bool,
 ) -> None:

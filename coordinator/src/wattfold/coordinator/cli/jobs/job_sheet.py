@@ -5,9 +5,6 @@ from __future__ import annotations
 import shlex
 from datetime import datetime
 
-from rich.table import Table
-from rich.text import Text
-
 from wattfold.contract.units import ns_from_s, s_from_ns
 from wattfold.coordinator.cli.jobs.job_tables import (
     done,
@@ -21,16 +18,16 @@ from wattfold.coordinator.cli.jobs.job_tables import (
 )
 from wattfold.coordinator.cli.jobs.map_fields import sheet_fields
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.tables import field_table
+from wattfold.coordinator.cli.shared.tables import Cell, FieldTable, Styled, field_table
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
 RESIDUAL_ROWS_MAX = 16
 
-Fields = list[tuple[str, str | Text]]
+Fields = list[tuple[str, Cell]]
 
 
-def job_sheet(job: pb.Job, now_s: float) -> Table:
+def job_sheet(job: pb.Job, now_s: float) -> FieldTable:
     """Everything worth knowing about one job, as far as it is shown."""
     fields = _public_fields(job, now_s) if hidden(job) else _all_fields(job, now_s)
     fields += [_share(share) for share in job.shares]
@@ -175,7 +172,7 @@ def _requests(spec: pb.JobSpec) -> Fields:
     return [*fields, ("weight", f"{spec.weight:g}")] if spec.weight not in (0, 1) else fields
 
 
-def _share(share: pb.NodeShare) -> tuple[str, str | Text]:
+def _share(share: pb.NodeShare) -> tuple[str, Cell]:
     if share.resident:
         return "residual on", f"{share.node_id}, without own cores"
     return "on", f"{share.node_id} CPUs {share.cpus}{_beside(share)}"
@@ -208,8 +205,8 @@ def _energy(job: pb.Job) -> str:
     return f.energy(job.energy_uj) + idle + gpus
 
 
-def _gpu(gpu: pb.JobGpu) -> tuple[str, str | Text]:
-    """One of its GPUs, as the driver told last."""
+def _gpu(gpu: pb.JobGpu) -> tuple[str, Cell]:
+    """Return the last reading of a GPU of the job."""
     told = [f.power(gpu.power_uw)]
     if gpu.HasField("busy_percent"):
         told.append(f"{gpu.busy_percent} % busy")
@@ -218,19 +215,19 @@ def _gpu(gpu: pb.JobGpu) -> tuple[str, str | Text]:
     return "GPU", f"{gpu.gpu} on {gpu.node_id}: {', '.join(told)}"
 
 
-def _residual(job: pb.Job) -> str | Text:
+def _residual(job: pb.Job) -> Cell:
     text = f.duration(s_from_ns(job.residual_cpu_ns))
     load = sum(core.load for core in job.residual)
     if load:
         text += f", recently {load:.2f} cores"
-    return Text(f"{text} (above the threshold)", style="red") if job.residual_alarm else text
+    return Styled(f"{text} (above the threshold)", style="red") if job.residual_alarm else text
 
 
-def _process_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
-    """What is measured of the processes of a running job."""
+def _process_fields(job: pb.Job) -> list[tuple[str, Cell]]:
+    """Return the measurements of the processes of a running job."""
     if not job.threads:
         return []
-    found: list[tuple[str, str | Text]] = [
+    found: list[tuple[str, Cell]] = [
         (
             "OS threads",
             f"{job.threads}, {job.runnable_threads} runnable;"

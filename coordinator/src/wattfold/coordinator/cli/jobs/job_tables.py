@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rich.table import Table
-from rich.text import Text
-
 from wattfold.coordinator.cli.jobs.map_fields import brief
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.tables import (
+    Cell,
+    PlainTable,
     add_row,
     flexible,
     left,
@@ -24,10 +23,10 @@ _OF_OTHERS = (pb.JOB_ACCESS_OPERATOR, pb.JOB_ACCESS_OTHER)
 def queue_table(
     jobs: Iterable[pb.Job],
     now_s: float,
-    marks: Mapping[str, Text] | None = None,
+    marks: Mapping[str, Cell] | None = None,
     narrow: bool = False,
     starts: bool = False,
-) -> Table:
+) -> PlainTable:
     """One row a job: what it holds, how far it is, why it waits.
 
     Marks lead the rows by job id. A narrow table has neither the cap nor what is left, one of
@@ -52,7 +51,7 @@ def queue_table(
     for job in jobs:
         add_row(
             table,
-            *([marks.get(job.job_id, Text())] if marks is not None else []),
+            *([marks.get(job.job_id, "")] if marks is not None else []),
             numbered(job),
             *([owner(job)] if owners else []),
             name_of(job),

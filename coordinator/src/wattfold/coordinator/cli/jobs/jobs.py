@@ -7,7 +7,6 @@ import time
 
 import click
 
-from wattfold.coordinator.cli.jobs.job_sheet import job_sheet
 from wattfold.coordinator.cli.jobs.job_tables import owner, queue_table, waits
 from wattfold.coordinator.cli.shared.errors import NotFoundError
 from wattfold.coordinator.cli.shared.message_json import as_dict
@@ -106,6 +105,8 @@ def show(session: Session, job_id: str, environment: bool) -> None:
     if session.json:
         session.print_json(as_dict(answer.jobs[0]))
     else:
+        from wattfold.coordinator.cli.jobs.job_sheet import job_sheet
+
         session.print(job_sheet(answer.jobs[0], now_s=time.time()))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.tables import Cell, Styled
 from wattfold.v1 import coordinator_pb2 as pb
-from wattfold.v1.node_agent_pb2 import ProcessorElement
+
+if TYPE_CHECKING:
+    from wattfold.v1.node_agent_pb2 import ProcessorElement
 
 DIGITS_MAX = 32
 """Maximum length of a map that is shown in full. The JSON form always has the whole map."""
@@ -25,11 +28,11 @@ def brief(job: pb.Job) -> str:
     return text if job.map_applied else f"{text}, change pending"
 
 
-def sheet_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
-    """What is known of the map of a job, of its residual PEs and of objects outside the map."""
+def sheet_fields(job: pb.Job) -> list[tuple[str, Cell]]:
+    """Return the map of a job, its residual PEs, and the objects outside the map."""
     if not (job.processor_map or job.map_message):
         return []
-    rows: list[tuple[str, str | Text]] = [("processor map", _map(job))]
+    rows: list[tuple[str, Cell]] = [("processor map", _map(job))]
     enabled = [pe for pe in job.processors if pe.enabled]
     residual = [pe for pe in job.processors if not pe.enabled]
     if any(pe.HasField("objects") for pe in job.processors):
@@ -40,23 +43,23 @@ def sheet_fields(job: pb.Job) -> list[tuple[str, str | Text]]:
     if job.surplus_processes:
         many = "" if job.surplus_processes == 1 else "es"
         text = f"{job.surplus_processes} process{many} from previous sizes"
-        rows.append(("leftover", Text(text, style="red")))
+        rows.append(("leftover", Styled(text, style="red")))
     return rows
 
 
-def _map(job: pb.Job) -> str | Text:
+def _map(job: pb.Job) -> Cell:
     if job.map_applied:
         return brief(job)
     now = brief(job) or "unknown"
-    return Text(f"{now} ({job.map_message})" if job.map_message else now, style="yellow")
+    return Styled(f"{now} ({job.map_message})" if job.map_message else now, style="yellow")
 
 
-def _objects(enabled: list[ProcessorElement], residual: list[ProcessorElement]) -> str | Text:
+def _objects(enabled: list[ProcessorElement], residual: list[ProcessorElement]) -> Cell:
     counts = " ".join(str(pe.objects) for pe in enabled[:PE_ROWS_MAX])
     more = " ..." if len(enabled) > PE_ROWS_MAX else ""
     stray = sum(pe.objects for pe in residual)
     if stray:
-        return Text(f"{counts}{more}, and {stray} on residual PEs", style="yellow")
+        return Styled(f"{counts}{more}, and {stray} on residual PEs", style="yellow")
     return f"{counts}{more}"
 
 

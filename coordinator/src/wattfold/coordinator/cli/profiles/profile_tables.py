@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.tables import add_row, field_table, left, plain_table, right
+from wattfold.coordinator.cli.shared.tables import (
+    FieldTable,
+    PlainTable,
+    add_row,
+    field_table,
+    left,
+    plain_table,
+    right,
+)
 from wattfold.coordinator.models.fit_noise import fit_warning
 from wattfold.coordinator.models.seen_points import weight_of
 from wattfold.v1 import coordinator_pb2 as pb
 
 
-def parameter_sheet(profile: pb.Profile) -> Table:
+def parameter_sheet(profile: pb.Profile) -> FieldTable:
     """The parameters of the model with their meaning."""
     unit = "node" if profile.unit == pb.SIZE_UNIT_NODES else "core"
     return field_table(
@@ -59,7 +65,7 @@ def misfit(profile: pb.Profile) -> str:
     return fit_warning(points, profile.rms_error) if points else ""
 
 
-def point_table(profile: pb.Profile) -> Table:
+def point_table(profile: pb.Profile) -> PlainTable:
     """Measured points, the model's time for each, and the difference."""
     table = plain_table(
         right("SIZE"),
@@ -82,8 +88,8 @@ def point_table(profile: pb.Profile) -> Table:
     return table
 
 
-def cost_table(profile: pb.Profile) -> Table:
-    """What changes of size have cost its jobs, a row for each way."""
+def cost_table(profile: pb.Profile) -> PlainTable:
+    """Return the costs of resizes, one row for each mode."""
     table = plain_table(
         left("RESIZED BY"),
         left("UNIT"),
@@ -108,8 +114,8 @@ def cost_table(profile: pb.Profile) -> Table:
     return table
 
 
-def epoch_tables(profile: pb.Profile) -> list[Table]:
-    """What epochs take by GPUs, and what lower limits of these make of them, where it is known."""
+def epoch_tables(profile: pb.Profile) -> list[PlainTable]:
+    """Return the epoch times by number of GPUs, and the curves of GPU limits."""
     times = plain_table(left("GPU"), right("GPUS"), right("S/EPOCH"), right("EPOCHS"))
     for one in profile.epoch_times:
         model = one.gpu_model or f.NONE

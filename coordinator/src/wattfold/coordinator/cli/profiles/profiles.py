@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 import click
-from rich.table import Table
 
 from wattfold.coordinator.cli.profiles.profile_tables import (
     cost_table,
@@ -19,7 +18,14 @@ from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.errors import NotFoundError
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table, right
+from wattfold.coordinator.cli.shared.tables import (
+    PlainTable,
+    add_row,
+    flexible,
+    left,
+    plain_table,
+    right,
+)
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -70,7 +76,7 @@ def has_model(profile: pb.Profile) -> bool:
     return profile.t1_s > 0
 
 
-def _list(stored: list[pb.Profile]) -> Table:
+def _list(stored: list[pb.Profile]) -> PlainTable:
     resized = any(profile.resize_costs for profile in stored)
     costs = (flexible("RESIZES"),) if resized else ()
     table = plain_table(

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 MAX_SOCKET_PATH_BYTES = 107
 """sun_path of unix(7) holds 108 bytes with the closing zero."""
 
 
 def default_address(
-    environ: Mapping[str, str] | None = None, run_user: Path = Path("/run/user")
+    environ: Mapping[str, str] | None = None, run_user: str | os.PathLike[str] = "/run/user"
 ) -> str:
     """The address used when none is given: a socket in the runtime directory of the user.
 
@@ -23,12 +22,12 @@ def default_address(
     env = os.environ if environ is None else environ
     runtime = env.get("XDG_RUNTIME_DIR", "")
     if runtime:
-        folder = Path(runtime)
-    elif (run_user / str(os.getuid())).is_dir():
-        folder = run_user / str(os.getuid())
+        folder = runtime
+    elif os.path.isdir(os.path.join(run_user, str(os.getuid()))):
+        folder = os.path.join(run_user, str(os.getuid()))
     else:
-        folder = Path(env.get("HOME") or Path.home()) / ".wattfold"
-    return f"unix:{folder / 'wattfold' / 'coordinator.sock'}"
+        folder = os.path.join(env.get("HOME") or os.path.expanduser("~"), ".wattfold")
+    return f"unix:{os.path.join(folder, 'wattfold', 'coordinator.sock')}"
 
 
 def checked_address(text: str) -> str:

@@ -14,12 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from wattfold.contract.ids import valid_name
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.errors import BadRequestError
-from wattfold.coordinator.cli.shared.tables import field_table
+from wattfold.coordinator.cli.shared.tables import FieldTable, field_table
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -129,8 +127,8 @@ def verdict(certified: Certified) -> str:
     return f"not fit for team mode: {certified.reason}"
 
 
-def evidence_sheet(certified: Certified) -> Table:
-    """What was tried and seen."""
+def evidence_sheet(certified: Certified) -> FieldTable:
+    """Return the evidence as a table."""
     told = certified.evidence
     return field_table(
         [

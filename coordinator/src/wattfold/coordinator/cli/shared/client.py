@@ -7,11 +7,10 @@ age of the last message that the other side is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
+from google.protobuf.message_factory import GetMessageClass
 
 from wattfold.coordinator.cli.shared.errors import (
     BadRequestError,
@@ -20,7 +19,10 @@ from wattfold.coordinator.cli.shared.errors import (
     UnreachableError,
 )
 from wattfold.v1 import coordinator_pb2 as pb
-from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
 
 DEFAULT_TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -43,6 +45,28 @@ _REFUSALS = {
 }
 
 
+class _Stub:
+    """The calls of the service, each made when it is first used; the generated stub makes all.
+
+    They have no types; the methods of the client give them back.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._channel = channel
+
+    def __getattr__(self, name: str) -> Any:
+        service = pb.DESCRIPTOR.services_by_name["Coordinator"]
+        method = service.methods_by_name[name]
+        kind = self._channel.unary_stream if method.server_streaming else self._channel.unary_unary
+        made = kind(
+            f"/{service.full_name}/{name}",
+            request_serializer=GetMessageClass(method.input_type).SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+        setattr(self, name, made)
+        return made
+
+
 class CoordinatorClient:
     """A connection to one coordinator, made when first used. Close it, or use it in `with`."""
 
@@ -53,9 +77,7 @@ class CoordinatorClient:
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        # The generated stub has no types; the methods below give them back.
-        stub: Any = pb_grpc.CoordinatorStub
-        self._stub = stub(self._channel)
+        self._stub: Any = _Stub(self._channel)
 
     def __enter__(self) -> CoordinatorClient:
         return self

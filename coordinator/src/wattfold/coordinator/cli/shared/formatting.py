@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rich.text import Text
-
 from wattfold.contract.units import NS_PER_S, w_from_uw
+from wattfold.coordinator.cli.shared.tables import Styled
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -56,9 +55,9 @@ def job_state(state: pb.JobState) -> str:
     return enum_word(pb.JobState.Name(state), "JOB_STATE_")
 
 
-def styled_job_state(state: pb.JobState) -> Text:
+def styled_job_state(state: pb.JobState) -> Styled:
     """`job_state` in its colour."""
-    return Text(job_state(state), style=JOB_STYLES.get(state, ""))
+    return Styled(job_state(state), style=JOB_STYLES.get(state, ""))
 
 
 def node_state(state: pb.NodeState) -> str:
@@ -100,11 +99,11 @@ def node_status(node: pb.Node) -> str:
     return f"{duty} {node_state(node.state)}" if away and duty != "forgotten" else duty
 
 
-def styled_node_status(node: pb.Node) -> Text:
+def styled_node_status(node: pb.Node) -> Styled:
     """`node_status` in its colour; orders of operators stand out."""
     served = node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING)
     style = NODE_STYLES.get(node.state, "") if served else "magenta"
-    return Text(node_status(node), style=style)
+    return Styled(node_status(node), style=style)
 
 
 def job_kind(kind: pb.JobKind) -> str:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+
+from wattfold.coordinator.cli.shared.short_helps import SHORT_HELPS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+_GAPS = 6
+"""Blanks of a line with a command and its help, as click counts them."""
 
 
 class LazyGroup(click.Group):
@@ -27,3 +35,24 @@ class LazyGroup(click.Group):
         loaded: Any = importlib.import_module(f"wattfold.coordinator.cli.{module}")
         command: click.Command = getattr(loaded, attribute)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands without importing them."""
+        names = self.list_commands(ctx)
+        limit = formatter.width - _GAPS - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self._listed(name).get_short_help_str(limit)) for name in names]
+            )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completes names of commands without importing them, and options."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        items = [CompletionItem(n, help=self._listed(n).get_short_help_str()) for n in names]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
+
+    def _listed(self, name: str) -> click.Command:
+        """A command with its name and help only."""
+        return click.Command(name, help=SHORT_HELPS[self.COMMANDS[name]])

@@ -6,15 +6,12 @@ import math
 import re
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import click
 
 from wattfold.contract.ids import valid_name
 from wattfold.contract.units import NS_PER_S, uw_from_w
+from wattfold.coordinator.cli.shared.parsed import Parsed as Parsed
 
 MAX_SIZE = 1_000_000
 MAX_DURATION_S = 366 * 86_400
@@ -157,22 +154,6 @@ def parse_signal(text: str) -> int:
     if number in (signal.SIGKILL, signal.SIGSTOP):
         raise ValueError(f"no program can handle the signal {text!r}; use for example USR1")
     return number
-
-
-class Parsed(click.ParamType[Any]):
-    """A click type from a function that raises ValueError with a message for people."""
-
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
-        self.name = name
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 SIZE_RANGE = Parsed("size", parse_size_range)

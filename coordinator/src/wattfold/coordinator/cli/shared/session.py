@@ -9,34 +9,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
-from rich.console import Console, RenderableType
-
-from wattfold.coordinator.cli.shared import json_output
 
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
     from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNLIMITED_WIDTH = 10_000
 """Columns when standard output is no terminal: what is read by a program is never cut."""
-
-
-class _Output(Console):
-    """A console that leaves a closed pipe to the command's own ending."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+_OF_RICH = {"COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
+"""Variables that rich lays out by."""
 
 
 class Session:
     """One invocation of the command. `json` may still be set by the option behind a command."""
 
-    def __init__(self, *, address: str, token_file: Path | None, json: bool, color: bool) -> None:
+    def __init__(
+        self, *, address: str, token_file: str | os.PathLike[str] | None, json: bool, color: bool
+    ) -> None:
         self.address = address
         self.json = json
         self.color = color
@@ -47,14 +42,21 @@ class Session:
         # gRPC takes its time to load, and commands without a coordinator do without.
         from wattfold.coordinator.cli.shared.client import CoordinatorClient, read_token
 
-        token = read_token(self._token_file) if self._token_file else None
+        token = None
+        if self._token_file:
+            from pathlib import Path
+
+            token = read_token(Path(self._token_file))
         return CoordinatorClient(self.address, token)
 
     def console(self, stderr: bool = False) -> Console:
         """A console on the standard output or error of this moment."""
+        # Rich takes its time to load, and most listings do without.
+        from wattfold.coordinator.cli.shared.console import OutputConsole
+
         stream = sys.stderr if stderr else sys.stdout
         fixed = stream.isatty() or "COLUMNS" in os.environ
-        return _Output(
+        return OutputConsole(
             file=stream,
             width=None if fixed else UNLIMITED_WIDTH,
             no_color=None if self.color else True,
@@ -66,14 +68,37 @@ class Session:
 
     def print(self, renderable: RenderableType) -> None:
         """Text on standard output, without the blanks rich fills lines up with."""
+        lines = self._plain_lines(renderable)
+        if lines is not None:
+            click.echo("\n".join(lines), color=sys.stdout.isatty())
+            return
         console = self.console()
         with console.capture() as captured:
             console.print(renderable)
         lines = captured.get().splitlines()
         click.echo("\n".join(line.rstrip() for line in lines), color=console.is_terminal)
 
+    def _plain_lines(self, renderable: RenderableType) -> list[str] | None:
+        """A table that fits, as rich would lay it out; None: it is for rich."""
+        from wattfold.coordinator.cli.shared.tables import FieldTable, PlainTable
+
+        if not isinstance(renderable, PlainTable | FieldTable) or _OF_RICH.intersection(os.environ):
+            return None
+        if not sys.stdout.isatty():
+            return renderable.lines(UNLIMITED_WIDTH, "none")
+        if os.environ.get("TERM", "").lower() in ("dumb", "unknown"):
+            return None
+        try:
+            width = os.get_terminal_size(sys.stdout.fileno()).columns
+        except OSError:
+            return None
+        colors = self.color and not os.environ.get("NO_COLOR")
+        return renderable.lines(width, "colors" if colors else "styles")
+
     def print_json(self, document: object) -> None:
         """The one document of the command."""
+        from wattfold.coordinator.cli.shared import json_output
+
         click.echo(json_output.dumps(document))
 
 

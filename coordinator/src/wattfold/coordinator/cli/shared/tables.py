@@ -1,16 +1,50 @@
-"""The table style of all listings: no lines, one row an entry, cut rather than wrapped."""
+"""Tables of all listings: no lines, one row per entry, cells that are cut instead of wrapped.
+
+Rich takes longer to import than a coordinator to answer. A table whose cells all fit is therefore
+put together here, and rich lays out only tables that must be cut or wrapped, or are part of a
+screen.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+_STYLE_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "magenta": "35",
+    "cyan": "36",
+}
+_COLOR_CODE_MIN = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+Ansi: TypeAlias = Literal["none", "styles", "colors"]
+"""Codes that the output takes: none, or bold and dim, or these and colours."""
+
+
+class Styled(NamedTuple):
+    """A text with a style of rich, such as `red` or `bold green`."""
+
+    text: str
+    style: str = ""
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        return Text(self.text, style=self.style)
+
+
+Cell: TypeAlias = "str | Styled | Text"
+
+
+class Column(NamedTuple):
     """One column. A flexible one is cut first when the terminal is narrow."""
 
     title: str
@@ -33,34 +67,124 @@ def flexible(title: str) -> Column:
     return Column(title=title, flexible=True)
 
 
-def plain_table(*columns: Column) -> Table:
-    """An empty table of these columns; fill it by `add_row`."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for column in columns:
-        table.add_column(
-            Text(column.title, no_wrap=True, overflow="ellipsis"),
-            justify=column.justify,
-            # rich shrinks the columns that may wrap first; the cells themselves never do.
-            no_wrap=not column.flexible,
-            overflow="ellipsis",
-        )
-    return table
+class PlainTable:
+    """Entries of one line each, below the titles of the columns."""
+
+    def __init__(self, columns: tuple[Column, ...]) -> None:
+        self._columns = columns
+        self._rows: list[tuple[Cell, ...]] = []
+
+    @property
+    def row_count(self) -> int:
+        """Number of entries."""
+        return len(self._rows)
+
+    def add_row(self, *cells: Cell) -> None:
+        """Adds an entry."""
+        self._rows.append(cells)
+
+    def lines(self, width: int, ansi: Ansi) -> list[str] | None:
+        """The table as text, or None if this needs rich: cells that do not fit or are no ASCII."""
+        head = tuple(Styled(column.title, "bold") for column in self._columns)
+        right_aligned = [column.justify == "right" for column in self._columns]
+        return _aligned([head, *self._rows], right_aligned, 1, width, ansi)
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+        for column in self._columns:
+            table.add_column(
+                Text(column.title, no_wrap=True, overflow="ellipsis"),
+                justify=column.justify,
+                # rich shrinks the columns that may wrap first; the cells themselves never do.
+                no_wrap=not column.flexible,
+                overflow="ellipsis",
+            )
+        for row in self._rows:
+            texts = [_text(cell) for cell in row]
+            for text in texts:
+                text.no_wrap = True
+                text.overflow = "ellipsis"
+            table.add_row(*texts)
+        return table
 
 
-def add_row(table: Table, *cells: str | Text) -> None:
-    """Adds an entry of one line."""
-    texts = [Text(cell) if isinstance(cell, str) else cell for cell in cells]
-    for text in texts:
-        text.no_wrap = True
-        text.overflow = "ellipsis"
-    table.add_row(*texts)
-
-
-def field_table(fields: list[tuple[str, str | Text]]) -> Table:
+class FieldTable:
     """Names and values of one thing; long values wrap under themselves."""
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in fields:
-        table.add_row(name, value)
-    return table
+
+    def __init__(self, fields: list[tuple[str, Cell]]) -> None:
+        self._fields = fields
+
+    def lines(self, width: int, ansi: Ansi) -> list[str] | None:
+        """The table as text, or None if this needs rich: values that do not fit or are no ASCII."""
+        rows = [(Styled(name, "bold"), value) for name, value in self._fields]
+        return _aligned(rows, [False, False], 2, width, ansi)
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in self._fields:
+            table.add_row(name, value)
+        return table
+
+
+def plain_table(*columns: Column) -> PlainTable:
+    """An empty table of these columns; fill it by `add_row`."""
+    return PlainTable(columns)
+
+
+def add_row(table: PlainTable, *cells: Cell) -> None:
+    """Adds an entry of one line."""
+    table.add_row(*cells)
+
+
+def field_table(fields: list[tuple[str, Cell]]) -> FieldTable:
+    """Names and values of one thing; long values wrap under themselves."""
+    return FieldTable(fields)
+
+
+def _text(cell: Cell) -> Text:
+    from rich.text import Text
+
+    if isinstance(cell, str):
+        return Text(cell)
+    return cell.__rich__() if isinstance(cell, Styled) else cell
+
+
+def _aligned(
+    rows: list[tuple[Cell, ...]], right_aligned: list[bool], gap: int, width: int, ansi: Ansi
+) -> list[str] | None:
+    widths = [0] * len(right_aligned)
+    for row in rows:
+        for place, cell in enumerate(row):
+            text = (
+                cell if isinstance(cell, str) else cell.text if isinstance(cell, Styled) else None
+            )
+            # Wide characters, line ends and texts of several styles are rich's part.
+            if text is None or not (text.isascii() and text.isprintable()):
+                return None
+            widths[place] = max(widths[place], len(text))
+    if sum(widths) + gap * (len(widths) - 1) > width:
+        return None
+    lines = []
+    for row in rows:
+        parts = []
+        for cell, cells, to_right in zip(row, widths, right_aligned, strict=True):
+            text, style = (cell.text, cell.style) if isinstance(cell, Styled) else (cell, "")
+            blanks = " " * (cells - len(text))
+            shown = _with_codes(text, style, ansi)
+            parts.append(blanks + shown if to_right else shown + blanks)
+        lines.append((" " * gap).join(parts).rstrip())
+    return lines
+
+
+def _with_codes(text: str, style: str, ansi: Ansi) -> str:
+    codes = [_STYLE_CODES[word] for word in style.split()] if ansi != "none" else []
+    if ansi == "styles":
+        codes = [code for code in codes if int(code) < _COLOR_CODE_MIN]
+    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and text else text

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
+from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, left, plain_table, right
 from wattfold.coordinator.cli.simulation.reproduce_run import (
     finish,
     jobs_option,
@@ -180,7 +178,7 @@ def andreas(
         for findings in evaluation.findings:
             if findings.family != GAP:
                 session.print(_costs(findings))
-                session.print(Text())
+                session.print("")
     finish(session, report, written, folder)
 
 
@@ -197,7 +195,7 @@ def _cluster(folder: Path, scale: float | None, *, quick: bool) -> Sequence[Sect
         return [cluster_section(load(path), TABLE_V[:jobs], draw_cluster)]
 
 
-def _costs(findings: Findings) -> Table:
+def _costs(findings: Findings) -> PlainTable:
     """Means over the seeds, a line a group."""
     table = plain_table(
         left(findings.family.upper()),

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
+from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, left, plain_table, right
 from wattfold.coordinator.cli.simulation.reproduce_run import (
     finish,
     jobs_option,
@@ -154,10 +152,10 @@ def constraint(
         written = write_report(report, folder)
     if not session.json:
         session.print(_published())
-        session.print(Text())
+        session.print("")
         for findings in evaluation.findings:
             session.print(_instances(findings))
-            session.print(Text())
+            session.print("")
     finish(session, report, written, folder)
 
 
@@ -174,7 +172,7 @@ def _traces(folder: Path | None) -> Folder:
         raise NotFoundError(str(error)) from error
 
 
-def _published() -> Table:
+def _published() -> PlainTable:
     table = plain_table(
         left("PUBLISHED"), left("POLICY"), right("WQT"), right("NL"), right("TR"), right("AO")
     )
@@ -184,7 +182,7 @@ def _published() -> Table:
     return table
 
 
-def _instances(findings: Findings) -> Table:
+def _instances(findings: Findings) -> PlainTable:
     table = plain_table(
         left(findings.family.upper()),
         left("POLICY"),

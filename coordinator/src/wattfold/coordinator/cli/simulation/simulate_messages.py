@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
-from rich.table import Table
 
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
-from wattfold.coordinator.cli.shared.tables import add_row, plain_table, right
+from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, plain_table, right
 from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.pool.record import RunRecord
 from wattfold.coordinator.simulation.runs.case import MessageLevel
@@ -160,7 +159,7 @@ def _seconds(duration_ns: int) -> float | None:
     return duration_ns / NS_PER_S if duration_ns >= 0 else None
 
 
-def response_table(answers: Sequence[dict[str, float | None]]) -> Table:
+def response_table(answers: Sequence[dict[str, float | None]]) -> PlainTable:
     """A line for every lowered budget."""
     table = plain_table(
         right("BUDGET FALLS AT S"),

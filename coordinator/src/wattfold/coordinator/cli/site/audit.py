@@ -7,14 +7,19 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import Parsed, parse_duration_ns
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
+from wattfold.coordinator.cli.shared.tables import (
+    PlainTable,
+    Styled,
+    add_row,
+    flexible,
+    left,
+    plain_table,
+)
 from wattfold.v1 import coordinator_pb2 as pb
 
 REFUSED = "refused"
@@ -99,7 +104,7 @@ def audit(
         click.echo("No matching requests.")
 
 
-def _table(entries: Iterable[pb.AuditEntry]) -> Table:
+def _table(entries: Iterable[pb.AuditEntry]) -> PlainTable:
     table = plain_table(
         left("WHEN"),
         left("WHO"),
@@ -115,7 +120,7 @@ def _table(entries: Iterable[pb.AuditEntry]) -> Table:
             entry.account or "unknown",
             entry.peer,
             entry.action,
-            Text(entry.outcome, style="red" if entry.outcome == REFUSED else ""),
+            Styled(entry.outcome, style="red" if entry.outcome == REFUSED else ""),
             _what(entry),
         )
     return table

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 import click
 from click.shell_completion import CompletionItem
-from rich.table import Table
-from rich.text import Text
 
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.address import checked_address, default_address
@@ -16,6 +14,8 @@ from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW, TIME_S
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
+    Cell,
+    PlainTable,
     add_row,
     field_table,
     flexible,
@@ -192,7 +192,7 @@ def budget_cancel(session: Session, numbers: Sequence[int]) -> None:
         session.print_json({"cancelled": [as_dict(one) for one in done]})
 
 
-def _table(announced: Iterable[pb.AnnouncedBudget]) -> Table:
+def _table(announced: Iterable[pb.AnnouncedBudget]) -> PlainTable:
     table = plain_table(
         right("NUMBER"), left("FROM"), right("BUDGET"), left("CAPS FALL"), flexible("OBSTACLE")
     )
@@ -225,8 +225,8 @@ def _budget(answer: pb.Power) -> dict[str, object]:
     return {name: whole[name] for name in names}
 
 
-def _budget_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
-    fields: list[tuple[str, str | Text]] = [
+def _budget_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
+    fields: list[tuple[str, Cell]] = [
         ("budget", f.power(answer.budget_uw)),
         ("minimum", f"{f.power(answer.floor_uw)} (base power and floors of all nodes)"),
     ]

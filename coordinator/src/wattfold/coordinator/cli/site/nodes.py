@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import click
-from rich.table import Table
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table, right
+from wattfold.coordinator.cli.shared.tables import (
+    PlainTable,
+    add_row,
+    flexible,
+    left,
+    plain_table,
+    right,
+)
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -48,7 +54,7 @@ def cpu_count(cpus: str) -> int:
         return 0
 
 
-def _node_table(listed: Iterable[pb.Node]) -> Table:
+def _node_table(listed: Iterable[pb.Node]) -> PlainTable:
     table = plain_table(
         left("NODE"),
         left("STATE"),

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.power_bar import power_bar
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import field_table
+from wattfold.coordinator.cli.shared.tables import Cell, FieldTable, Styled, field_table
 from wattfold.v1 import coordinator_pb2 as pb
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _BAR_CELLS = 28
 
@@ -44,12 +45,14 @@ def outside(answer: pb.Power) -> str:
     return text
 
 
-def outside_fields(answer: pb.Power) -> list[tuple[str, str | Text]]:
-    """What nodes in no sum draw, as fields."""
-    fields: list[tuple[str, str | Text]] = []
+def outside_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
+    """Return the power of nodes outside the ledger, as fields."""
+    fields: list[tuple[str, Cell]] = []
     if answer.outside_uw:
         style = "bold red" if answer.over_uw else "yellow"
-        fields.append(("outside", Text(outside(answer).removeprefix("outside the ledger "), style)))
+        fields.append(
+            ("outside", Styled(outside(answer).removeprefix("outside the ledger "), style))
+        )
     if answer.unheard_node_ids:
         names = ", ".join(answer.unheard_node_ids[:5])
         fields.append(("never contacted", f"{names} (power unknown)"))
@@ -65,7 +68,11 @@ def pending(answer: pb.Power) -> str:
     )
 
 
-def _power_sheet(answer: pb.Power) -> Table:
+def _power_sheet(answer: pb.Power) -> FieldTable:
+    from rich.text import Text
+
+    from wattfold.coordinator.cli.shared.power_bar import power_bar
+
     bars = {
         name: Text.assemble(
             f"{f.power(value_uw):>10}  ",
@@ -77,7 +84,7 @@ def _power_sheet(answer: pb.Power) -> Table:
             ("measured", answer.measured_uw, "green"),
         )
     }
-    fields: list[tuple[str, str | Text]] = [
+    fields: list[tuple[str, Cell]] = [
         ("budget", f"{f.power(answer.budget_uw):>10}"),
         *bars.items(),
         ("highest committed", f"{f.power(answer.committed_uw_peak):>10}"),
@@ -100,13 +107,15 @@ def _power_sheet(answer: pb.Power) -> Table:
     return field_table(fields + outside_fields(answer))
 
 
-def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str, str | Text]]:
-    """Budgets to come, one a field."""
+def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str, Cell]]:
+    """Return the announced budgets, one per field."""
     return [(f"announced {one.number}", announced_text(one)) for one in announced]
 
 
 def announced_text(one: pb.AnnouncedBudget) -> Text:
-    """A budget, from when on, from when on caps come down for it, and whether it can be kept."""
+    """Describe a budget, its start, the time when caps are lowered, and its obstacle."""
+    from rich.text import Text
+
     text = Text(f"{f.power(one.budget_uw)} from {moment(one.at_s)}")
     if one.from_s < one.at_s:
         text.append(f"; caps are lowered from {f.clock(one.from_s)}")

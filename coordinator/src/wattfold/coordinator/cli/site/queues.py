@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import click
-from rich.table import Table
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, left, plain_table, right
+from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, left, plain_table, right
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -35,7 +34,7 @@ def queues(session: Session) -> None:
         click.echo("No queues; define them in the configuration of the coordinator.")
 
 
-def _table(listed: Iterable[pb.Queue]) -> Table:
+def _table(listed: Iterable[pb.Queue]) -> PlainTable:
     table = plain_table(
         left("QUEUE"),
         right("PRIORITY"),

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import click
 from click.shell_completion import CompletionItem
-from rich.table import Table
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
@@ -16,7 +15,7 @@ from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, NAMES, TIME_S
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
+from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, flexible, left, plain_table
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -206,7 +205,7 @@ def _cancel(session: Session, name: str) -> None:
         click.echo(f"{name} cancelled")
 
 
-def _table(listed: Iterable[pb.Reservation]) -> Table:
+def _table(listed: Iterable[pb.Reservation]) -> PlainTable:
     table = plain_table(
         left("NAME"),
         left("STATE"),

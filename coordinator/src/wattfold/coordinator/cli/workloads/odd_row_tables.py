@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-
 from wattfold.coordinator.cli.shared.tables import (
+    PlainTable,
     add_row,
     flexible,
     left,
@@ -24,7 +23,7 @@ _LINES_SHOWN = 3
 _LINES_IN_JSON = 10
 
 
-def odd_row_table(report: OddRowReport) -> Table:
+def odd_row_table(report: OddRowReport) -> PlainTable:
     """One line a rule that found something."""
     table = plain_table(
         left("INVALID ROWS"),

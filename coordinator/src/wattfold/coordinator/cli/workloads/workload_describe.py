@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from wattfold.coordinator.cli.shared import formatting
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
+    FieldTable,
+    PlainTable,
     add_row,
     field_table,
     left,
@@ -94,7 +95,7 @@ def describe(
         click.echo("No invalid rows.")
 
 
-def _fields(file: Path, summary: Summary, read: ReadLog) -> Table:
+def _fields(file: Path, summary: Summary, read: ReadLog) -> FieldTable:
     report, header = read.report, read.workload.header
     name = header.text("Installation") or header.text("Computer")
     fields = [("Log", printable(str(file)))]
@@ -120,7 +121,7 @@ def _fields(file: Path, summary: Summary, read: ReadLog) -> Table:
     return field_table([(key, value) for key, value in fields])
 
 
-def _spreads(summary: Summary) -> Table:
+def _spreads(summary: Summary) -> PlainTable:
     table = plain_table(
         left(""),
         right("KNOWN"),
@@ -141,7 +142,7 @@ def _spreads(summary: Summary) -> Table:
     return table
 
 
-def _bars(title: str, histogram: Histogram, label: Any) -> Table:
+def _bars(title: str, histogram: Histogram, label: Any) -> PlainTable:
     table = plain_table(left(title.upper()), right("JOBS"), left(""))
     most = max(histogram.counts, default=0)
     for index, count in enumerate(histogram.counts):
