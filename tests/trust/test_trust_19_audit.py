@@ -261,10 +261,12 @@ def test_who_lowered_the_budget(folder: Path) -> None:
         text = head.wattfold("audit").stdout
         assert OWN in text
         assert "SetBudget" in text
-        assert head.wattfold("audit", "--until", "2001-01-01").stdout.startswith("Nothing")
+        assert head.wattfold("audit", "--until", "2001-01-01").stdout.startswith(
+            "No matching requests"
+        )
         wrong = head.wattfold("audit", "--since", "yesterday")
         assert wrong.returncode == 2
-        assert "not a moment: 'yesterday'" in wrong.stderr
+        assert "not a time: 'yesterday'" in wrong.stderr
     lines = head.log.read_text().splitlines()
     assert [text for text in lines if not LOG_LINE.match(text)] == []
     changed = next(text for text in lines if "event=budget_changed" in text and "=80.0" in text)

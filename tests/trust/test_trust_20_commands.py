@@ -133,11 +133,11 @@ def test_reproduce_looks_at_its_log_before_it_starts(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--policy", "easy", "--alpha", "0.3"], "--alpha is for PARM, and not for easy"),
-        (["--alpha", "0.3"], "--alpha is for PARM, and not for easy"),
-        (["--policy", "parm-wse", "--size", "min"], "--size is for backfilling"),
-        (["--load", "0.5"], "--load is for --model poisson"),
-        (["--jobs", "5"], "--jobs is for models"),
+        (["--policy", "easy", "--alpha", "0.3"], "--alpha applies to PARM only, not to easy"),
+        (["--alpha", "0.3"], "--alpha applies to PARM only, not to easy"),
+        (["--policy", "parm-wse", "--size", "min"], "--size applies to backfilling only"),
+        (["--load", "0.5"], "--load applies to --model poisson only"),
+        (["--jobs", "5"], "--jobs applies to --model only"),
         (["--out", "OUT", "--resume"], "nothing to resume in OUT"),
     ],
 )

@@ -99,7 +99,7 @@ def test_ctrl_c_and_resume_leave_the_bytes_of_a_run_that_was_not_stopped(tmp_pat
         said = run.end(130)
         assert run.is_gone()
     assert said == (
-        f"wattfold: stopped; the same command with --resume goes on from {folder}/easy-seed0\n"
+        f"wattfold: stopped; the same command with --resume continues from {folder}/easy-seed0\n"
     )
     assert set(contents(folder)) == {"easy-seed0/jobs.csv", "easy-seed0/checkpoint"}
     with Simulation(*words, "--resume", folder=folder) as run:
@@ -131,8 +131,8 @@ def test_ctrl_c_stops_several_runs_and_all_of_them_go_on(tmp_path: Path) -> None
         said = run.end(130)
         assert run.is_gone()
     told = re.fullmatch(
-        r"wattfold: stopped; ([01]) of 2 runs were done; the same command with --resume goes on "
-        r"from there\n",
+        r"wattfold: stopped; ([01]) of 2 runs are complete; the same command with "
+        r"--resume continues\n",
         said,
     )
     assert told, said

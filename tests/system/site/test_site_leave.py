@@ -35,7 +35,7 @@ def test_a_node_leaves_when_its_job_has_ended_and_there_is_room(site: LiveSite) 
     refused = site.wattfold("node", "leave", f"n{index}", "--no-wait", check=1)
     assert f"jobs there have to end first: {job}" in refused.stderr
     late = site.wattfold("node", "leave", f"n{index}", "--timeout", "300ms", check=1)
-    assert "the order stands" in late.stderr
+    assert "the order stays in force" in late.stderr
     gate.open("a")
     site.ended(job)
     late = site.wattfold("node", "leave", f"n{index}", "--timeout", "5s", check=1)

@@ -64,7 +64,7 @@ def test_levels_are_shown_where_there_are_any(site: LiveSite) -> None:
     assert "DRAM -2.0 W (1 job)" in told
     site.client.cancel(levelled)
     site.ended(levelled)
-    assert "by levels" not in site.wattfold("power").stdout
+    assert "DRAM and GPU caps" not in site.wattfold("power").stdout
 
 
 def test_levels_no_node_can_hold_are_refused(site: LiveSite, tmp_path: Path) -> None:

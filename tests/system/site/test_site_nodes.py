@@ -45,7 +45,7 @@ def test_a_drained_node_ends_its_job_and_gets_no_other(site: LiveSite, gate: Gat
     assert done.stdout == f"n{index} draining\n"
     third = whole(site, gate, "third")
     late = site.wattfold("node", "drain", f"n{index}", "--wait", "--timeout", "300ms", check=1)
-    assert f"jobs there have to end first: {first}" in late.stderr
+    assert f"jobs on the node must end first: {first}" in late.stderr
     gate.open("first")
     site.wattfold("node", "drain", f"n{index}", "--wait", "--reason", "new memory")
     wait_until("a plan without it", lambda: site.job(third).reason not in ("", "new"))

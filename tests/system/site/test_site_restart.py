@@ -121,7 +121,7 @@ def test_a_job_shrinks_and_grows_and_comes_to_the_same(site: LiveSite, tmp_path:
     assert [share.node_id for share in job.shares] == ["n0"]
     runs.resize(2)
     runs.runs(3, 2)
-    assert runs.resize("auto") == f"{runs.job_id} is sized by the policy again\n"
+    assert runs.resize("auto") == f"{runs.job_id}: the policy chooses the size again\n"
     shown = site.wattfold("show", runs.job_id).stdout
     assert "3 -> 1 nodes" in shown
     assert "1 -> 2 nodes" in shown
@@ -247,7 +247,7 @@ def test_sizes_that_cannot_be_are_refused(site: LiveSite, tmp_path: Path) -> Non
     assert "outside 1..3 nodes" in site.wattfold("resize", runs.job_id, "4", check=1).stderr
     rigid = site.submit(["/bin/sleep", "600"], held=True)
     assert "keeps the size" in site.wattfold("resize", rigid, "1", check=1).stderr
-    assert "is no size" in site.wattfold("resize", rigid, "many", check=2).stderr
+    assert "is not a size" in site.wattfold("resize", rigid, "many", check=2).stderr
     runs.finish()
 
 

@@ -85,4 +85,4 @@ def test_who_loses_less_lends_once_that_was_seen(site: LiveSite) -> None:
     wait_until("fewer cores", lambda: cores(site, mates[0]) < len(CPUS))
     assert cores(site, mates[1]) == len(CPUS)
     assert "of its speed (measured)" in site.wattfold("explain", mates[0]).stdout
-    assert "of its speed, as seen on" in site.wattfold("show", mates[0]).stdout
+    assert "of full speed, measured on" in site.wattfold("show", mates[0]).stdout

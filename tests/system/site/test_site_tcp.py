@@ -89,14 +89,14 @@ def power_by_command(address: str, *options: str) -> tuple[int, str]:
 def test_without_a_token(tcp: tuple[str, Path]) -> None:
     code, text = power_by_command(tcp[0])
     assert code == 1
-    assert "wants a token" in text
+    assert "requires a token" in text
 
 
 def test_with_a_wrong_token(tcp: tuple[str, Path], tmp_path: Path) -> None:
     wrong = token_file(tmp_path, "wrong", TOKEN[:-1] + "x")
     code, text = power_by_command(tcp[0], "--token-file", str(wrong))
     assert code == 1
-    assert "wants a token" in text
+    assert "requires a token" in text
 
 
 def test_with_the_right_token(tcp: tuple[str, Path]) -> None:

@@ -24,7 +24,7 @@ def test_small_problems_are_run_and_judged(wattfold: Command, tmp_path: Path) ->
     result = wattfold(*arguments)
     assert result.exit_code == 0, result.output
     assert "QUICK" in result.output
-    assert "10 cases, 0 of them from before" in result.output
+    assert "10 cases, 0 of them from earlier runs" in result.output
     assert (out / "gap" / "gap.png").is_file()
     assert "within 3% of the best one" in (out / "report.md").read_text()
 
@@ -32,7 +32,7 @@ def test_small_problems_are_run_and_judged(wattfold: Command, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name a family"),
+        ([], "no family given"),
         (["all"], "is not one of 'scenarios', 'prices', 'caps', 'gap', 'cluster'"),
         (["gap", "--workload=none"], "is not one of 'measured', 'composed'"),
         (["cluster", "--scale=0"], "not in the range"),
