@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing.util
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
-from effort import SEARCHING, examples
+from effort import QUICK, SEARCHING, examples
 from hypothesis import HealthCheck, settings
 from warm import start
 
@@ -46,10 +48,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+_in_test = False
+
+
+def _no_process(event: str, _arguments: object = None) -> None:
+    """Skip a test of ``scripts/test quick`` that starts a process (an audit hook, PEP 578)."""
+    if _in_test and event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "spawn"):
+        pytest.skip("starts a process: scripts/test runs it")
+
+
+if QUICK:
+    sys.addaudithook(_no_process)
+    multiprocessing.util.spawnv_passfds = lambda *_: _no_process("spawn")  # type: ignore[attr-defined]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Start every process of a test marked ``cold_start`` in the ordinary way."""
-    if item.get_closest_marker("cold_start") is None:
-        return (yield)
-    with start.cold_starts():
-        return (yield)
+    global _in_test
+    _in_test = True
+    try:
+        if item.get_closest_marker("cold_start") is None:
+            return (yield)
+        with start.cold_starts():
+            return (yield)
+    finally:
+        _in_test = False

@@ -11,7 +11,7 @@ import os
 
 EFFORT = os.environ.get("WATTFOLD_TEST_EFFORT", "full")
 """``quick``, ``full`` or ``search``; ``scripts/test`` sets it."""
-SEARCHING = EFFORT == "search"
+QUICK, SEARCHING = EFFORT == "quick", EFFORT == "search"
 SEARCH_FACTOR = 10
 QUICK_DIVISOR = 5
 
