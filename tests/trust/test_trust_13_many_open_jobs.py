@@ -120,7 +120,7 @@ def talk(path: Path, told: Talk) -> CoordinatorCore:
     """Runs a conversation with the API over a socket; then replays the journal."""
 
     async def go() -> None:
-        async with ApiSite(path) as site, asyncio.timeout(30):
+        async with ApiSite(path) as site, asyncio.timeout(240):
             await told(site.stub)
 
     asyncio.run(go())

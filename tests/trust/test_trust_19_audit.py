@@ -76,7 +76,7 @@ async def served(
     if entrance:
         entrance.open()
     try:
-        async with asyncio.timeout(30), grpc.aio.insecure_channel(address) as channel:
+        async with asyncio.timeout(240), grpc.aio.insecure_channel(address) as channel:
             await test(channel, noted)
     finally:
         if entrance:
@@ -158,7 +158,7 @@ def test_large_answers_come_through_the_door_whole(folder: Path) -> None:
         server.add_insecure_port(f"unix:{door.behind}")
         await server.start()
         door.open()
-        async with asyncio.timeout(60), grpc.aio.insecure_channel(f"unix:{folder}/c.sock") as at:
+        async with asyncio.timeout(240), grpc.aio.insecure_channel(f"unix:{folder}/c.sock") as at:
             answers = await asyncio.gather(
                 *(call(at, "ListJobs", pb.ListJobsRequest()) for _ in range(8))
             )

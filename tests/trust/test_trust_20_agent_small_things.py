@@ -50,7 +50,7 @@ def test_a_command_without_its_packages_names_the_extra(bare: str, command: str)
         env={"PYTHONPATH": bare, "PATH": os.defpath},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert "Traceback" not in done.stderr
@@ -81,7 +81,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, line: str) -> N
             stdout=closed,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
     assert "Traceback" not in done.stderr
@@ -104,7 +104,7 @@ def test_the_agent_finds_an_installed_shim(tmp_path: Path, monkeypatch: pytest.M
     def found(*more: str) -> str:
         command = [sys.executable, "-c", script, *arguments, *more]
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=True
+            command, capture_output=True, text=True, timeout=240, check=True
         ).stdout.strip()
 
     assert found() == str(library)

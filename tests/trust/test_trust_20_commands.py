@@ -41,9 +41,9 @@ def pressed(terminal: tuple[int, int], *writes: bytes) -> list[str]:
             os.write(person, data)
             if data == b"q":
                 break
-        found = [events.get(timeout=10)]
+        found = [events.get(timeout=240)]
         while found[-1] != Key("q"):
-            found.append(events.get(timeout=10))
+            found.append(events.get(timeout=240))
     return [event.key for event in found if isinstance(event, Key)]
 
 
@@ -57,7 +57,7 @@ def test_escape_alone_is_taken(terminal: tuple[int, int]) -> None:
     events: KeyEvents = queue.Queue()
     with keys_from_terminal(program, events):
         os.write(person, b"\x1b")
-        assert events.get(timeout=10) == Key("\x1b")
+        assert events.get(timeout=240) == Key("\x1b")
 
 
 def test_a_size_no_node_has_is_refused_before_the_first_run(

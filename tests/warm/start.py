@@ -31,6 +31,7 @@ import struct
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -321,6 +322,8 @@ def _become(request: Request, fds: Sequence[int], end: socket.socket) -> Callabl
     os.sched_setaffinity(0, request.cpus)
     for number, limit in zip(_LIMITS, request.limits, strict=True):
         resource.setrlimit(number, limit)
+    # As in a console script; multiprocessing would import the program of the source again.
+    sys.modules["__main__"] = types.ModuleType("__main__")
     os.environ.clear()
     os.environ.update(request.env)
     _show(request.argv, request.env)

@@ -373,7 +373,7 @@ def test_a_driver_that_does_not_open_is_not_waited_for(tmp_path):
 
     class Hanging(FakeNvml):
         def nvmlInit(self) -> None:  # noqa: N802 - the library's name
-            assert opens.wait(30)
+            assert opens.wait(240)
 
     found = find_gpus(pci(tmp_path, ("0x10de", "0x030200")), Hanging(Gpu(uuid=A)), open_s=0.05)
     opens.set()

@@ -36,7 +36,7 @@ class Shell:
 
     def __init__(self, folders: StepFolders) -> None:
         self.conn, theirs = socket.socketpair()
-        self.conn.settimeout(20)
+        self.conn.settimeout(240)
         self.reader = FrameReader(FrameKind)
         with theirs:
             folders.hand_over(theirs, JOB, os.geteuid())
@@ -106,7 +106,7 @@ def host(folders: StepFolders) -> Iterator[subprocess.Popen[bytes]]:
     yield process
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in (0, -signal.SIGTERM), "the latter before it is up"
+        assert process.wait(240) in (0, -signal.SIGTERM), "the latter before it is up"
 
 
 def test_who_has_the_key_is_served(folders: StepFolders, host: object) -> None:
@@ -193,7 +193,7 @@ def test_sigterm_ends_what_runs_and_then_the_host(
     frame = shell.next()
     assert frame == Frame(FrameKind.STDOUT, b"up\n")
     host.send_signal(signal.SIGTERM)
-    assert host.wait(20) == 0
+    assert host.wait(240) == 0
     assert shell.rest()[1] is None
 
 

@@ -42,7 +42,7 @@ def play(tmp_path: Path, kind: str, scene: Scene, line_s: float = 60) -> None:
             return await asyncio.open_connection("127.0.0.1", int(address.removeprefix("tcp:")))
 
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(240):
                 await scene(listener, connect, taken)
         finally:
             listener.close()

@@ -71,7 +71,7 @@ def rss_bytes(pid: int) -> int:
 def test_gpus_are_told_capped_measured_and_given(
     machine: Machine, nvml_agent: AgentProcess
 ) -> None:
-    told = nvml_agent.stub.GetInventory(pb.GetInventoryRequest(), timeout=10)
+    told = nvml_agent.stub.GetInventory(pb.GetInventoryRequest(), timeout=240)
     assert (list(told.gpus), told.gpu_model) == (["GPU-test-0", "GPU-test-1"], "V100")
     assert [machine[i][LIMIT] for i in (0, 1)] == [100_000, 100_000], "the floor"
     assert machine[0][PERSISTENT] == 1

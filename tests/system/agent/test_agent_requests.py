@@ -39,7 +39,7 @@ def limiting_agent(request, tmp_path):
 
 
 def inventory(running) -> pb.Inventory:
-    return running.stub.GetInventory(pb.GetInventoryRequest(), timeout=10)
+    return running.stub.GetInventory(pb.GetInventoryRequest(), timeout=240)
 
 
 def test_a_job_over_its_memory_is_ended_wholly_and_says_why(limiting_agent):

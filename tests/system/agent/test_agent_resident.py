@@ -40,7 +40,7 @@ def node() -> Iterator[AgentProcess]:
 
 def mask(node: AgentProcess, cpus: str, *, resident: bool, job: str = "j") -> pb.SetMaskResponse:
     request = pb.SetMaskRequest(header=node.header(), job_id=job, cpus=cpus, resident=resident)
-    return node.stub.SetMask(request, timeout=20)
+    return node.stub.SetMask(request, timeout=240)
 
 
 def test_it_leaves_its_cores_to_others_and_takes_them_again(node: AgentProcess) -> None:

@@ -18,7 +18,6 @@ from wattfold.coordinator.demo.charm_trials import QUICK, Trials
 from wattfold.coordinator.demo.runner import Interruption
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(
         importlib.util.find_spec("charm4py") is None,
         reason="needs charm4py: pip install 'wattfold[charm]'",

@@ -23,7 +23,6 @@ START_S = 80.0
 TOTAL = 16
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(
         importlib.util.find_spec("charm4py") is None,
         reason="needs charm4py: pip install 'wattfold[charm]'",
@@ -222,7 +221,7 @@ def test_a_map_that_does_not_fit_the_cores_is_refused(node, pe_map, why):
     node.launch("j", ["sleep", "100"], BOTH, mode=common.RESIZE_MODE_MAP)
     request = pb.SetMaskRequest(header=node.header(), job_id="j", cpus=ONE, processor_map=pe_map)
     refusal = refused(
-        lambda: node.stub.SetMask(request, timeout=30), grpc.StatusCode.INVALID_ARGUMENT
+        lambda: node.stub.SetMask(request, timeout=240), grpc.StatusCode.INVALID_ARGUMENT
     )
     assert why in refusal
     assert node.processes()["j"].cpus == CpusText(BOTH)

@@ -20,7 +20,6 @@ from wattfold.v1 import coordinator_pb2 as pb
 NODES = 3
 
 pytestmark = [
-    pytest.mark.timeout(400),
     pytest.mark.skipif(
         importlib.util.find_spec("charm4py") is None,
         reason="needs charm4py: pip install 'wattfold[charm]'",

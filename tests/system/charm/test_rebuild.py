@@ -15,8 +15,6 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.shims.charm_checkpoint import MEMORY
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(400)
-
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:

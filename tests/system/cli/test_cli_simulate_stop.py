@@ -19,7 +19,7 @@ from unit.runs.sample_runs import contents
 pytestmark = pytest.mark.system
 
 WATTFOLD = (sys.executable, "-m", "wattfold.coordinator.cli.main")
-DEADLINE_S = 60.0
+DEADLINE_S = 240.0
 LONG = ("--model=lublin", "--jobs=12000", "--nodes=128", "--no-figures")
 """Seconds of work: long enough to be stopped in its middle."""
 

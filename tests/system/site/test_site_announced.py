@@ -12,7 +12,6 @@ from system.site.live_site import BASE_W, IDLE_W, PACKAGE_W, LiveSite, uw, wait_
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
 S = 10**9
 HIGH_W, LOW_W = 110.0, 70.0
 """One node at full power fits the former only."""

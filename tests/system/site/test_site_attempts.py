@@ -16,8 +16,6 @@ from system.site.live_site import LiveSite, wait_pid_gone, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
-
 PROGRAM = """
 import os, pathlib, signal, sys
 folder = pathlib.Path(os.environ["WATTFOLD_SNAPSHOT_DIR"])

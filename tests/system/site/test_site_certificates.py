@@ -14,8 +14,6 @@ from system.site.live_site import ROOT, LiveSite
 
 from wattfold.v1 import common_pb2
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture(scope="module")
 def site(start_site: Callable[..., LiveSite]) -> LiveSite:

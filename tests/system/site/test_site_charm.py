@@ -24,7 +24,6 @@ GATED = ROOT / "tests/system/charm/gated.py"
 ENDLESS = ["1000000", "16", "300"]
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(
         importlib.util.find_spec("charm4py") is None,
         reason="needs charm4py: pip install 'wattfold[charm]'",

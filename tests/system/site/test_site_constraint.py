@@ -11,7 +11,6 @@ from system.site.live_site import EXAMPLES, Gate, LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(180)
 S, MIB = 10**9, 1 << 20
 QUEUES = """
 [[queue]]

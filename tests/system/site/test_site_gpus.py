@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import pytest
 from system.site.live_site import FLOOR_W as PACKAGE_FLOOR_W
 from system.site.live_site import LiveSite, uw, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(120)
 BURN = ("sh", "-c", "while :; do :; done")
 FLOOR_W, MOST_W = 100.0, 250.0
 

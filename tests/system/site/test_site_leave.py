@@ -10,7 +10,6 @@ from system.site.live_site import BASE_W, DRAM_W, PACKAGE_W, Gate, LiveSite, uw,
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
 ORIGINAL_W = BASE_W + PACKAGE_W + DRAM_W
 """What an emulated node may draw at the limits it starts with."""
 
@@ -60,7 +59,7 @@ def test_what_has_left_stays_out_over_restarts_and_is_charged_until_it_is_forgot
     wait_until("n1 heard of", lambda: site.node(1).state == pb.NODE_STATE_UP)
     assert left(site, 1)
     site.agent(1).send_signal(signal.SIGTERM)
-    assert site.agent(1).wait(30) == 0
+    assert site.agent(1).wait(240) == 0
     site.start_agent(1)
     wait_until("n1 heard of again", lambda: site.node(1).state == pb.NODE_STATE_UP)
     assert left(site, 1)

@@ -12,7 +12,6 @@ from system.site.live_site import DRAM_W, FLOOR_W, LiveSite, wait_until
 from wattfold.contract.units import uw_from_w
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(300)
 PARM_DRAM = "dram_levels = 3\ndram_rest_w = 1.5\ndram_work_w = 3.5"
 
 

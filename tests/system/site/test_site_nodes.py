@@ -11,8 +11,6 @@ from system.site.live_site import FLOORS_W, Gate, LiveSite, uw, wait_pid_gone, w
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module")
 def site(start_site: Callable[..., LiveSite]) -> LiveSite:

@@ -13,7 +13,6 @@ from system.site.live_site import LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(120)
 AGENT = 'gpus = ["0", "1"]\nfeatures = ["big"]\nmemory_mib = 512\nmemory_limits = "watch"\n'
 QUEUES = '[[queue]]\nname = "default"\n[[queue]]\nname = "short"\npriority = 4\ncores_max = 1\n'
 SHOW = "echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"

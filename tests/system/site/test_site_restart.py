@@ -17,8 +17,6 @@ from system.site.live_site import LiveSite, wait_pid_gone, wait_until
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
-
 STEPS, PAUSE = 3000, 2000
 PROGRAM = """
 import hashlib, os, pathlib, signal, sys, time

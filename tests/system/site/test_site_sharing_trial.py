@@ -17,7 +17,7 @@ from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims
     STATIC,
 )
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system]
 
 
 def test_the_same_jobs_run_under_both_policies(tmp_path: Path) -> None:

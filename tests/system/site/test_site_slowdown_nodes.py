@@ -15,7 +15,6 @@ from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
 ALL = len(CPUS)
 MPI_ENV = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",

@@ -13,7 +13,6 @@ from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(len(CPUS) < 2, reason="a mate needs a core to lend and one to keep"),
 ]
 SCALES, WAITS = "0", "50"

@@ -66,7 +66,7 @@ def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     finally:
         for process in started:
             process.send_signal(signal.SIGTERM)
-        codes = [process.wait(30) for process in started]
+        codes = [process.wait(240) for process in started]
         for process in started:
             assert process.stdout is not None
             process.stdout.close()
@@ -118,10 +118,10 @@ def test_every_call_asks_for_it(tcp: tuple[str, Path], metadata: tuple[tuple[str
         }
         for call, request in calls.items():
             with pytest.raises(grpc.RpcError) as refused:
-                call(request, timeout=10, metadata=metadata)
+                call(request, timeout=240, metadata=metadata)
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         with pytest.raises(grpc.RpcError) as refused:
-            next(stub.Watch(pb.WatchRequest(), timeout=10, metadata=metadata))
+            next(stub.Watch(pb.WatchRequest(), timeout=240, metadata=metadata))
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -171,7 +171,7 @@ def test_a_token_without_an_account_gives_nobody_a_job_of_root(tmp_path: Path) -
             client.submit(pb.SubmitRequest(spec=pb.JobSpec(argv=["true"])))
     finally:
         head.terminate()
-        assert head.wait(30) == 0
+        assert head.wait(240) == 0
         assert head.stdout is not None
         head.stdout.close()
 
@@ -205,7 +205,7 @@ def test_a_coordinator_without_the_agents_token(tcp: tuple[str, Path], tmp_path:
     finally:
         for process in filter(None, (coordinator, agent)):
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(240) == 0
             assert process.stdout is not None
             process.stdout.close()
 

@@ -15,7 +15,6 @@ from system.training.gated import EXAMPLE, gated, lose, undisturbed
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
 AGENT = "emulated_gpus = 2\n"
 EPOCHS = 12
 

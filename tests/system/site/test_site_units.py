@@ -10,7 +10,6 @@ from system.site.live_site import LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(180)
 AGENT = 'gpus = ["0", "1"]\nmemory_mib = 512\nmemory_limits = "watch"\n'
 TELLS = (
     'echo "$WATTFOLD_RANK $WATTFOLD_TASKS $OMP_NUM_THREADS $WATTFOLD_GPUS"'

@@ -36,8 +36,6 @@ _BAR = re.compile(r"[▏▎▍▌▋▊▉█·]+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _EXACT = re.compile(r"\s*(?:budget|floor)\b")
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def shape(line: str) -> str:
     """A line of output without what varies."""

@@ -21,8 +21,6 @@ from wattfold.v1 import coordinator_pb2 as pb
 PROGRAM = Path(__file__).with_name("programs") / "chain.c"
 STEPS, PAUSE, ROW = 400, 300, 1000
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LauncherSite]:

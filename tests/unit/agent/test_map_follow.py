@@ -25,7 +25,7 @@ from wattfold.nodeagent.service.map_follow import (
 )
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
 
-LONG_S = 20.0
+LONG_S = 240.0
 FAST = FollowPace(
     least=0.0005,
     waited_for=0.002,
