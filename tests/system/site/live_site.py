@@ -37,7 +37,7 @@ EXAMPLES = ROOT / "build/shims/examples"
 SHIM = ROOT / "build/shims/libwattfold_omp.so"
 CPUS = CpuSet.of(sorted(os.sched_getaffinity(0))[:2])
 DEADLINE_S = 240.0
-"""For conditions that come within a second on an idle machine; at a load of 20 they take minutes."""
+"""For conditions that an idle machine meets within a second; a load of 20 takes minutes."""
 PACE_S = 0.02
 MARK = "WATTFOLD_TEST_SITE"
 ENDED = {
