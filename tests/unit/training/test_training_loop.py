@@ -86,7 +86,7 @@ def test_a_torn_snapshot_is_told_and_the_one_before_used(tmp_path: Path) -> None
     out = io.StringIO()
     assert list(Training(3, tmp_path, out=out)) == [2]
     assert "is torn" in out.getvalue()
-    assert "going on from" in out.getvalue()
+    assert "resuming from" in out.getvalue()
 
 
 def test_one_that_cannot_save_goes_on_and_says_so_when_it_has_to_leave(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_one_that_cannot_save_goes_on_and_says_so_when_it_has_to_leave(tmp_path:
         train()
     assert left.value.code == 74
     assert out.getvalue().count("cannot write a snapshot") == 2
-    assert "last good snapshot stays" in out.getvalue()
+    assert "last valid snapshot is kept" in out.getvalue()
 
 
 def test_what_is_kept_must_be_what_was_kept(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def check_parser() -> argparse.ArgumentParser:
         " start, 1 if not, 2 for a usage or configuration error.",
         add_help=False,
     )
-    parser.add_argument("--json", action="store_true", help="Print JSON. Default: text.")
+    output = parser.add_argument_group("Output options")
+    output.add_argument("--json", action="store_true", help="Print JSON. Default: text.")
     add_flags(parser)
     return parser
 

@@ -96,7 +96,7 @@ def other_pes(command: Sequence[str], pes: int | None) -> str:
     found = next((m[1] for word in command if (m := _PES.match(word)) and m[1]), None)
     if found is None or pes is None or int(found) == pes:
         return ""
-    return f"+p{found} in a job of up to {pes} cores: its processor map will not fit; leave it out"
+    return f"+p{found} does not match the {pes} cores of the job, so no processor map fits; omit +p"
 
 
 def _command(arguments: Sequence[str]) -> list[str]:

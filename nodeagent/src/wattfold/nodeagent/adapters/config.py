@@ -111,7 +111,7 @@ DESCRIPTION = """\
 Agent of one node. It enforces power caps and core masks, starts and monitors the
 processes of jobs, and reports power and CPU time to wattfold-coordinator.
 
-commands:
+Commands:
   check                 Report what the agent can cap and measure on this machine
                         and what to change. It changes nothing.
   restore               Restore the original power limits of a node whose agent

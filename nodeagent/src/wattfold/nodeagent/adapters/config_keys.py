@@ -8,11 +8,11 @@ from typing import Any
 from wattfold.nodeagent.adapters.job_groups import PIDS_MAX_DEFAULT
 from wattfold.shims.locate import OMP_SHIM_VARIABLE
 
-GENERAL = "general"
-POWER = "power"
-GPUS = "GPUs"
-JOBS = "jobs"
-EMULATED = "emulation"
+GENERAL = "General options"
+POWER = "Power options"
+GPUS = "GPU options"
+JOBS = "Job options"
+EMULATED = "Emulation options"
 GROUPS = (GENERAL, POWER, GPUS, JOBS, EMULATED)
 """Headings of the options in the help text, in its order."""
 
