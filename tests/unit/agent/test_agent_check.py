@@ -234,7 +234,7 @@ DENIED = LimitFacts(limit_uw=165_000_000, writable=False)
     [
         ({}, Status.OK, "can be capped"),
         ({"enabled": False}, Status.LIMITED, "firmware may have locked"),
-        ({"enabled": False, "enabled_writable": False}, Status.NO, "cannot switch them on"),
+        ({"enabled": False, "enabled_writable": False}, Status.NO, "cannot enable them"),
         ({"long_term": DENIED}, Status.NO, "cannot write"),
         ({"short_term": DENIED}, Status.LIMITED, "bursts may exceed"),
         (
@@ -246,7 +246,7 @@ DENIED = LimitFacts(limit_uw=165_000_000, writable=False)
         (
             {"short_term": LimitFacts(limit_uw=30_000_000, writable=True)},
             Status.LIMITED,
-            "30 W, is below the long-term one, 165 W",
+            "30 W, is below the long-term limit, 165 W",
         ),
     ],
 )
@@ -328,7 +328,7 @@ def test_core_masks(tmp_path, files, wanted, status, words):
 def test_emulation_is_not_capping_and_names_its_throttle(tmp_path):
     report = examined(tmp_path, "--emulate")
     assert (report.capping, report.measuring) == (Status.LIMITED, Status.LIMITED)
-    assert one_saying(report, "throttle", "signals").status is Status.LIMITED
+    assert one_saying(report, "throttle", "SIGSTOP and SIGCONT").status is Status.LIMITED
     assert examined(tmp_path, "--emulate", "--throttle", "cgroup", machine=tmp_path).starting is (
         Status.NO
     )
@@ -341,7 +341,7 @@ def test_emulation_uses_the_bandwidth_controller_where_it_can(tmp_path):
     assert one_saying(report, "throttle", "bandwidth").status is Status.OK
     (tmp_path / "cgroup/cpu").chmod(0o555)
     report = examined(tmp_path, "--emulate", machine=tmp_path)
-    assert one_saying(report, "throttle", "signals").status is Status.LIMITED
+    assert one_saying(report, "throttle", "SIGSTOP and SIGCONT").status is Status.LIMITED
 
 
 def test_folders(tmp_path):

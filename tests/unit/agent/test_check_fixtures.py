@@ -64,7 +64,7 @@ def test_the_verdict_on_a_machine(tmp_path, name, flag):
         ("client-mmio", "package-10", "(intel-rapl:a)"),
         ("dies-2x2", "dram-0-die-1", "(intel-rapl:1:0)"),
         ("epyc-19h-2s", "package-0", "energy counter but no limit"),
-        ("pl2-below-pl1", "package-0", "30 W, is below the long-term one, 200 W"),
+        ("pl2-below-pl1", "package-0", "30 W, is below the long-term limit, 200 W"),
         ("troubled-2s", "package-1", "energy of intel-rapl:1 is unreadable"),
         ("xeon-e5-2620", "dram-1", "from 8 to 35 W"),
     ],

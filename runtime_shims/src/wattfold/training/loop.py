@@ -215,8 +215,8 @@ class Training:
         if content["version"] != VERSION or lacking:
             raise SnapshotError(
                 f"{found.path} belongs to another program: its version is {content['version']}, "
-                f"and the kept objects differ in {', '.join(lacking) or 'nothing'}; move the file away "
-                "to start from scratch"
+                f"and the kept objects differ in {', '.join(lacking) or 'nothing'}; move the file "
+                "away to start from scratch"
             )
         for name, one in self._kept.items():
             one.put(content["kept"][name])
