@@ -41,7 +41,7 @@ def load_text(tmp_path, text: str, *flags: str):
         ("emulate = true\n[emulation]\nd = 1", r"agent.toml:3: d is unknown"),
         ("emulate = true\nfloor_w = 10", r"agent.toml:2: floor_w = 10 W is outside .* 25..95 W"),
         ("omp_shim = '/no/such.so'", r"not a file"),
-        ("token_file = '/no/token'", r"unreadable"),
+        ("token_file = '/no/token'", r"cannot be read"),
     ],
 )
 def test_mistakes_are_refused_where_they_are(tmp_path, text, words):
