@@ -157,8 +157,8 @@ def test_a_gpu_that_is_lost_is_an_error_of_its_zone_and_is_found_again():
 def test_one_that_is_lost_from_the_start_is_told():
     _, files = opened(Gpu(uuid=A, lost=True), Gpu(uuid=B))
     assert list(zones(files)) == [name_of(B)]
-    words = "lost from the bus (Xid 79 in dmesg): reboot the node"
-    assert files.unopened == {0: f"[Errno 19] NVML: GPU is lost (it {words})"}
+    words = "look for Xid 79 in dmesg and reboot the node"
+    assert files.unopened == {0: f"[Errno 19] NVML: GPU is lost ({words})"}
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_the_check_says_what_a_gpu_can_and_what_is_wrong(tmp_path):
 def test_the_check_says_that_this_account_may_not(tmp_path):
     status, text = checked(tmp_path, FakeNvml(Gpu(uuid=A), root=False))[name_of(A)][0]
     assert status == "no"
-    assert "cannot be set by this account" in text
+    assert "this account cannot set the limit" in text
     assert "run the agent as root" in text
 
 

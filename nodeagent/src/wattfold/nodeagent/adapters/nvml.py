@@ -55,7 +55,7 @@ _ERRORS = {
     9: (errno.ENXIO, "load the driver: nvidia-smi must list the GPUs"),
     10: (errno.ETIMEDOUT, ""),
     13: (errno.EOPNOTSUPP, "the driver is too old for this call"),
-    15: (errno.ENODEV, "the GPU is lost from the bus (Xid 79 in dmesg): reboot the node"),
+    15: (errno.ENODEV, "look for Xid 79 in dmesg and reboot the node"),
     16: (errno.EIO, _RESET),
     18: (errno.EIO, _UPGRADED),
     19: (errno.EBUSY, ""),
