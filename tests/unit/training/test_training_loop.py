@@ -118,7 +118,7 @@ def test_what_is_kept_must_be_what_was_kept(tmp_path: Path) -> None:
 def test_what_has_no_state_cannot_be_kept(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="name: cannot save an object of type int"):
         Training(1, tmp_path).keep(name=3)
-    with pytest.raises(ValueError, match="0 epochs"):
+    with pytest.raises(ValueError, match="epochs is 0"):
         Training(folder=tmp_path)
 
 

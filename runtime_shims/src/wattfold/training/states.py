@@ -47,8 +47,8 @@ def kept(name: str, thing: Any) -> Kept:
     if hasattr(thing, "dtype") and hasattr(thing, "__setitem__"):
         return Kept(lambda: thing, lambda state: thing.__setitem__(..., state))
     raise TypeError(
-        f"{name}: cannot save an object of type {type(thing).__name__}; pass an object with state_dict"
-        " and load_state_dict, an array, a dict, a list or a random generator"
+        f"{name}: cannot save an object of type {type(thing).__name__}; use an object with"
+        " state_dict and load_state_dict, an array, a dict, a list or a random generator"
     )
 
 
