@@ -39,7 +39,7 @@ def test_an_agent_that_is_not_root_says_that_it_cannot(any_agent: AgentProcess) 
     code, text = refusal(any_agent, user="daemon", uid=pwd.getpwnam("daemon").pw_uid)
     assert code is grpc.StatusCode.PERMISSION_DENIED
     assert "'daemon': without root the agent starts only jobs of its own account" in text
-    assert "run it as root" in text
+    assert "run the agent as root" in text
     code, text = refusal(any_agent, user="root", uid=0)
     assert code is grpc.StatusCode.PERMISSION_DENIED
 

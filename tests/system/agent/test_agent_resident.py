@@ -89,5 +89,5 @@ def test_where_its_program_was_started_it_holds_cores(node: AgentProcess) -> Non
     why = refused(
         lambda: mask(node, LAST, resident=True, job="k"), grpc.StatusCode.FAILED_PRECONDITION
     )
-    assert "must hold cores here" in why
+    assert "must keep cores on this node" in why
     assert node.processes()["k"].cpus == BOTH
