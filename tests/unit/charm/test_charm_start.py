@@ -87,6 +87,12 @@ def test_a_program_that_is_not_there_is_named(capsys):
     assert capsys.readouterr().err == "wattfold: /nowhere/charmrun: No such file or directory\n"
 
 
+def test_help_names_every_option(capsys):
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"  {option}  " in printed for option in ("--charm4py", "--rebuild", "-h, --help"))
+
+
 def test_without_a_program_the_usage_is_told(capsys):
     assert main([]) == EXIT_USAGE
     assert capsys.readouterr().err.startswith("usage: ")

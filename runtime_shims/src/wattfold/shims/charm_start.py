@@ -38,7 +38,14 @@ PES_VARIABLES = ("WATTFOLD_PES", "WATTFOLD_LAUNCH_CPUS")
 CHARM4PY, REBUILD = "--charm4py", "--rebuild"
 LOCAL_SHELL = "wattfold.shims.charm_shell"
 _USAGE = """usage: python -m wattfold.shims.charm_start --charm4py PROGRAM.py ARGUMENTS...
-       python -m wattfold.shims.charm_start [--rebuild] -- COMMAND..."""
+       python -m wattfold.shims.charm_start [--rebuild] -- COMMAND...
+
+Start a Charm++ program with a CCS server that only the agent of its node can use.
+
+  --charm4py  Start a charm4py program with charmrun. Default: start COMMAND.
+  --rebuild   Prepare COMMAND for restarts with another number of PEs.
+  -h, --help  Print this help."""
+_HELP = (["-h"], ["--help"])
 _PES = re.compile(r"\+p(\d+)$|\+\+?(?:p|n|np|processPer\w+|auto-provision|autoProvision)$")
 
 
@@ -127,6 +134,9 @@ def _plain(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Becomes the program; returns only when that fails."""
+    if list(arguments) in _HELP:
+        print(_USAGE)
+        return 0
     command = _command(arguments)
     if not command:
         print(_USAGE, file=sys.stderr)
