@@ -152,7 +152,7 @@ def psys(zone: ZoneFacts) -> Finding:
     return _found(
         zone,
         Status.OK,
-        f"is measured but not capped, because it contains the packages ({zone.path})",
+        f"is not capped, because it contains the packages ({zone.path})",
     )
 
 
