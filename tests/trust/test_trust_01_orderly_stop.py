@@ -292,7 +292,7 @@ def restored(node: Node) -> subprocess.CompletedProcess[str]:
 def test_the_word_of_somebody_on_the_node_restores_and_says_what_may_be_drawn(node: Node) -> None:
     refused_text = restored(node)
     assert refused_text.returncode == 1
-    assert "another agent is running" in refused_text.stderr
+    assert "another agent uses" in refused_text.stderr
     assert node.at_floor()
     node.raise_caps()
     # The guard of a killed agent waits for the end of the lease, and must not undo it then.

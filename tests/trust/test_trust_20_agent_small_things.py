@@ -133,7 +133,7 @@ def test_a_folder_above_that_another_account_can_replace_is_refused(tmp_path: Pa
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
-    with pytest.raises(StateDirError, match=r"open above it has mode 777"):
+    with pytest.raises(StateDirError, match=r"parent folder .*open has mode 777"):
         private_folder(open_to_all / "state")
     # As /tmp is: only the owner can rename what is in it.
     open_to_all.chmod(0o1777)
@@ -145,9 +145,9 @@ def test_a_folder_above_of_another_account_is_refused(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     os.chown(theirs, NOBODY, NOBODY)
-    with pytest.raises(StateDirError, match=f"theirs above it belongs to uid {NOBODY}"):
+    with pytest.raises(StateDirError, match=f"parent folder .*theirs belongs to uid {NOBODY}"):
         private_folder(theirs / "wattfold" / "state")
     (tmp_path / "link").symlink_to(theirs)
-    with pytest.raises(StateDirError, match=f"above it belongs to uid {NOBODY}"):
+    with pytest.raises(StateDirError, match=f"parent folder .* belongs to uid {NOBODY}"):
         private_folder(tmp_path / "link" / "state")
     assert list(theirs.iterdir()) == []

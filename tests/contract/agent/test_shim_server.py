@@ -261,7 +261,7 @@ def test_more_connections_than_a_job_may_have_harm_only_that_job(tmp_path, caplo
             # Counted among those that are not connected, they may not have been asked.
             await until(lambda: server.attached(other))
             assert not await server.tell(other, 2, lambda _: NEXT, 10)
-            assert server.view(other).message.endswith("of its own")
+            assert server.view(other).message.endswith("from its own processes")
             assert caplog.text.count("shim_connections_refused") == 1
         finally:
             for one in crowd:

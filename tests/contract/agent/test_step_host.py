@@ -214,13 +214,13 @@ def test_jobs_that_are_not_here_and_names_that_are_no_jobs(folders: StepFolders)
         for job in ("other", "../j", ".", ""):
             with pytest.raises(NoStepHostError):
                 folders.hand_over(theirs, JobId(job), os.geteuid())
-        with pytest.raises(NoStepHostError, match="no step host of job j here"):
+        with pytest.raises(NoStepHostError, match="no step host of job j on this node"):
             folders.hand_over(theirs, JOB, os.geteuid())
 
 
 def test_another_account_does_not_reach_the_host(folders: StepFolders, host: object) -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs, pytest.raises(NoStepHostError, match="no step host of job j here"):
+    with ours, theirs, pytest.raises(NoStepHostError, match="no step host of job j on this node"):
         folders.hand_over(theirs, JOB, NOBODY)
 
 
@@ -230,7 +230,7 @@ def test_a_host_that_has_ended_takes_no_calls(
     host.kill()
     host.wait()
     ours, theirs = socket.socketpair()
-    with ours, theirs, pytest.raises(NoStepHostError, match="no step host of job j here"):
+    with ours, theirs, pytest.raises(NoStepHostError, match="no step host of job j on this node"):
         folders.hand_over(theirs, JOB, os.geteuid())
 
 

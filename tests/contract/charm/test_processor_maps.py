@@ -95,7 +95,7 @@ def test_an_unknown_handler_that_answers_like_success_is_not_success():
         ("maps", "0000", "leaves no PE"),
         ("maps", "1120", "0 or 1"),
         ("maps", "", "got 0"),
-        ("restarts", "0011", "must be the first"),
+        ("restarts", "0011", "must come first"),
     ],
 )
 def test_a_map_that_cannot_be_is_refused(kind, digits, why):
@@ -191,7 +191,7 @@ def test_a_program_that_has_just_begun_is_not_asked_what_it_would_complain_of():
     with program("deaf") as job:
         patient = CharmProgram(job.members, LONG_NS)
         assert not patient.ready()
-        with pytest.raises(NotUpError, match="not come to the point"):
+        with pytest.raises(NotUpError, match="does not accept maps yet"):
             asyncio.run(patient.look())
         # Nothing has been said to it yet: the first it is asked comes now.
         assert CharmProgram(job.members).ready()

@@ -84,10 +84,10 @@ def test_where_its_program_was_started_it_holds_cores(node: AgentProcess) -> Non
         lambda: node.launch("k", ["sleep", "9"], LAST, resident=True, **fields),
         grpc.StatusCode.INVALID_ARGUMENT,
     )
-    assert "where its program is started it must hold cores" in why
+    assert "the node that starts its program must hold cores" in why
     node.launch("k", ["sleep", "100"], BOTH, **fields)
     why = refused(
         lambda: mask(node, LAST, resident=True, job="k"), grpc.StatusCode.FAILED_PRECONDITION
     )
-    assert "must hold cores here" in why
+    assert "must keep cores on this node" in why
     assert node.processes()["k"].cpus == BOTH

@@ -180,7 +180,7 @@ def test_running_jobs_survive_an_orderly_stop():
 
 def test_two_agents_on_one_state_are_refused(plain_agent):
     second = AgentProcess(plain_agent.root, *plain_agent.flags)
-    with pytest.raises(AssertionError, match="another agent is running"):
+    with pytest.raises(AssertionError, match="another agent uses"):
         second.start()
     assert second.process is not None
     assert second.process.wait(240) == 1

@@ -206,7 +206,7 @@ def test_a_program_that_does_not_come_to_a_step_is_confined_and_follows_later(no
 def test_a_program_with_another_number_of_pes_is_told_of_and_left_alone(node):
     job = MapJob(node, extra=("+p1",))
     usage = job.usage(lambda seen: "PEs" in seen.map_message)
-    assert usage.map_message == "the program has 1 PEs, it was to be started with 2"
+    assert usage.map_message == "the program has 1 PEs; it must be started with 2"
     assert usage.shim == pb.SHIM_STATE_CONFINED
     assert job.mask(ONE, b"\1\0").shim == pb.SHIM_STATE_CONFINED
     assert not job.usage(lambda _: True).map_applied

@@ -79,5 +79,5 @@ def test_units_are_held_to_their_memory(site: LiveSite) -> None:
     ended = site.ended(job_id)
     assert (ended.state, ended.message) == (
         pb.JOB_STATE_FAILED,
-        "over its memory of 100 MiB",
+        "over its memory limit of 100 MiB",
     )

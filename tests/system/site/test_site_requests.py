@@ -68,7 +68,7 @@ def test_a_job_over_its_memory_has_failed_and_says_why(site: LiveSite) -> None:
     job = site.submit([sys.executable, "-c", eat], memory_bytes=50 << 20)
     ended = site.ended(job)
     assert ended.state == pb.JOB_STATE_FAILED
-    assert ended.message == "over its memory of 50 MiB"
+    assert ended.message == "over its memory limit of 50 MiB"
 
 
 def test_what_no_node_has_is_refused(site: LiveSite, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_node_is_held_to_the_memory_of_its_units(site: LiveSite, mib: int, sta
     ended = site.ended(job_id)
     assert ended.state == pb.JobState.Value(f"JOB_STATE_{state}")
     if state == "FAILED":
-        assert ended.message == "over its memory of 200 MiB"
+        assert ended.message == "over its memory limit of 200 MiB"
 
 
 def test_what_cannot_be_is_refused(site: LiveSite) -> None:

@@ -164,7 +164,7 @@ def test_what_was_saved_before_the_agent_of_the_launcher_looked_is_gone_on_from(
     saved = site.work / f"wattfold-{job_id}.snapshot" / "state"
     wait_until("a snapshot, for the order on other nodes", saved.exists)
     os.kill(agent, signal.SIGCONT)
-    told = f"event=job_to_end job={job_id} "
+    told = f"event=job_end_requested job={job_id} "
     wait_until("the order", lambda: told in (site.logs / "n0.log").read_text())
     over.write_text("go\n")
     begun(site, job_id, 2, 1)

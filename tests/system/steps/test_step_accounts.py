@@ -110,7 +110,7 @@ def test_another_account_starts_nothing_even_with_the_key(
     assert shell(node, installed, "true", wait_s="30").returncode == 0
     done = shell(node, installed, "touch /tmp/x", uid=OTHER)
     assert done.returncode == 255
-    assert "no step host of job j here" in done.stderr
+    assert "no step host of job j on this node" in done.stderr
 
 
 def test_the_account_itself_starts_nothing_with_a_wrong_key(

@@ -60,7 +60,7 @@ def test_one_that_is_cut_or_damaged_anywhere_is_not_used(
 def test_where_none_is_whole_nothing_is_begun_anew_unasked(tmp_path: Path) -> None:
     (path,) = saved(tmp_path, b"one")
     path.write_bytes(b"on")
-    with pytest.raises(SnapshotError, match=r"torn: 2 bytes.*move them away"):
+    with pytest.raises(SnapshotError, match=r"incomplete: 2 bytes.*move the files away"):
         Snapshots(tmp_path).newest()
 
 
