@@ -24,7 +24,7 @@ from wattfold.v1 import node_agent_pb2_grpc
 NOBODY = 65534
 READY_S = 120.0
 DEADLINE_S = 240.0
-"""For conditions that come within a second on an idle machine; at a load of 20 they take minutes."""
+"""For conditions that an idle machine meets within a second; a load of 20 takes minutes."""
 UNITS = itertools.count()
 
 
