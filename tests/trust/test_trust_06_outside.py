@@ -71,7 +71,7 @@ def test_no_plan_spends_what_is_drawn_outside() -> None:
     stage.need_plan()
     assert stage.core.snapshot(stage.now_ns).spendable_uw <= 0
     stage.plan(on("a", "n0:0-3", cap_w=25))
-    assert "W are left" in stage.job("a").reason
+    assert "W are available" in stage.job("a").reason
 
 
 def test_a_budget_that_does_not_hold_them_is_refused_or_accepted_by_a_word() -> None:

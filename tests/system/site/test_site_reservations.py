@@ -91,7 +91,7 @@ def test_what_runs_makes_way_at_the_start_where_that_is_wanted(site: LiveSite) -
     said(site, job, "attempt 2 from 1")
     assert where(site, job) == [{"n0": "n1", "n1": "n0"}[node]]
     (before,) = site.job(job).attempts
-    assert before.why.startswith("makes way for maintenance (k) from ")
+    assert before.why.startswith("yields to maintenance (k) from ")
 
 
 def test_a_job_of_the_first_queue_has_one_of_the_second_put_back(site: LiveSite) -> None:

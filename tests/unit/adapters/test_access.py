@@ -188,7 +188,8 @@ def test_keys_are_those_of_an_account() -> None:
 # What others see.
 
 
-def test_of_others_jobs_no_text_is_shown_but_whose_and_why() -> None:
+@pytest.mark.parametrize("attempt", ["start", "resize", "suspend or resume"])
+def test_of_others_jobs_no_text_is_shown_but_whose_and_why(attempt: str) -> None:
     job = pb.Job()
     for field in pb.Job.DESCRIPTOR.fields:
         if field.type == field.TYPE_STRING and not field.is_repeated:
@@ -201,11 +202,11 @@ def test_of_others_jobs_no_text_is_shown_but_whose_and_why() -> None:
     job.processors.add(pid=4711)
     job.shares.add(node_id="n0", cpus="0-1")
     job.job_id, job.user, job.uid = "7", "ada", 0
-    job.reason = "start is tried again: cannot open /SECRET"
+    job.reason = f"retrying to {attempt}: cannot open /SECRET"
     job.spec.size_min = 3
     shown = public(job)
     assert "SECRET" not in str(shown)
-    assert shown.reason == "start is tried again"
+    assert shown.reason == f"retrying to {attempt}"
     assert (shown.job_id, shown.user, shown.uid, shown.spec.size_min) == ("7", "ada", 0, 3)
     assert shown.HasField("uid")
     assert shown.shares[0].node_id == "n0"

@@ -184,7 +184,7 @@ def test_a_job_that_can_run_in_it() -> None:
         (
             job_spec(reservation="r"),
             {"maintenance": True, "users": []},
-            "r is a maintenance window: no job runs in it",
+            "r is a maintenance window; no job may use it",
         ),
         (
             job_spec(reservation="r", user=ME, limit_ns=161 * S),
@@ -274,7 +274,7 @@ async def made_listed_cancelled(tmp_path: Path) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await api.stub.Submit(pb.SubmitRequest(spec=spec))
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert refused.value.details() == "r is a maintenance window: no job runs in it"
+        assert refused.value.details() == "r is a maintenance window; no job may use it"
         with pytest.raises(grpc.aio.AioRpcError, match="there is a reservation r already"):
             await api.stub.Reserve(asked)
         await api.stub.CancelReservation(pb.CancelReservationRequest(name="r"))
@@ -292,4 +292,4 @@ def test_jobs_of_the_plan_are_told_where_they_stand() -> None:
     stage.need_plan()
     stage.plan(on("a", "n0:0-1"))
     told = f"node n0 is reserved for maintenance (r) {one.when}"
-    assert stage.job("a").reason == f"left out of the last plan: {told}"
+    assert stage.job("a").reason == f"omitted from the last plan: {told}"

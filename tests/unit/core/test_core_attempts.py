@@ -71,7 +71,7 @@ def test_a_job_whose_node_is_forgotten_waits_again_at_its_place() -> None:
     forgotten(stage, "n0")
     job = stage.job("a")
     assert (job.state, job.attempt, job.submitted_ns) == (JobState.PENDING, 2, submitted_ns)
-    assert "its node n0 was forgotten: board is dead" in job.reason
+    assert "its node n0 was removed from the ledger: board is dead" in job.reason
     assert (job.ranks, job.target, job.started_ns) == ({}, None, -1)
     assert (job.done, job.saved, job.saved_share) == (0, 0, 0)
     assert [view.job_id for view in stage.core.snapshot(stage.now_ns).jobs] == ["a", "b"]

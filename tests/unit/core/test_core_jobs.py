@@ -373,7 +373,7 @@ def test_a_wish_is_a_reason_to_plan_and_bounds_the_plan() -> None:
     assert want(stage, 3) == []  # A round is under way; another one follows.
     # More than was asked for is left out; what it has may stay.
     assert stage.plan(on("a", "n0:0-3")) == [solve(number + 2)]
-    assert "asks for 3 cores at most" in stage.core.state.jobs[JobId("a")].reason
+    assert "the program requests at most 3 cores" in stage.core.state.jobs[JobId("a")].reason
     assert mask("n0", "a", "0-2") in stage.plan(on("a", "n0:0-2"))
 
 

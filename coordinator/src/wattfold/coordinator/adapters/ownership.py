@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from wattfold.coordinator.adapters.peers import BY_SOCKET, Peer, account_of, name_of, own_account
 from wattfold.coordinator.adapters.submissions import InvalidRequestError
-from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec
+from wattfold.coordinator.core.job import RETRYING, UNKNOWN_UID, JobSpec
 from wattfold.v1 import coordinator_pb2 as pb
 
 PUBLIC = frozenset(
@@ -27,8 +27,6 @@ PUBLIC_OF_SPEC = frozenset(
         *("unit_cores", "spread"),
     }
 )
-_TOLD_BY_AGENTS = " again: "
-"""What comes behind it in a reason are the words of an agent, which may name files."""
 
 
 def owns(peer: Peer, spec: JobSpec) -> bool:
@@ -58,8 +56,9 @@ def public(job: pb.Job) -> pb.Job:
     _copy(job, shown, PUBLIC)
     shown.ClearField("spec")
     _copy(job.spec, shown.spec, PUBLIC_OF_SPEC)
-    reason, again, _ = shown.reason.partition(_TOLD_BY_AGENTS)
-    shown.reason = reason + again.rstrip(": ")
+    if shown.reason.startswith(RETRYING):
+        # The rest are the words of an agent, which may name files.
+        shown.reason = shown.reason.partition(":")[0]
     return shown
 
 
