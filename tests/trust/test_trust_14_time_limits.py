@@ -86,7 +86,7 @@ def test_explain_says_by_how_much_and_when_the_limit_ends_it() -> None:
     )
     assert "over by 60 s" in told
     assert "99% done" not in told
-    assert "Ended at its time limit of 300 s, in 140 s." in told
+    assert "Wattfold ends it at its time limit of 300 s, in 140 s." in told
 
 
 def test_the_queue_shows_by_how_much() -> None:

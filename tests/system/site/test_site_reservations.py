@@ -108,7 +108,7 @@ def test_a_job_of_the_first_queue_has_one_of_the_second_put_back(site: LiveSite)
     high = site.submit(["sleep", "1000"], unit=pb.SIZE_UNIT_NODES, queue="high")
     site.running(high)
     waits = site.in_state(young, pb.JOB_STATE_PENDING)
-    assert waits.attempts[0].why == f"pre-empted for job {high}"
+    assert waits.attempts[0].why == f"preempted for job {high}"
     assert site.job(old).attempt == 1
     site.client.cancel(high)
     said(site, young, "attempt 2 from 1")

@@ -107,7 +107,7 @@ def test_what_a_running_job_may_not() -> None:
     )
     assert reason(stage, on("a", "n1:2-3")) == "a running job stays on its nodes"
     stage.cancel("a")
-    assert "on its way out" in reason(stage, on("a", "n0:2-3"))
+    assert "is ending" in reason(stage, on("a", "n0:2-3"))
 
 
 def test_a_job_that_is_being_started_keeps_its_place() -> None:

@@ -253,7 +253,7 @@ def test_a_vanished_process_loses_the_job() -> None:
     stage.silent("n0")
     stage.connect("n0", 10, ())
     assert stage.job("a").state is JobState.LOST
-    assert "vanished" in stage.job("a").message
+    assert "disappeared" in stage.job("a").message
 
 
 def test_an_end_that_happened_out_of_contact_is_taken_in() -> None:
@@ -303,7 +303,7 @@ def test_foreign_processes_keep_their_cores() -> None:
     stage.leased("n0")
     stage.submit("a")
     assert stage.plan(on("a", "n0:1-2", cap_w=10)) == []
-    assert "held by a process not of this journal" in stage.job("a").reason
+    assert "in use by processes of earlier attempts or of another journal" in stage.job("a").reason
     stage.need_plan()
     assert stage.plan(on("a", "n0:2-3", cap_w=10)) == [launch("n0", "a", "2-3")]
     assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger", 0)]

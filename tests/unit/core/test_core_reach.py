@@ -224,7 +224,7 @@ def test_a_reach_has_alike_nodes_that_take_steps() -> None:
     one.submit("b", spec(2, 2, kind=JobKind.MALLEABLE))
     one.need_plan()
     one.plan(on("a", "n0"), on("b", "n2", "n3"))
-    assert "n3 takes no steps" in one.job("b").reason
+    assert "n3 does not accept job steps" in one.job("b").reason
 
 
 def test_the_reach_of_a_job_with_a_reservation_is_within_it() -> None:
@@ -256,5 +256,7 @@ def test_a_state_that_is_resident_where_the_program_started_is_a_defect() -> Non
     started(one, "n0")
     check_invariants(one.core.state)
     one.job("a").ranks[NodeId("n0")].resident = True
-    with pytest.raises(InvariantError, match="resident where its program was started"):
+    with pytest.raises(
+        InvariantError, match="only residual processes on the node where its program started"
+    ):
         check_invariants(one.core.state)

@@ -154,9 +154,9 @@ def test_a_node_that_came_back_with_less_is_no_contradiction() -> None:
 @pytest.mark.parametrize(
     ("memory", "gpus", "text"),
     [
-        (9, (), "have 12 bytes of memory"),
+        (9, (), "use 12 bytes of memory; the node has 8"),
         (0, ("0",), "a GPU of n0 has two owners: 0, 0"),
-        (0, ("7",), r"GPUs \['7'\], which n0 has not"),
+        (0, ("7",), r"GPUs \['7'\], but n0 does not have them"),
     ],
 )
 def test_contradictions_are_found(memory: int, gpus: tuple[str, ...], text: str) -> None:

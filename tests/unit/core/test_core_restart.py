@@ -202,7 +202,7 @@ def test_a_node_that_is_lost_before_the_old_attempt_has_ended() -> None:
     stage.order("n1", NodeOrder.DRAIN)
     ends(stage, "n0")
     assert job(stage).state is JobState.PENDING
-    assert "2 nodes, but n1 is not to be had" in job(stage).reason
+    assert "2 nodes, but node n1 is no longer available" in job(stage).reason
     assert job(stage).attempt == 2
 
 
@@ -247,7 +247,7 @@ def test_a_launcher_that_was_not_asked_has_finished_only_if_nobody_was(
     ends(stage, "n1", of_host)
     assert job(stage).state is state
     if state is JobState.STARTING:
-        assert "whether it has saved is not known" in job(stage).attempts[0].why
+        assert "it is unknown whether a snapshot was saved" in job(stage).attempts[0].why
 
 
 def lost(stage: Stage, node: str) -> None:

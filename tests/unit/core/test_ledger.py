@@ -24,7 +24,7 @@ def test_a_node_costs_its_base_power_and_its_caps() -> None:
 
 
 def test_a_node_that_does_not_fit_is_an_error() -> None:
-    with pytest.raises(LedgerError, match="needs 101 uW but 100 uW are free"):
+    with pytest.raises(LedgerError, match="needs 101 uW, but 100 uW are free"):
         PowerLedger(budget_uw=100).open(N0, 1, {A: 100})
 
 

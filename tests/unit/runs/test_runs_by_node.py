@@ -104,7 +104,7 @@ def test_requests_of_a_file_reach_the_jobs(tmp_path: Path) -> None:
 def test_a_policy_that_the_service_has_not_says_so() -> None:
     entry = next(registry.entries())
     pooled = replace(entry, variant=replace(entry.variant, service=None))
-    with pytest.raises(ValueError, match="the service has no policy"):
+    with pytest.raises(ValueError, match="the service cannot use it"):
         pooled.service({})
 
 

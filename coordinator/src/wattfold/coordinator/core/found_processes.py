@@ -108,7 +108,7 @@ def _take_stray(
             # More attempts than this journal knows of, which is a backup.
             job.attempt = max(job.attempt, reading.attempt)
     if reason:
-        told = "which this journal did not start; it keeps running and its cores stay reserved"
+        told = "although this journal did not start it; its cores stay reserved"
         node.message = f"runs job {job.job_id}, {told}: {reason}"
         if adoption.unstarted(job):
             job.reason = (
