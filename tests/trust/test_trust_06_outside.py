@@ -78,9 +78,9 @@ def test_a_budget_that_does_not_hold_them_is_refused_or_accepted_by_a_word() -> 
     stage = small()
     state = stage.core.state
     assert budget_refusal(state, 36 * W, accept_outside=False) == (
-        "a budget of 36.0 W does not hold the 20.0 W that the nodes in use draw at least and the "
-        "20.0 W of nodes outside the sum (n1); give 40.0 W, or accept that they draw beside the "
-        "budget (--accept-outside)"
+        "budget 36.0 W is below 40.0 W: the nodes in use need at least 20.0 W, and nodes "
+        "outside the ledger (n1) may draw 20.0 W. Give at least 40.0 W, or accept this "
+        "power with --accept-outside"
     )
     assert budget_refusal(state, 40 * W, accept_outside=False) == ""
     assert budget_refusal(state, 36 * W, accept_outside=True) == ""

@@ -87,7 +87,7 @@ def test_a_dead_node_is_given_up_forgotten_and_received_with_care(
     assert power["outside_uw"] == uw(FLOORS_W)
     assert "outside" in site.wattfold("power").stdout
     low = site.wattfold("budget", "set", "40W", check=1)
-    assert f"the 21.0 W of nodes outside the sum ({node_id})" in low.stderr
+    assert f"nodes outside the ledger ({node_id}) may draw 21.0 W" in low.stderr
     assert "--accept-outside" in low.stderr
     assert site.pid(kept) == pid, "nobody ends what runs there"
     site.wattfold("node", "resume", node_id)

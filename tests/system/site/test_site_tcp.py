@@ -213,9 +213,9 @@ def test_a_coordinator_without_the_agents_token(tcp: tuple[str, Path], tmp_path:
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
     [
-        (TOKEN, 0o644, "has mode 0644: others may read it; use 0600"),
+        (TOKEN, 0o644, "has mode 0644, so other accounts may access it; change the mode to 0600"),
         (TOKEN, 0o640, "has mode 0640"),
-        ("short", 0o600, "5 characters, at least 16 are needed"),
+        ("short", 0o600, "5 characters; at least 16 are required"),
         ("", 0o600, "0 characters"),
     ],
 )

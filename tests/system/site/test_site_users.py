@@ -239,7 +239,10 @@ def test_its_owner_and_root_see_all_and_may(site: LiveSite, home: Path) -> None:
     [
         (("budget", "set", "900"), "the budget is for operators"),
         (("node", "drain", "n0"), "draining a node is for operators"),
-        (("node", "forget", "n0", "--outside-budget"), "forgetting a node is for operators"),
+        (
+            ("node", "forget", "n0", "--outside-budget"),
+            "removing a node from the ledger is for operators",
+        ),
         (("profile", "delete", "sleep"), "dropping a profile"),
         (("profile", "reset", "of-others"), "dropping a profile"),
         (("audit", "--user", "root"), "operators only"),

@@ -80,19 +80,19 @@ def owned(spec: JobSpec, peer: Peer, rules: JobRules) -> JobSpec:
     """A submission as the job of who asks. Raises InvalidRequestError: no such job is taken."""
     if peer.uid == 0 and peer.address != BY_SOCKET:
         raise InvalidRequestError(
-            "jobs of root are taken over the unix socket only: name another account for the token "
-            "(token_account of the coordinator)"
+            "jobs of root are accepted only over the unix socket; set another account for "
+            "the token (token_account of the coordinator)"
         )
     if peer.uid == 0 and not rules.root_jobs:
         raise InvalidRequestError(
-            "jobs of root are not taken here: submit it as the account that it is to run as, or "
-            "set root_jobs = true for the coordinator"
+            "jobs of root are not accepted here; submit the job from the account that "
+            "should run it, or set root_jobs = true in the configuration of the coordinator"
         )
     name = name_of(peer.uid)
     if not name and peer.uid != own_account().uid:
         raise InvalidRequestError(
-            f"your account, number {peer.uid}, has no name on the host of the coordinator: jobs "
-            "run as accounts that the nodes know by name"
+            f"your account, number {peer.uid}, has no name on the host of the coordinator; "
+            "jobs run under accounts that the nodes know by name"
         )
     return replace(spec, user=name, uid=peer.uid)
 
