@@ -91,8 +91,8 @@ def test_an_unknown_handler_that_answers_like_success_is_not_success():
 @pytest.mark.parametrize(
     ("kind", "digits", "why"),
     [
-        ("maps", "110", "a map of 3 PEs for a program of 4"),
-        ("maps", "0000", "leaves no PE"),
+        ("maps", "110", "the map has 3 PEs, but the program has 4"),
+        ("maps", "0000", "enables no PE"),
         ("maps", "1120", "0 or 1"),
         ("maps", "", "got 0"),
         ("restarts", "0011", "must be the first"),

@@ -226,7 +226,7 @@ def test_a_budget_that_drops_is_kept(wattfold: Command, tmp_path: Path, name: st
         ("time_s,budget_w\n", "begin at 0"),
         ("seconds,watts\n0,900\n", "expected the columns time_s,budget_w"),
         ("", "expected the columns time_s,budget_w"),
-        ("time_s,budget_w\n0,100\n", "leaves nothing for jobs: 16 idle nodes"),
+        ("time_s,budget_w\n0,100\n", "leaves no power for jobs: 16 idle nodes"),
     ],
 )
 def test_a_bad_budget_file_is_one_line(
@@ -264,8 +264,8 @@ def test_a_bad_budget_file_is_one_line(
         ("--log SMALL --budget x", ExitCode.USAGE, "neither a power nor a file"),
         ("--log SMALL --budget none.csv", ExitCode.USAGE, "none.csv: cannot be read"),
         ("--log SMALL --budget binary", ExitCode.USAGE, "binary"),
-        ("--log SMALL --budget 10", ExitCode.USAGE, "leaves nothing for jobs"),
-        ("--log SMALL --budget 900", ExitCode.USAGE, "2 nodes that the budget feeds at 60 W"),
+        ("--log SMALL --budget 10", ExitCode.USAGE, "leaves no power for jobs"),
+        ("--log SMALL --budget 900", ExitCode.USAGE, "2 nodes that the budget can power at 60 W"),
         (
             "--log SMALL --policy parm-wse --caps 10,30",
             ExitCode.USAGE,
@@ -394,7 +394,7 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
         ("--nodes=3 --requests M", "--requests needs --machine FILE"),
         ("", "either --nodes COUNT or --machine FILE"),
         ("--machine M --level messages", "easy needs like nodes that are counted"),
-        ("--machine M --budget 400W", "leaves nothing for jobs"),
+        ("--machine M --budget 400W", "leaves no power for jobs"),
     ],
 )
 def test_what_does_not_go_with_a_machine_file(

@@ -51,19 +51,25 @@ MEANINGS: Mapping[Rule, tuple[str, str]] = {
         "missing fields become -1, further ones are ignored; dropped below 4 fields",
     ),
     Rule.BAD_NUMBER: (
-        "a field is no number, or beyond 2^52",
-        "the field becomes -1; dropped where it is the id or the submit time",
+        "a field is not a number, or is above 2^52",
+        "the field becomes -1; dropped if it is the id or the submit time",
     ),
     Rule.NOT_WHOLE: ("a count or an id has a fraction", "rounded up"),
-    Rule.NEGATIVE_VALUE: ("a value below zero other than -1", "becomes -1; an id: dropped"),
-    Rule.NEGATIVE_SUBMIT: ("submitted before the log begins", "counted as submitted at its begin"),
-    Rule.PARTIAL_LINE: ("a part of a job whose whole has a line too", "dropped"),
-    Rule.REPEATED_ID: ("an id an earlier row has", "a new id above all others"),
-    Rule.UNLIKE_UNITS: ("units of one job differ", "each counts as the greatest of them"),
-    Rule.NO_SIZE: ("no processors given (field 5)", "those asked for (field 8), else dropped"),
-    Rule.NO_RUN: ("no run time, that is below zero", "dropped: the job never ran"),
+    Rule.NEGATIVE_VALUE: ("a negative value other than -1", "becomes -1; an id: dropped"),
+    Rule.NEGATIVE_SUBMIT: (
+        "submitted before the start of the log",
+        "counted as submitted at its start",
+    ),
+    Rule.PARTIAL_LINE: ("a part of a job that also has a line for the whole", "dropped"),
+    Rule.REPEATED_ID: ("an id of an earlier row", "a new id above all others"),
+    Rule.UNLIKE_UNITS: ("units of one job differ", "each counts as the largest of them"),
+    Rule.NO_SIZE: (
+        "no processors given (field 5)",
+        "the requested processors (field 8), or else dropped",
+    ),
+    Rule.NO_RUN: ("no run time: a negative value", "dropped: the job never ran"),
     Rule.ZERO_RUN: ("run time zero: less than half a second", "one second"),
-    Rule.RUN_OVER_REQUESTED: ("ran longer than it asked for", "cut to what it asked for"),
+    Rule.RUN_OVER_REQUESTED: ("ran longer than requested", "cut to the requested time"),
     Rule.OUT_OF_ORDER: ("submitted before the row above it", "sorted by submit time"),
 }
 """What each rule finds, and its repair."""
@@ -136,7 +142,7 @@ class OddRowReport:
             f"{count} by {rule.value} ({MEANINGS[rule][0]}), first in line {self.lines(rule)[0]}"
             for rule, count in dropped.most_common(2)
         )
-        return f"all {self.data_lines} rows were odd and dropped: {found}"
+        return f"all {self.data_lines} rows were invalid and were dropped: {found}"
 
     def dropped_lines(self) -> set[int]:
         """Lines that gave no job."""

@@ -101,7 +101,7 @@ def _gap_table(findings: Findings) -> list[list[object]]:
 
 def cost_rows(findings: Findings) -> list[str]:
     """Means over the seeds in Markdown, a line a group of cases."""
-    head = "what | nodes | policy | total, EUR | energy, EUR | tardiness, EUR | late | done, h"
+    head = "case | nodes | policy | total, EUR | energy, EUR | tardiness, EUR | late | done, h"
     rows = [f"| {head} | pre-emptions | call, ms |", "|---" * 10 + "|"]
     for what, nodes, policy, values in grouped(findings):
         cells = [
