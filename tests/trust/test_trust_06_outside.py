@@ -84,7 +84,7 @@ def test_a_budget_that_does_not_hold_them_is_refused_or_accepted_by_a_word() -> 
     )
     assert budget_refusal(state, 40 * W, accept_outside=False) == ""
     assert budget_refusal(state, 36 * W, accept_outside=True) == ""
-    assert "take nodes out first" in budget_refusal(state, 19 * W, accept_outside=True)
+    assert "or remove nodes that are off" in budget_refusal(state, 19 * W, accept_outside=True)
     stage.send(ev.BudgetChanged(budget_uw=36 * W, accepted_outside_uw=outsiders_uw(state)))
     found = power(stage)
     assert (found.outside_uw, found.outside_accepted_uw, found.over_uw) == (20 * W, 20 * W, 0)

@@ -173,7 +173,7 @@ def complaint(path: Path) -> str:
 def test_a_copy_of_a_running_journal_is_recognised(folder: Path) -> None:
     copied = folder / "copied"
     sqlite3.connect(copied).close()
-    assert "it has no tables; was a running one copied?" in complaint(copied)
+    assert "it has no tables; was it copied while the coordinator was running?" in complaint(copied)
 
 
 def test_missing_events_are_found(tmp_path: Path) -> None:

@@ -76,4 +76,4 @@ def test_the_demonstration_gives_a_node_back_and_takes_it_again(tmp_path: Path) 
         "it has ended; the first job gets the node again: n0 and n1 (map 11, objects 4, 4)",
     ]
     assert "the other job runs on n1" in said
-    assert "nobody has disturbed" in said[-1]
+    assert "undisturbed run" in said[-1]

@@ -166,7 +166,7 @@ def test_a_token_without_an_account_gives_nobody_a_job_of_root(tmp_path: Path) -
         demo_site._await_ready(head, "coordinator", tmp_path / "log")
         with (
             CoordinatorClient(listen, TOKEN) as client,
-            pytest.raises(CliError, match="jobs of root are taken over the unix socket only"),
+            pytest.raises(CliError, match="jobs of root are accepted only over the unix socket"),
         ):
             client.submit(pb.SubmitRequest(spec=pb.JobSpec(argv=["true"])))
     finally:

@@ -379,7 +379,7 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
     assert json.loads(result.stdout)["runs"][0]["jobs_timed_out"] == 1
     shown = wattfold("simulate", *arguments)
     assert "ended by limits" in shown.stdout
-    assert "pre-emptions" not in shown.stdout
+    assert "preemptions" not in shown.stdout
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from wattfold.coordinator.solvers.lists.problem import (
     Weights,
 )
 
-PLANNED = "waits for its start in the current plan"
+PLANNED = "has a later start in the current plan"
 NOWHERE = "has no start in the current plan"
 
 

@@ -46,7 +46,7 @@ Shape = int
 """What the place of a job depends on, as a number: jobs that agree in it fit together or not."""
 FIRST = "first in the queue"
 BEHIND = "does not fit now without delaying the first job in the queue"
-BLOCKED = "waits for cores held by ending jobs or by processes of another journal"
+BLOCKED = "its cores are still held by ending jobs or by processes of another journal"
 
 STARTS_MAX = 16
 """So many of a queue are told when they are expected to start."""

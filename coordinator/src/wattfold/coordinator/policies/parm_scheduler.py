@@ -268,7 +268,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         units, power_uw = table.layout.least
         return Reason(
             one.job,
-            f"waits: other jobs gain more speed from the {units} cores and "
+            f"other jobs gain more speed from the {units} cores and "
             f"{power_uw / 1e6:.1f} W above idle that this job needs",
         )
 

@@ -25,8 +25,8 @@ from wattfold.coordinator.policies.training_problem import Posed, Trainee
 from wattfold.coordinator.solvers.training.problem import POSTPONED, Plan
 
 LEAVING = "starts when other jobs have released its planned resources"
-OTHERS = "postponed: other jobs are more urgent in the current plan"
-AWAITED = "waits: a later start costs less, or jobs ahead of it use the GPUs"
+OTHERS = "postponed because other jobs are more urgent in the current plan"
+AWAITED = "a later start costs less, or jobs ahead of it use the GPUs"
 
 
 @dataclass(slots=True, kw_only=True)

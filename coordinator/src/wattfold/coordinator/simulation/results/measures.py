@@ -69,7 +69,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="jobs_timed_out", title="ended by limits", quantity=Quantity.COUNT, better=-1, rare=True
     ),
-    Measure(key="preemptions", title="pre-emptions", quantity=Quantity.COUNT, rare=True),
+    Measure(key="preemptions", title="preemptions", quantity=Quantity.COUNT, rare=True),
     Measure(
         key="wasted_share", title="lost to restarts", quantity=Quantity.SHARE, better=-1, rare=True
     ),

@@ -102,7 +102,7 @@ def _gap_table(findings: Findings) -> list[list[object]]:
 def cost_rows(findings: Findings) -> list[str]:
     """Means over the seeds in Markdown, a line a group of cases."""
     head = "case | nodes | policy | total, EUR | energy, EUR | tardiness, EUR | late | done, h"
-    rows = [f"| {head} | pre-emptions | call, ms |", "|---" * 10 + "|"]
+    rows = [f"| {head} | preemptions | call, ms |", "|---" * 10 + "|"]
     for what, nodes, policy, values in grouped(findings):
         cells = [
             f"{values[name]:{form}}"
