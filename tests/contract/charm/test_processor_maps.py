@@ -146,9 +146,9 @@ def test_only_a_port_that_a_process_of_the_job_listens_on_is_used():
         (b"\0\0", "no reply"),
         (b"\0\0\0\x0cshort", "no reply"),
         (b"\xff\xff\xff\xff" + b"x" * 100, "more than 1048576"),
-        (b"\0\0\0\0", "count no PEs"),
-        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "count no PEs"),
-        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "count no PEs"),
+        (b"\0\0\0\0", "without PE counts"),
+        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "without PE counts"),
+        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "without PE counts"),
     ],
 )
 def test_a_server_that_talks_nonsense_harms_nobody(answer, why):
