@@ -182,7 +182,7 @@ def test_missing_events_are_found(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("DELETE FROM events WHERE id = 3")
         db.commit()
-    assert "5 events, numbers 1 to 6, some are missing" in complaint(path)
+    assert "5 events with numbers 1 to 6; some are missing" in complaint(path)
 
 
 def test_a_checkpoint_that_does_not_load_is_found(tmp_path: Path) -> None:

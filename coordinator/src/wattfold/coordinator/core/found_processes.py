@@ -108,8 +108,10 @@ def _take_stray(
             # More attempts than this journal knows of, which is a backup.
             job.attempt = max(job.attempt, reading.attempt)
     if reason:
-        told = "although this journal did not start it; its cores stay reserved"
-        node.message = f"runs job {job.job_id}, {told}: {reason}"
+        node.message = (
+            f"runs job {job.job_id}, not started by this journal ({reason}); "
+            "its cores stay reserved"
+        )
         if adoption.unstarted(job):
             job.reason = (
                 f"not started because a process of the job already runs on {node.node_id}: {reason}"
