@@ -145,7 +145,7 @@ def test_only_a_port_that_a_process_of_the_job_listens_on_is_used():
         (b"", "no reply"),
         (b"\0\0", "no reply"),
         (b"\0\0\0\x0cshort", "no reply"),
-        (b"\xff\xff\xff\xff" + b"x" * 100, "more than 1048576"),
+        (b"\xff\xff\xff\xff" + b"x" * 100, "exceeds the limit of 1048576"),
         (b"\0\0\0\0", "without PE counts"),
         (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "without PE counts"),
         (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "without PE counts"),
