@@ -48,7 +48,7 @@ def test_a_wait_ends_with_what_is_missing(wattfold: Command, fake: FakeCoordinat
     fake.nodes[0].job_ids.append("7")
     result = wattfold("node", "drain", "n1", "--wait", "--timeout", "1ms")
     assert result.exit_code == 1
-    assert "the order stands: jobs on the node must end first: 7" in result.stderr
+    assert "the order stands: jobs there have to end first: 7" in result.stderr
 
 
 def test_orders_show_in_the_table(wattfold: Command, fake: FakeCoordinator) -> None:
