@@ -182,9 +182,7 @@ def _nodes(
     if request.count:
         return _chosen(request, state, taken, start_ns, clock)
     if request.features:
-        raise InvalidRequestError(
-            "features select nodes for a number of nodes; give --count, not --nodes"
-        )
+        raise InvalidRequestError("features need a number of nodes; give --count, not --nodes")
     nodes = tuple(dict.fromkeys(NodeId(node_id) for node_id in request.node_ids))
     unknown = [node_id for node_id in nodes if node_id not in state.nodes]
     if unknown:
