@@ -122,7 +122,7 @@ def test_a_wrong_key_is_reported_where_it_stands(tmp_path: Path) -> None:
     with pytest.raises(CoordinatorConfigError, match=r"line 7: unknown setting node\.adress"):
         load_coordinator(head, {})
     head.write_text(node.format("n1", "") + node.format("n1", ""))
-    with pytest.raises(CoordinatorConfigError, match=r"line 5: node n1 is named twice"):
+    with pytest.raises(CoordinatorConfigError, match="line 5: node n1 is listed twice"):
         load_coordinator(head, {})
     head.write_text('policy = "fifo"\n[fifo]\nsize = "max"\n[parm]\nsize = "max"\n')
     with pytest.raises(CoordinatorConfigError, match=r"line 5: unknown setting parm\.size"):

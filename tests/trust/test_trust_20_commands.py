@@ -113,7 +113,7 @@ def test_a_log_of_odd_rows_says_so(alone: Command, tmp_path: Path) -> None:
     for command in (("workload", "describe"), ("simulate", "--nodes", "4", "--log")):
         result = alone(*command, str(path))
         assert result.exit_code == 1
-        assert "all 5 rows were odd and dropped: 5 by " in result.stderr
+        assert "all 5 rows were invalid and were dropped: 5 by " in result.stderr
         assert "first in line 1" in result.stderr
 
 

@@ -91,8 +91,8 @@ def test_an_unknown_handler_that_answers_like_success_is_not_success():
 @pytest.mark.parametrize(
     ("kind", "digits", "why"),
     [
-        ("maps", "110", "a map of 3 PEs for a program of 4"),
-        ("maps", "0000", "leaves no PE"),
+        ("maps", "110", "the map has 3 PEs, but the program has 4"),
+        ("maps", "0000", "enables no PE"),
         ("maps", "1120", "0 or 1"),
         ("maps", "", "got 0"),
         ("restarts", "0011", "must come first"),
@@ -145,10 +145,10 @@ def test_only_a_port_that_a_process_of_the_job_listens_on_is_used():
         (b"", "no reply"),
         (b"\0\0", "no reply"),
         (b"\0\0\0\x0cshort", "no reply"),
-        (b"\xff\xff\xff\xff" + b"x" * 100, "more than 1048576"),
-        (b"\0\0\0\0", "count no PEs"),
-        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "count no PEs"),
-        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "count no PEs"),
+        (b"\xff\xff\xff\xff" + b"x" * 100, "exceeds the limit of 1048576"),
+        (b"\0\0\0\0", "without PE counts"),
+        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "without PE counts"),
+        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "without PE counts"),
     ],
 )
 def test_a_server_that_talks_nonsense_harms_nobody(answer, why):

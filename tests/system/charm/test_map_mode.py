@@ -215,7 +215,7 @@ def test_a_program_with_another_number_of_pes_is_told_of_and_left_alone(node):
 
 @pytest.mark.parametrize(
     ("pe_map", "why"),
-    [(b"\1", "a map of 1 PEs for a program of 2"), (b"\1\1", "enables 2 PEs on 1 CPUs")],
+    [(b"\1", "the map has 1 PEs, but the program has 2"), (b"\1\1", "enables 2 PEs on 1 CPUs")],
 )
 def test_a_map_that_does_not_fit_the_cores_is_refused(node, pe_map, why):
     node.launch("j", ["sleep", "100"], BOTH, mode=common.RESIZE_MODE_MAP)

@@ -96,5 +96,5 @@ def test_who_announced_what_is_in_the_trail(site: LiveSite) -> None:
     assert first["outcome"] == "done"
     assert f"budget_w={LOW_W:.1f}" in first["detail"]
     refused = site.client.announce_budget
-    with pytest.raises(Exception, match="the least the nodes in use draw"):
+    with pytest.raises(Exception, match="the minimum power of the nodes in use"):
         refused(uw(10), time.time() + 1000)

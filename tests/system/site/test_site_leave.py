@@ -32,13 +32,13 @@ def test_a_node_leaves_when_its_job_has_ended_and_there_is_room(site: LiveSite) 
     job = site.submit(gate.line("a"), size_min=2)
     index = int(site.running(job).shares[0].node_id.removeprefix("n"))
     refused = site.wattfold("node", "leave", f"n{index}", "--no-wait", check=1)
-    assert f"jobs there have to end first: {job}" in refused.stderr
+    assert f"jobs on the node must end first: {job}" in refused.stderr
     late = site.wattfold("node", "leave", f"n{index}", "--timeout", "300ms", check=1)
     assert "the order stays in force" in late.stderr
     gate.open("a")
     site.ended(job)
     late = site.wattfold("node", "leave", f"n{index}", "--timeout", "5s", check=1)
-    assert "its original limits may draw 36.0 W more than now" in late.stderr
+    assert "restoring its original limits needs 36.0 W more" in late.stderr
     assert limits_w(site, index) < PACKAGE_W
     site.wattfold("budget", "set", "90W")
     site.wattfold("node", "leave", f"n{index}", "--timeout", "20s")

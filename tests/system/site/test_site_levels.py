@@ -70,10 +70,10 @@ def test_levels_no_node_can_hold_are_refused(site: LiveSite, tmp_path: Path) -> 
     for options, why in (
         (
             ("--dram-cap", "9"),
-            "DRAM cap of 9.000 W per node is outside what there is, 2.000..5.000",
+            "DRAM cap of 9.000 W per node is outside the range of the nodes, 2.000..5.000",
         ),
-        (("--dram-cap", "1"), "DRAM cap of 1.000 W per node is outside what there is"),
-        (("--gpu-cap", "90"), "a GPU cap of 90.000 W is for jobs with GPUs of their own"),
+        (("--dram-cap", "1"), "DRAM cap of 1.000 W per node is outside the range of the nodes"),
+        (("--gpu-cap", "90"), "a GPU cap of 90.000 W is for jobs with their own GPUs"),
     ):
         told = site.wattfold("submit", *options, "--", "true", cwd=tmp_path, check=None)
         assert told.returncode != 0

@@ -66,7 +66,7 @@ def test_a_dead_node_is_given_up_forgotten_and_received_with_care(
     index = index_of(site.running(kept))
     node_id, pid = f"n{index}", site.pid(kept)
     refused = site.wattfold("node", "forget", node_id, "--no-power", check=1)
-    assert "it answers, so it has power" in refused.stderr
+    assert "the node answers, so it has power" in refused.stderr
     site.kill_agent(index)
     wait_until("silence", lambda: site.node(index).state != pb.NODE_STATE_UP)
     assert f"waits for {node_id}" in site.wattfold("cancel", kept).stdout
@@ -85,7 +85,7 @@ def test_a_dead_node_is_given_up_forgotten_and_received_with_care(
     assert power["outside_uw"] == uw(FLOORS_W)
     assert "outside" in site.wattfold("power").stdout
     low = site.wattfold("budget", "set", "40W", check=1)
-    assert f"the 21.0 W of nodes outside the sum ({node_id})" in low.stderr
+    assert f"nodes outside the ledger ({node_id}) may draw 21.0 W" in low.stderr
     assert "--accept-outside" in low.stderr
     assert site.pid(kept) == pid, "nobody ends what runs there"
     site.wattfold("node", "resume", node_id)

@@ -90,7 +90,7 @@ def test_what_runs_makes_way_at_the_start_where_that_is_wanted(site: LiveSite) -
     said(site, job, "attempt 2 from 1")
     assert where(site, job) == [{"n0": "n1", "n1": "n0"}[node]]
     (before,) = site.job(job).attempts
-    assert before.why.startswith("makes way for maintenance (k) from ")
+    assert before.why.startswith("yields to maintenance (k) from ")
 
 
 def test_a_job_of_the_first_queue_has_one_of_the_second_put_back(site: LiveSite) -> None:
@@ -107,7 +107,7 @@ def test_a_job_of_the_first_queue_has_one_of_the_second_put_back(site: LiveSite)
     high = site.submit(["sleep", "1000"], unit=pb.SIZE_UNIT_NODES, queue="high")
     site.running(high)
     waits = site.in_state(young, pb.JOB_STATE_PENDING)
-    assert waits.attempts[0].why == f"pre-empted for job {high}"
+    assert waits.attempts[0].why == f"preempted for job {high}"
     assert site.job(old).attempt == 1
     site.client.cancel(high)
     said(site, young, "attempt 2 from 1")

@@ -156,7 +156,7 @@ def test_a_program_that_does_not_obey_goes_on_from_its_last_snapshot(
     runs.resize(2)
     job = runs.runs(2, 2)
     assert not any(alive(pid) for pid in runs.pids(1))
-    assert "killed, as it had not ended within its grace time" in job.attempts[0].why
+    assert "killed because it did not end within its grace time" in job.attempts[0].why
     runs.finish()
 
 

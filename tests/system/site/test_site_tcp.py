@@ -166,7 +166,7 @@ def test_a_token_without_an_account_gives_nobody_a_job_of_root(tmp_path: Path) -
         demo_site._await_ready(head, "coordinator", tmp_path / "log")
         with (
             CoordinatorClient(listen, TOKEN) as client,
-            pytest.raises(CliError, match="jobs of root are taken over the unix socket only"),
+            pytest.raises(CliError, match="jobs of root are accepted only over the unix socket"),
         ):
             client.submit(pb.SubmitRequest(spec=pb.JobSpec(argv=["true"])))
     finally:
@@ -213,9 +213,9 @@ def test_a_coordinator_without_the_agents_token(tcp: tuple[str, Path], tmp_path:
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
     [
-        (TOKEN, 0o644, "has mode 0644: others may read it; use 0600"),
+        (TOKEN, 0o644, "has mode 0644, so other accounts may access it; change the mode to 0600"),
         (TOKEN, 0o640, "has mode 0640"),
-        ("short", 0o600, "5 characters, at least 16 are needed"),
+        ("short", 0o600, "5 characters; at least 16 are required"),
         ("", 0o600, "0 characters"),
     ],
 )

@@ -97,8 +97,8 @@ def test_its_epochs_are_measured_on_a_node_alone(site: LiveSite, tmp_path: Path)
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"due_at_s": 1e9}, "give a time to come"),
-        ({"features": ["T4"]}, "no node has the feature 'T4'; the GPUs there are: V100"),
+        ({"due_at_s": 1e9}, "give a future time"),
+        ({"features": ["T4"]}, "no node has the feature 'T4'; available GPU models: V100"),
         ({"epochs": 2**31}, "at most 10000000 are taken"),
     ],
 )

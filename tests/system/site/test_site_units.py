@@ -72,9 +72,9 @@ def test_a_node_is_held_to_the_memory_of_its_units(site: LiveSite, mib: int, sta
 
 def test_what_cannot_be_is_refused(site: LiveSite) -> None:
     for options, why in (
-        (("--units", "3", "--spread", "apart"), "on as many nodes; 2 nodes hold one"),
+        (("--units", "3", "--spread", "apart"), "on separate nodes; only 2 nodes hold a unit"),
         (("--units", "3", "--memory", "400M"), "all nodes together hold 2"),
-        (("--units", "1", "--gpus", "3"), "3 GPUs for each unit; the most that a node has is 2"),
+        (("--units", "1", "--gpus", "3"), "3 GPUs for each unit; a node has at most 2"),
         (("--units", "1", "--tasks-per-node", "2"), "each unit is one task"),
     ):
         refused = site.wattfold("submit", *options, "--", "true", check=None)

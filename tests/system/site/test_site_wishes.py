@@ -31,6 +31,6 @@ def test_cores_follow_what_the_program_asks_for(start_site: Callable[..., LiveSi
         if phase == "solve":
             shown = json.loads(site.wattfold("show", job_id, "--json").stdout)
             said = site.wattfold("explain", job_id).stdout
-            assert "Its program asks for 2 cores" in said, said
+            assert "Its program requests 2 cores" in said, said
             assert "solve" in json.dumps(shown)
     assert site.ended(job_id).exit_code == 0

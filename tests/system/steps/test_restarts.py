@@ -147,7 +147,7 @@ def test_an_order_that_an_agent_did_not_live_to_hear_is_given_to_the_next_one(
     job = finish(site, job_id, tmp_path / "gate")
     (before,) = job.attempts
     assert before.why.startswith("3 -> 1 nodes")
-    assert ("not known" in before.why) is (away == 0)
+    assert ("it is unknown" in before.why) is (away == 0)
 
 
 def test_what_was_saved_before_the_agent_of_the_launcher_looked_is_gone_on_from(

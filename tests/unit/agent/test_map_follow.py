@@ -535,7 +535,7 @@ async def test_a_step_host_is_not_followed() -> None:
 def test_the_map_of_a_job_over_nodes_is_checked_against_all_its_pes() -> None:
     job = over_nodes()
     assert checked_map(job, b"\1\1\1\1\0\0", 2) == b"\1\1\1\1\0\0"
-    with pytest.raises(InvalidRequest, match="a map of 2 PEs for a program of 6"):
+    with pytest.raises(InvalidRequest, match="the map has 2 PEs, but the program has 6"):
         checked_map(job, b"\1\1", 2)
     job.wanted_map = b"\1\1\1\1\0\0"
     assert fitting_map(from_record("j", to_record(job))) == b"\1\1\1\1\0\0"

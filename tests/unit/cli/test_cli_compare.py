@@ -147,7 +147,7 @@ def test_the_machine_is_the_one_of_the_log(tmp_path: Path, header: list[str], no
         ),
         ("--model lublin --nodes 8 --plot a.gif", "the name must end in .png, .svg, .pdf"),
         ("--model lublin --nodes 8 --plot /nowhere/a.png", "no such folder: /nowhere"),
-        ("--model lublin --nodes 8 --budget 100W", "leaves nothing for jobs"),
+        ("--model lublin --nodes 8 --budget 100W", "leaves no power for jobs"),
         ("--log /nowhere/a.swf", "/nowhere/a.swf: cannot be read"),
     ],
 )

@@ -26,7 +26,7 @@ def test_the_cluster_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path
     arguments += ["--out", str(tmp_path / "out")]
     result = wattfold(*arguments)
     assert result.exit_code == 0, result.output
-    assert "1.7x for wSE over the baseline (least size), SetL" in result.output
+    assert "1.7x for wSE over the baseline (minimum size), SetL" in result.output
     assert "QUICK" in result.output
     assert "parallelism A" in result.output
     assert "20 cases, 0 of them from earlier runs" in result.output

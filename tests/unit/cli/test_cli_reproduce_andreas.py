@@ -37,8 +37,8 @@ def test_small_problems_are_run_and_judged(wattfold: Command, tmp_path: Path) ->
         (["gap", "--workload=none"], "is not one of 'measured', 'composed'"),
         (["cluster", "--scale=0"], "not in the range"),
         (["gap", "--iterations=0"], "counted from 1"),
-        (["caps", "--restart=-1"], "a restart takes 0 s to a day"),
-        (["caps", "--host-idle=0"], "a host draws 0 to 10,000 W"),
+        (["caps", "--restart=-1"], "a restart must take 0 s to a day"),
+        (["caps", "--host-idle=0"], "a host must draw 0 to 10,000 W"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -226,7 +226,7 @@ def test_a_budget_that_drops_is_kept(wattfold: Command, tmp_path: Path, name: st
         ("time_s,budget_w\n", "begin at 0"),
         ("seconds,watts\n0,900\n", "expected the columns time_s,budget_w"),
         ("", "expected the columns time_s,budget_w"),
-        ("time_s,budget_w\n0,100\n", "leaves nothing for jobs: 16 idle nodes"),
+        ("time_s,budget_w\n0,100\n", "leaves no power for jobs: 16 idle nodes"),
     ],
 )
 def test_a_bad_budget_file_is_one_line(
@@ -261,22 +261,22 @@ def test_a_bad_budget_file_is_one_line(
         ("--log SMALL --nodes 1000000000000", ExitCode.USAGE, "not in the range"),
         ("--log SMALL --gamma nan", ExitCode.USAGE, "not a finite number"),
         ("--log SMALL --predict mean", ExitCode.USAGE, "is not one of 'user', 'last-two'"),
-        ("--log SMALL --policy parm-wse --predict last-two", ExitCode.USAGE, "leave --predict out"),
+        ("--log SMALL --policy parm-wse --predict last-two", ExitCode.USAGE, "omit --predict"),
         ("--log SMALL --gamma 1e300", ExitCode.USAGE, "goes no further"),
         ("--log SMALL --first 9", ExitCode.USAGE, "the selection has no jobs"),
         ("--log SMALL --seeds 2", ExitCode.USAGE, "every run would be the same"),
         ("--log SMALL --budget x", ExitCode.USAGE, "neither a power nor a file"),
         ("--log SMALL --budget none.csv", ExitCode.USAGE, "none.csv: cannot be read"),
         ("--log SMALL --budget binary", ExitCode.USAGE, "binary"),
-        ("--log SMALL --budget 10", ExitCode.USAGE, "leaves nothing for jobs"),
-        ("--log SMALL --budget 900", ExitCode.USAGE, "2 nodes that the budget feeds at 60 W"),
+        ("--log SMALL --budget 10", ExitCode.USAGE, "leaves no power for jobs"),
+        ("--log SMALL --budget 900", ExitCode.USAGE, "2 nodes that the budget can power at 60 W"),
         (
             "--log SMALL --policy parm-wse --caps 10,30",
             ExitCode.USAGE,
             "a cap of 10 W is outside 25 to 60 W",
         ),
         ("--log SMALL --cap 61", ExitCode.USAGE, "a cap of 61 W is outside 25 to 60 W"),
-        ("--log SMALL --idle 200", ExitCode.USAGE, "an idle node draws between 0 and"),
+        ("--log SMALL --idle 200", ExitCode.USAGE, "an idle node must draw between 0 W and"),
         ("--log SMALL --torus 2x4", ExitCode.USAGE, "8 places, too few for 10 nodes"),
         ("--log SMALL --placement cuboid", ExitCode.USAGE, "add --torus"),
         ("--log SMALL --torus 4xx", ExitCode.USAGE, "not the dimensions of a torus"),
@@ -387,7 +387,7 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
     assert json.loads(result.stdout)["runs"][0]["jobs_timed_out"] == 1
     shown = wattfold("simulate", *arguments)
     assert "ended by limits" in shown.stdout
-    assert "pre-emptions" not in shown.stdout
+    assert "preemptions" not in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -401,8 +401,8 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
         ("--nodes=3 --share-nodes", "--share-nodes needs --machine FILE"),
         ("--nodes=3 --requests M", "--requests needs --machine FILE"),
         ("", "either --nodes N or --machine FILE"),
-        ("--machine M --level messages", "easy needs like nodes that are counted"),
-        ("--machine M --budget 400W", "leaves nothing for jobs"),
+        ("--machine M --level messages", "easy needs identical counted nodes"),
+        ("--machine M --budget 400W", "leaves no power for jobs"),
     ],
 )
 def test_what_does_not_go_with_a_machine_file(

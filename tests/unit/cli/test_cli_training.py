@@ -83,9 +83,13 @@ def test_policies_are_compared_at_prices_that_change(
 @pytest.mark.parametrize(
     ("change", "more", "message"),
     [
-        (("training", "60,600", "60,-1"), (), "due_s is a number of at least 0"),
+        (("training", "60,600", "60,-1"), (), "due_s must be a number of at least 0"),
         (("training", "2,60,net,80,,", "2,60,net,80,59,"), (), "job 2 is due at 59 s, before"),
-        (("machine", "V100", "A100"), (), "'net' is known on 1 x V100, 2 x V100; nodes have"),
+        (
+            ("machine", "V100", "A100"),
+            (),
+            "'net' has epoch times on 1 x V100, 2 x V100; nodes have",
+        ),
         (("training", "net", "other"), (), "no epoch time of 'other' is known"),
         ((), ("--energy-price=cheap",), "neither a price, a daily table nor a file"),
         ((), ("--count=1",), "--count cannot be combined with --training"),

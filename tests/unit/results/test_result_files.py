@@ -184,7 +184,7 @@ def test_files_that_cannot_be_continued_are_left_alone(tmp_path: Path) -> None:
             JobStream.resume(path, at_byte)
     assert path.read_bytes() == data
     path.write_bytes(b"x" * len(data))
-    with pytest.raises(ResultFileError, match="other columns"):
+    with pytest.raises(ResultFileError, match="its columns differ"):
         JobStream.resume(path, len(data))
     with pytest.raises(ResultFileError, match="No such file"):
         JobStream.resume(tmp_path / "none.csv", 0)

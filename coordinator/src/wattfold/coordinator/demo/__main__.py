@@ -58,29 +58,50 @@ class _Setup:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--examples", type=click.Path(path_type=Path), required=True, hidden=True)
-@click.option("--shim", type=click.Path(path_type=Path), required=True, hidden=True)
+@click.option(
+    "--examples",
+    type=click.Path(path_type=Path),
+    required=True,
+    hidden=True,
+    help="Folder with the built example programs.",
+)
+@click.option(
+    "--shim",
+    type=click.Path(path_type=Path),
+    required=True,
+    hidden=True,
+    help="Shared library of the OpenMP shim.",
+)
 @click.option("--real", is_flag=True, help="Use this machine's own RAPL zones (root).")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-out"), show_default=True)
-@click.option("--scale", type=click.FloatRange(0.05, 20), default=1.0, help="Amount of work.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("demo-out"),
+    show_default=True,
+    help="Folder for results and plots.",
+)
+@click.option(
+    "--scale", type=click.FloatRange(0.05, 20), default=1.0, help="Factor on the amount of work."
+)
 @click.option(
     "--throttle",
     type=click.Choice(["auto", "cgroup", "signals"]),
     default="auto",
-    help="How emulated caps slow jobs.",
+    help="Method by which emulated caps slow jobs.",
 )
 @click.option(
     "--kill-coordinator",
     type=float,
     default=0.0,
     metavar="SECONDS",
-    help="kill -9 the coordinator so long after the start of each run, and start it again.",
+    help="Kill the coordinator (kill -9) this many seconds after the start of each run, and "
+    "restart it.",
 )
 @click.option(
     "--charm/--no-charm",
     default=True,
     show_default=True,
-    help="End with a Charm++ job that gives a node back and takes it again.",
+    help="Finish with a Charm++ job that releases a node and gets it again.",
 )
 def main(
     examples: Path,

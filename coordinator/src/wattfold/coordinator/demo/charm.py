@@ -23,9 +23,21 @@ _INTERRUPTED = 130
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
-@click.option("--work", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--quick", is_flag=True, help="Less of all of it, for a look.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File for the measurements.",
+)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for working files.",
+)
+@click.option(
+    "--quick", is_flag=True, help="Run a short version of all trials, not the evaluation."
+)
 def main(out: Path, work: Path, quick: bool) -> None:
     """Runs the trials in the folder --work, and writes the figures to --out."""
     interruption = Interruption()

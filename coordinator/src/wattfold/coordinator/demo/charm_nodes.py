@@ -24,13 +24,15 @@ def show(folder: Path, interruption: Interruption, tell: Callable[[str], None]) 
         job = site.submit("charm", (1, 2), LOAD)
         tell(f"a Charm++ job runs on {_state(site.on(job, 2))}")
         guest = site.run("guest", GUEST)
-        tell(f"a job for one node comes; the first one gives one back: {_state(site.on(job, 1))}")
+        tell(
+            f"a job for one node arrives; the first job releases a node: {_state(site.on(job, 1))}"
+        )
         tell(f"the other job runs on {', '.join(_running_on(site, guest))}")
         site.until("the end of the other job", lambda: _one(site, guest).state in ENDED)
-        tell(f"it has ended; the first one takes the node again: {_state(site.on(job, 2))}")
+        tell(f"it has ended; the first job gets the node again: {_state(site.on(job, 2))}")
         site.end(job)
         check_result(job, LOAD)
-        tell("the result is that of a run nobody has disturbed" + _cost(site, "charm"))
+        tell("the result equals that of an undisturbed run" + _cost(site, "charm"))
 
 
 def _one(site: LoadSite, job_id: str) -> pb.Job:
@@ -61,7 +63,7 @@ def _cost(site: LoadSite, app: str) -> str:
     if not costs:
         return ""
     stalled_ms = costs[0].stalled_ns / NS_PER_S * 1e3
-    return f"; a change of its nodes has stalled it for {stalled_ms:.0f} ms in the mean"
+    return f"; a change of its nodes stalled it for {stalled_ms:.0f} ms on average"
 
 
 def check_result(job: LoadJob, load: Load) -> None:
@@ -71,4 +73,6 @@ def check_result(job: LoadJob, load: Load) -> None:
     steps = int(end[1]) if end else 0
     right = load.blocks * (steps * sum(range(load.work)) + sum(range(steps)))
     if end is None or int(end[2]) != right:
-        raise RunError(f"job {job.job_id} came to {end[2] if end else 'nothing'}, not to {right}")
+        raise RunError(
+            f"job {job.job_id} resulted in {end[2] if end else 'nothing'}, expected {right}"
+        )
