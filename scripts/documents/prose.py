@@ -37,12 +37,12 @@ GENERATED = ("proto/gen/", "build/")
 _RULES: dict[str, str] = tomllib.loads(
     Path(__file__).with_name("prose.toml").read_text(encoding="utf-8")
 )["words"]
-_WORDS = [
-    (re.compile(rf"\b(?:{pattern})\b", re.I), advice) for pattern, advice in _RULES.items()
-]
+_WORDS = [(re.compile(rf"\b(?:{pattern})\b", re.I), advice) for pattern, advice in _RULES.items()]
 _CLAUSE = re.compile(r"\b(?:that|which|who|whose|whom|what)\b", re.I)
 _NO_CLAUSE = re.compile(r"\b(?:so|such|says?|means?|ensures?|checks?|after) that\b", re.I)
-_FRAGMENT = re.compile(r"(?:Of (?!course\b|the \d|\d)|That of |Those (?:of|that|who|which|with|not)\b)")
+_FRAGMENT = re.compile(
+    r"(?:Of (?!course\b|the \d|\d)|That of |Those (?:of|that|who|which|with|not)\b)"
+)
 _HEADLESS = re.compile(
     r"^(?:What|Which|Who|Whose|Whatever)\b(?! to\b)"
     r"|\b(?:of|by|for|with|from|in|on|into|over|against|but|as|is|are|to|under) what (?!to\b)\w+"
