@@ -98,4 +98,4 @@ def test_an_answer_that_is_too_large_is_not_taken(size: int) -> None:
     with Child() as child:
         result = child.call(functions.large, size, deadline_s=LONG_S)
         assert isinstance(result, Crashed)
-        assert "at most" in result.reason
+        assert "the limit is" in result.reason

@@ -150,7 +150,7 @@ class _Comparison:
         }
         name = min(found, key=lambda key: found[key].mean)
         ruling = worst([above(interval, 1.0) for interval in found.values()])
-        return f"least: {interval_text(found[name])}x ({name})", ruling, found[name]
+        return f"minimum: {interval_text(found[name])}x ({name})", ruling, found[name]
 
     def speedup(self, jobs: str, baseline: str) -> _Judged:
         interval = self._ratio(jobs, baseline, "wSE", "completion_s")
@@ -180,7 +180,7 @@ class _Comparison:
         }
         name = min(found, key=lambda key: found[key].mean)
         ruling = worst([above(interval, 0.0) for interval in found.values()])
-        return f"least: {interval_text(found[name], '{:.1f}')} min ({name})", ruling, found[name]
+        return f"minimum: {interval_text(found[name], '{:.1f}')} min ({name})", ruling, found[name]
 
     def below_no_mm(self, variant: str, published: float) -> _Judged:
         ratio = self._ratio("SetL", variant, "noMM", "completion_s")

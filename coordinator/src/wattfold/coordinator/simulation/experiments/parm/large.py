@@ -183,9 +183,9 @@ class _Comparison:
             (name for name in found if rulings[name].verdict is ruling.verdict),
             key=lambda key: found[key].low,
         )
-        text = f"least: {interval_text(found[least])}x ({least})"
+        text = f"minimum: {interval_text(found[least])}x ({least})"
         if weak != least:
-            text += f"; least sure: {interval_text(found[weak])}x ({weak})"
+            text += f"; least certain: {interval_text(found[weak])}x ({weak})"
         return text, ruling, found[weak]
 
     def best(self) -> _Judged:
@@ -260,7 +260,7 @@ class _Comparison:
             for gamma in self._plan.gammas
         )
         text = (
-            f"most: {interval_text(found[name], '{:.2%}')} ({name}); "
+            f"maximum: {interval_text(found[name], '{:.2%}')} ({name}); "
             f"of the time jobs ran up to {of_execution:.1%}"
         )
         return text, at_most(found[name], 0.01), found[name]
@@ -281,5 +281,5 @@ class _Comparison:
         # The claim is of the worst of all, which has no interval over seeds.
         most = float(longest.max())
         interval = Interval(mean=most, low=most, high=most, count=len(longest))
-        text = f"most: {most:.3f} s, up to {queue.max():.0f} jobs waiting"
+        text = f"maximum: {most:.3f} s, up to {queue.max():.0f} jobs waiting"
         return text, at_most(interval, 15.0), interval

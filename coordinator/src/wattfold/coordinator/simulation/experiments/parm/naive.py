@@ -70,7 +70,7 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
         cap_w = min(found, key=lambda key: found[key].mean)
         ruling = worst([above(interval, 1.0) for interval in found.values()])
         text = ", ".join(f"{cap:g} W {interval.mean:.2f}x" for cap, interval in found.items())
-        return f"{text}; least {interval_text(found[cap_w])}x", ruling, found[cap_w]
+        return f"{text}; minimum {interval_text(found[cap_w])}x", ruling, found[cap_w]
 
     claim = Claim(
         key="naive.faster",
