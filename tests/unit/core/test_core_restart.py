@@ -466,3 +466,16 @@ def test_a_checkpoint_of_before_and_one_of_the_middle() -> None:
     old = codec.load_state(json.dumps(stored))
     assert old.jobs[JobId("a")].following is None
     assert old.restarts == {}
+
+
+@pytest.mark.parametrize("order", [NodeOrder.FORGET_UNPOWERED, NodeOrder.FORGET_OUTSIDE])
+def test_a_removed_node_is_no_place_for_the_next_attempt(order: NodeOrder) -> None:
+    """The order that ends the last process of an attempt also takes the node away."""
+    stage = site("n0", "n1")
+    to(stage, "n0")
+    ends(stage, "n1")
+    stage.silent("n0")
+    stage.after(60)
+    stage.order("n0", order)
+    assert job(stage).state is JobState.PENDING
+    assert "node n0 is no longer available" in job(stage).reason

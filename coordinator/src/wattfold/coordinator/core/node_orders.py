@@ -119,6 +119,8 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     """Out of the ledger by an operator's word; what ran there is lost."""
     unpowered = event.order is NodeOrder.FORGET_UNPOWERED
     account = state.ledger.accounts.get(node.node_id)
+    # First, so that no attempt that follows one that is lost here starts on this node again.
+    node.duty = Duty.UNPOWERED if unpowered else Duty.OUTSIDE
     _put_back(state, node)
     why = (
         f"its node {node.node_id} was removed from the ledger: {event.reason or 'no reason given'}"
@@ -137,7 +139,7 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     node.message = ""
     state.index.set_fixed(node.node_id, 0)
     state.index.unadmitted[node.node_id] = node
-    leave.set_duty(state, node, Duty.UNPOWERED if unpowered else Duty.OUTSIDE)
+    leave.set_duty(state, node, node.duty)
     return out
 
 
