@@ -468,14 +468,12 @@ def test_a_checkpoint_of_before_and_one_of_the_middle() -> None:
     assert old.restarts == {}
 
 
-@pytest.mark.parametrize("order", [NodeOrder.FORGET_UNPOWERED, NodeOrder.FORGET_OUTSIDE])
-def test_a_removed_node_is_no_place_for_the_next_attempt(order: NodeOrder) -> None:
+def test_a_removed_node_is_no_place_for_the_next_attempt() -> None:
     """The order that ends the last process of an attempt also takes the node away."""
     stage = site("n0", "n1")
     to(stage, "n0")
     ends(stage, "n1")
     stage.silent("n0")
-    stage.after(60)
-    stage.order("n0", order)
+    stage.order("n0", NodeOrder.FORGET_UNPOWERED)
     assert job(stage).state is JobState.PENDING
     assert "node n0 is no longer available" in job(stage).reason
