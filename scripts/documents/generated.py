@@ -193,7 +193,7 @@ def policies() -> str:
         where = "service, simulator" if variant.service is not None else "simulator"
         names = ", ".join(f"`{name}`" for name in variant.names)
         rows.append((names, variant.title, where))
-    return table(("policy", "what it does", "where"), rows)
+    return table(("policy", "description", "where"), rows)
 
 
 def policy_settings() -> str:
@@ -207,7 +207,7 @@ def policy_settings() -> str:
             )
             key = f"`{family.name}.{setting.key}`"
             rows.append((key, f"{default}{unit}", f"{setting.range_text}{unit}", setting.help))
-    return table(("setting", "default", "range", "what it does"), rows)
+    return table(("setting", "default", "range", "description"), rows)
 
 
 def decisions() -> str:
@@ -272,8 +272,8 @@ def manual_policies() -> str:
         if entry.variant.service is not None:
             name = entry.variant.name
             default = "; the default" if name == "parm-wse" else ""
-            lines.append(f".I {roff(name)}\n({roff(entry.variant.title)}{default}),\n")
-    return "".join(lines).removesuffix(",\n") + ".\n"
+            lines.append(f".TP\n.I {roff(name)}\n{roff(entry.variant.title)}{default}\n")
+    return f".RS\n{''.join(lines)}.RE\n"
 
 
 def manual_settings() -> str:

@@ -134,12 +134,14 @@ def manual(source: str) -> Iterator[Paragraph]:
 
 
 def configuration(source: str) -> Iterator[Paragraph]:
-    """The comments of an example configuration; settings that are commented out are no prose."""
-    lines = []
+    """The comments of an example configuration: blocks of them, and one behind each setting."""
+    lines: list[tuple[int, str]] = []
     for number, line in enumerate(source.splitlines(), 1):
-        comment = line.partition("# ")[2] if line.startswith("#") else line.partition("  # ")[2]
-        setting = re.match(r"\[+\w|[\w-]+ = ", comment)
-        lines.append((number, "" if setting else comment))
+        text = line.removeprefix("# ") if line.startswith("#") else line
+        if re.match(r"\[+\w|[\w-]+ *= ", text) or not line.startswith("#"):
+            lines += [(number, ""), (number, text.partition("  # ")[2]), (number, "")]
+        else:
+            lines.append((number, text.lstrip("# ")))
     return joined(lines)
 
 

@@ -44,7 +44,7 @@ _INTERRUPTED = 130
     help="Number of jobs of Table V to run.",
 )
 def main(out: Path, work: Path, scale: float, jobs: int) -> None:
-    """Runs the first so many jobs in the folder --work, and writes the figures to --out."""
+    """Run the first JOBS jobs in the folder --work, and write the figures to --out."""
     interruption = Interruption()
 
     def interrupt(number: int, frame: object) -> None:

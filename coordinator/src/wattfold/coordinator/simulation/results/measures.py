@@ -96,7 +96,7 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure(
         key="weighted_wait",
-        title="WQT, waits over expected ones",
+        title="WQT, waits over expected waits",
         quantity=Quantity.RATIO,
         better=-1,
         rare=True,

@@ -313,7 +313,7 @@ def _interference(one: Interference) -> Judgement:
     longer = mean_interval([r / a - 1 for r, a in zip(one.rigid, one.adaptive, strict=True)])
     return _judgement(
         f"real-interference-{one.jobs}x{one.pes_each}-{one.step_s * 1e3:.0f}ms",
-        f"two adaptive jobs on 8 processors each take {SLOWDOWN:.2%} longer than rigid ones",
+        f"two adaptive jobs on 8 processors each take {SLOWDOWN:.2%} longer than rigid jobs",
         "Table 5",
         f"{one.jobs} jobs on {one.pes_each}, steps of {one.step_s * 1e3:.0f} ms: "
         f"{_percent(longer)} % longer",
