@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,26 +19,12 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
-from wattfold.coordinator.figures.constraint_evaluation import draw
-from wattfold.coordinator.simulation.experiments.constraint.case import (
-    FAMILIES,
-    Folder,
-    FolderError,
-    Plan,
-    short,
-)
-from wattfold.coordinator.simulation.experiments.constraint.evaluation import (
-    Findings,
-    evaluate,
-)
-from wattfold.coordinator.simulation.experiments.constraint.report import found, report_of
-from wattfold.coordinator.simulation.experiments.constraint.settings import (
-    PUBLISHED,
-    Settings,
-    stand_ins,
-)
-from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.sweep.store import ResultStore
+from wattfold.coordinator.simulation.experiments.constraint.case import FAMILIES
+from wattfold.coordinator.simulation.experiments.constraint.settings import Settings
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.constraint.case import Folder
+    from wattfold.coordinator.simulation.experiments.constraint.evaluation import Findings
 
 _DEFAULTS = Settings()
 _FOLDER = "eurora"
@@ -119,6 +105,14 @@ def constraint(
     weeks. PBS in both readings, its variant by walltime, `constraint` and the paper's model. A run
     that was stopped goes on where it was.
     """
+    from wattfold.coordinator.figures.constraint_evaluation import draw
+    from wattfold.coordinator.simulation.experiments.constraint.case import Plan
+    from wattfold.coordinator.simulation.experiments.constraint.evaluation import evaluate
+    from wattfold.coordinator.simulation.experiments.constraint.report import report_of
+    from wattfold.coordinator.simulation.experiments.constraint.settings import stand_ins
+    from wattfold.coordinator.simulation.experiments.report import write_report
+    from wattfold.coordinator.simulation.sweep.store import ResultStore
+
     chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
     if not chosen:
         raise BadRequestError(f"name a family ({', '.join(FAMILIES)}), or all with --all")
@@ -146,6 +140,8 @@ def constraint(
 
 
 def _traces(folder: Path | None) -> Folder:
+    from wattfold.coordinator.simulation.experiments.constraint.case import Folder, FolderError
+
     root = os.environ.get("WATTFOLD_WORKLOADS", "")
     if folder is None and not root:
         raise NotFoundError(
@@ -159,6 +155,8 @@ def _traces(folder: Path | None) -> Folder:
 
 
 def _published() -> PlainTable:
+    from wattfold.coordinator.simulation.experiments.constraint.settings import PUBLISHED
+
     table = plain_table(
         left("PUBLISHED"), left("POLICY"), right("WQT"), right("NL"), right("TR"), right("AO")
     )
@@ -169,6 +167,9 @@ def _published() -> PlainTable:
 
 
 def _instances(findings: Findings) -> PlainTable:
+    from wattfold.coordinator.simulation.experiments.constraint.case import short
+    from wattfold.coordinator.simulation.experiments.constraint.report import found
+
     table = plain_table(
         left(findings.family.upper()),
         left("POLICY"),

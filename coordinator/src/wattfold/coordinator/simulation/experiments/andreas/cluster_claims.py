@@ -19,10 +19,10 @@ from wattfold.coordinator.simulation.experiments.andreas.cluster import (
     predicted,
     watts_of,
 )
+from wattfold.coordinator.simulation.experiments.andreas.settings import CLUSTER as CLUSTER
 from wattfold.coordinator.simulation.experiments.report import Section
 from wattfold.coordinator.simulation.experiments.verdicts import Claim, Judgement, Verdict
 
-CLUSTER = "cluster"
 EMULATED = (
     "EMULATED: nodes, GPUs and their watts; real are the service, the agents, and trainings with "
     "numpy that save and go on, with epochs as long as the authors measured them, scaled down."
